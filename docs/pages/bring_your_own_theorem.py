@@ -61,7 +61,7 @@ STATEMENTS = (
 #   `REPAIRED`. `recorded` is the outcome that you expect: that it holds, unless you say otherwise. `OPEN` means: not
 #   settled. If an open form is violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
-#   value with an error. The two must share nothing but the case, or the comparison tests itself.
+#   value with an error. The two must share nothing but the case; otherwise the comparison tests itself.
 # - `families` names **families of cases**. `initial_network_families` are networks at initialisation on the built-in digits
 #   and on random points of a sphere, or on your data. For statements about training use `federated_families` of
 #   `bounds.federated_run`, whose cases are runs of FedAvg.
@@ -74,15 +74,15 @@ STATEMENTS = (
 # %% [markdown]
 # It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on.
 # But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where averages are close to
-# their means. So `verify` goes on where a form of your own held in its cases: it searches for a counterexample, for
-# about ten seconds of processor time. Here it finds one, and the claim is *violated, broken by search*. The exit
-# status is 3, since the form is recorded open. `--no-attack` leaves the search out.
+# their means. So if a form of your own held in its cases, `verify` then searches for a counterexample, for about ten
+# seconds of processor time. Here it finds one, and the claim is *violated, broken by search*. The exit status is 3,
+# since the form is recorded open. `--no-attack` leaves the search out.
 #
 # ## Attack it
 #
 # `verify` writes no file of what it finds. `ntkfl attack` does, and it may search for longer, by default for a
-# minute. It draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a
-# violation, and shrinks what it finds. It stops at the first one.
+# minute. It draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a violation,
+# stops at the first violation, and shrinks that case.
 
 # %% tags=["timing"]
 # !ntkfl attack my_theorem.py
@@ -183,8 +183,8 @@ STATEMENTS = (
 #   an old verdict is not mistaken for one of the file as it is now.
 #
 # The first verdict shows the stated form violated in two ways: by the stored case, and by a good part of the
-# clusters. Its outcome is the recorded one, so the exit status is 0. As soon as an outcome differs from the recorded
-# one the status is 1, so this command can run in your continuous integration.
+# clusters. Its outcome is the recorded one, so the exit status is 0. If an outcome differs from the recorded one, the
+# status is 1; so this command can run in your continuous integration.
 #
 # `show` gives the page that a reader of your paper would want:
 
@@ -195,7 +195,7 @@ STATEMENTS = (
 # ## From Python
 #
 # The file is an ordinary module; `bounds.load` returns its statements, which work like those of the catalogue.
-# The function `verify` runs the cases alone; `verification.search.attack_held(verdicts)` is the search after them.
+# The function `verify` only runs the cases; `verification.search.attack_held(verdicts)` is the search after them.
 
 # %%
 import bounds
@@ -212,8 +212,8 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 #
 # - A verdict *holds* means: no violation on the cases that were drawn, with the error of both sides taken into
 #   account, and no counterexample in a short search. It is no proof. The false claim above held in 60 trials, too.
-# - The file is code, and it is run. Do not run a file that you have not read. Where one of its functions fails, that
-#   check ends as *unresolved*, with the error and the line.
+# - The file is code, and it is run. Do not run a file that you have not read. If one of its functions fails, its check
+#   ends as *unresolved*, with the error and the line.
 # - The left side is only as good as its error. Return what a function of this project gives (`Estimate`), or say how
 #   an error of your own was obtained. A right answer with an error that is too small makes a false alarm.
 #

@@ -11,9 +11,9 @@
 #
 # ## The file
 #
-# Either a `.csv` whose first line names its columns: `y` is the label, `owner` (if you have it) the client of each
-# row, and every other column is a feature. Or a `.npz` with arrays `x`, `y` and, if you have it, `owner`. The network
-# has one output, so a label is one number.
+# The file is a `.csv` whose first line names its columns: `y` is the label, `owner` (if you have it) the client of each
+# row, and every other column is a feature. Or it is a `.npz` with arrays `x`, `y` and, if you have it, `owner`. The
+# network has one output, so a label is one number.
 #
 # As an example, 24 images of the digits 3 and 8 from scikit-learn, held by three clients:
 
@@ -37,8 +37,8 @@ with open("mine.csv", "w", newline="") as file:
 #
 # ## A first look
 #
-# Which of the statements say something here? `ntkfl check` looks at every statement that is about data, with a step of
-# its own where its hypotheses ask for one, and puts those that say most on one screen:
+# Which of the statements say something here? `ntkfl check` looks at every statement about data, each with a smaller
+# step if its hypotheses ask for one, and shows on one screen the statements that say most:
 
 # %% tags=["timing"]
 # !ntkfl check mine.csv --unit
@@ -46,10 +46,11 @@ with open("mine.csv", "w", newline="") as file:
 # %% [markdown]
 # - **outcome**: on how many of five networks the statement was tested, and what came out.
 # - **left/right**: how much of the bound the left side takes, at most; near 1 the bound says much.
-# - **step**: where the statement asks for a smaller one than the others.
+# - **step**: the statement's own step, if it asks for a smaller one than the others.
 #
-# `ntkfl applies --data mine.csv --unit` lists all of them, with what each one misses. `ntkfl verify fl-ntk --data
-# mine.csv --unit` checks a whole paper in the same way: it names what cannot be tested before it runs the rest.
+# `ntkfl applies --data mine.csv --unit` lists all statements, each with the hypotheses that it misses. `ntkfl verify
+# fl-ntk --data mine.csv --unit` checks a whole paper in the same way: it names what cannot be tested before it runs the
+# rest.
 #
 # ## The command
 #
@@ -76,8 +77,8 @@ with open("mine.csv", "w", newline="") as file:
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true and loose here:
 #   with 24 images of two digits the smallest eigenvalue λ is small, and the bound has 1/λ.
 # - **mutants**: none killed. The bound is so loose on these data that wrong formulas hold as well. The verdict is
-#   about the lemma on your data. That the checker can tell the lemma from wrong formulas is shown on the built-in
-#   cases (`ntkfl verify fl-ntk/B.12`).
+#   about the lemma on your data. The built-in cases show that the checker can tell the lemma from wrong formulas
+#   (`ntkfl verify fl-ntk/B.12`).
 # - **needed?**: whether a case is known that breaks the claim without this hypothesis.
 #
 # ## Several statements, and files
@@ -90,8 +91,9 @@ with open("mine.csv", "w", newline="") as file:
 # %% [markdown]
 # Eq5 asks for steps smaller than the default of 0.3, so all 20 runs were rejected and it was not tested; the last
 # line names a step that passes. With `--strict` an untested form makes the exit status 1. A form that holds on your
-# data and that a stored case of the catalogue breaks would have the remark *fails elsewhere*. C.6 is allowed to fail with a small probability. In 20 trials it never did, which
-# excludes failure probabilities above 16.9% and no smaller ones: *not refuted*.
+# data, but that a stored case of the catalogue breaks, has the remark *fails elsewhere*. C.6 may fail with a small
+# probability. In 20 trials it never failed, which excludes failure probabilities above 16.9% but no smaller ones: *not
+# refuted*.
 #
 # Exit status, with `--data`:
 #
@@ -151,8 +153,8 @@ SVG(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "svg", "mine"))
 # The bound is the same in every case, since it depends on your data only; what varies is the network. All points are
 # on the side of the line that agrees with the lemma.
 #
-# The formula can also be evaluated on your own numbers, without data, and solved for one of its symbols. From which
-# width on does C.6 say that $H(0)$ is within 0.01 of its limit?
+# The formula can also be evaluated on your own numbers, without data, and solved for one of its symbols. At which width
+# does C.6 begin to say that $H(0)$ is within 0.01 of its limit?
 
 # %%
 from bounds.symbols import delta, m, n

@@ -6,13 +6,13 @@
 # %% [markdown]
 # # Check your implementation
 #
-# You have written FedAvg, or a framework did it for you. Is it really FedAvg? That it learns says little: with wrong
-# client weights, an ignored learning-rate schedule or a momentum that is not reset it learns too, and ends a few
-# points lower.
+# You have written FedAvg, or a framework did it for you. Is it really FedAvg? It learns, but that says little: code
+# with wrong client weights, an ignored learning-rate schedule or a momentum that is not reset learns too, and ends a
+# few points lower.
 #
 # `ntkfl conform run` gives your code small problems, tells it who trains on which samples in every round, and
 # compares its weights with those of a plain loop, round by round, to $10^{-10}$. If they differ, it names the first
-# round and tensor, and the known variant of the method that yours is.
+# round and tensor that differ, and the known variant of the method that your code computes.
 #
 # ## An implementation
 #
@@ -56,7 +56,7 @@ class Server:
 # An adapter is a Python file with one function, `run(case)`. It returns, or yields, the global model after every
 # round: a dictionary of arrays. The case provides everything else:
 #
-# - `case.method` and `case.options`; a `NotImplementedError` leaves out what you do not have.
+# - `case.method` and `case.options`; raise a `NotImplementedError` for methods that you do not have.
 # - `case.start`, the first model as one vector; `case.tensors(vector)` makes named tensors of it,
 #   `case.flat(tensors)` a vector again. `case.gradient(vector, x, y)` is the gradient of the loss of a batch; your
 #   framework may compute it itself (`case.model` names the network).
@@ -64,8 +64,8 @@ class Server:
 #   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
 # - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer.
 #
-# What is yielded is copied before the adapter goes on, so that a `state_dict()` or one array used again will do. In a
-# list every round needs memory of its own.
+# Yielded models are copied before the adapter continues, so you may yield a `state_dict()`, or the same array again. In
+# a returned list every round needs its own memory.
 
 # %%
 # %%writefile adapter.py
@@ -101,7 +101,7 @@ def run(case):
 # In the cases without momentum it is FedAvg. In the three cases with momentum it differs: the buffer is made once and
 # lives as long as the client, so from its second round on a client begins with the momentum of an old model. Clients
 # of FedAvg keep nothing between rounds. A variant says what an implementation computes, not whether that is good:
-# somebody may want just this.
+# somebody may want exactly this.
 #
 # ## Without the fault
 
@@ -147,9 +147,9 @@ print(Path("conform.md").read_text())
 # !ntkfl conform variants --method scaffold
 
 # %% [markdown]
-# Each changes one line of the plain loop, some two. Tests make sure that the cases tell any two of them apart, in float64
-# and in float32. If none explains the difference, two at once are tried; if that fails too, the report says *no known
-# variant*, and where the difference begins.
+# Each variant changes one or two lines of the plain loop. Tests make sure that the cases tell any two variants apart,
+# in float64 and in float32. If no variant explains the difference, pairs of variants are tried; if that fails too, the
+# report says *no known variant*, and where the difference begins.
 #
 # From Python:
 

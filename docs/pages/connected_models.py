@@ -13,12 +13,12 @@
 #
 # For networks $f(x) = v \cdot \mathrm{relu}(U x)$ it is computed here without a grid: along the segment the outputs
 # are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece.
-# Squared and absolute loss and accuracy are exact up to rounding; logistic loss and cross-entropy are bounded, to
-# 1e-10 where 200 000 points of the segment are enough; elsewhere the error is larger, and is given.
+# Squared loss, absolute loss and accuracy are exact up to rounding. Logistic loss and cross-entropy are bounded, to
+# 1e-10 if 200 000 points of the segment are enough; if not, the error is larger, and is given.
 #
 # ## Two networks
 #
-# The strangest barrier is that between a network and a copy whose units are in another order, which is the same
+# The strangest barrier is that between a network and a copy with its units in another order. Both are the same
 # function:
 
 # %%
@@ -158,8 +158,8 @@ for folder in ("fedavg", "fedgucci"):
     print(f"{'':<9} drop of accuracy: {group_accuracy_barrier(clients, images, labels)}")
 
 # %% [markdown]
-# Each client knows few classes and is bad at the others. All start from one network, and there is no barrier between
-# any two of them. The mean of all is far better than they are: both numbers below the first are negative.
+# Each client knows few classes and is bad at the others. All clients start from one network, and there is no barrier
+# between any two of them. Their mean is far better than they are: both numbers below the first are negative.
 #
 # ## What the theorems promise
 #
@@ -173,13 +173,13 @@ for folder in ("fedavg", "fedgucci"):
 # Read a row from right to left: the exact barriers, what the theorems bound (*largest gap*), then the bounds. *R1*,
 # *R2* and *sure* are proved by this project (`ntkfl show fedgucci/R2`). *d* is the side of the cube around the anchor
 # that the networks lie in. Theorem 3.5 holds and is far from the truth on every row; R2, which looks at the data, is
-# within a small factor on networks drawn around an anchor (*cube*). Trained networks are no uniform draws, so there
-# Theorem 3.5 and R1 guarantee nothing, while the sure bound and R2 hold. The rows of ten classes have certified
+# within a small factor on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem
+# 3.5 and R1 guarantee nothing about them, while the sure bound and R2 hold. The rows of ten classes have certified
 # cross-entropy barriers, and bounds times the loss's own Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). For
-# different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the
-# barrier by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start
-# from one network: between those no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther
-# from it (column d), as statement `fedgucci/X4` says.
+# different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the barrier
+# by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start from one
+# network: between those no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther from it
+# (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
@@ -278,7 +278,7 @@ print("squared distance ", alignment.cost_before, "->", alignment.cost_after)
 print("loss barrier     ", loss_barrier(first, alignment.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
-# Networks trained from different starts are no such copies. Here is what aligning does for the two groups from above,
+# Networks trained from different starts are not such copies. Here is what aligning does for the two groups from above,
 # by weights and by the units' activations on the data:
 
 # %%
@@ -293,9 +293,9 @@ for said, group in groups.items():
 
 # %% [markdown]
 # After alignment, the models that were trained alone have no barrier either: 0, to within the error. Their mean was
-# far worse than they are, and is now better. Connecting in training and aligning afterwards do best together. The
-# barrier of an aligned network is exact as before. `least_barrier` searches for an order with a smaller one, and says
-# whether it tried them all, as it does up to 8 units.
+# far worse than they are, and is now better. Connecting in training and aligning afterwards are best together. The
+# barrier of an aligned network is exact as before. `least_barrier` searches for an order with a smaller barrier, and
+# says whether it tried all orders, as it does up to 8 units.
 #
 # On saved networks, both barriers at once:
 
@@ -305,9 +305,9 @@ for said, group in groups.items():
 # %% [markdown]
 # Torch modules are aligned layer by layer, in turns until nothing changes, from several starts, and the best result
 # is kept. Tracing one evaluation shows which weights must be permuted together, so that convolutions, norms and
-# residual streams need no list. What cannot be traced is refused, with the weights and the reason. Units are compared
-# by their weights, by their activations, or by their contributions to the outputs (activation times gradient of the
-# outputs).
+# residual streams need no list. A model that cannot be traced is refused, and the message names the weights and the
+# reason. Units are compared by their weights, by their activations, or by their contributions to the outputs
+# (activation times gradient of the outputs).
 
 # %%
 from ntkfl.connectivity import align_torch, align_torch_group
@@ -326,17 +326,17 @@ print(f"all three by weights: group barrier {evaluated_group_barrier(loss, model
 print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 
 # %% [markdown]
-# Most of the barrier is gone, not all: with several layers the search ends in a local minimum, and a grid bounds a
-# barrier from below only. Matching by outputs removes less here: units with the same contribution may read their
-# inputs differently. (It is the only rule that is unchanged when units are rescaled.) Batch norm's running averages
-# are permuted with their channels, but those of an averaged network do not fit its activations: compute them again
-# before you judge it.
+# Most of the barrier is gone, but not all: with several layers the search ends in a local minimum. (A grid only bounds
+# a barrier from below.) Matching by outputs removes less here: units with the same contribution may read their inputs
+# differently. (It is the only rule that is unchanged when units are rescaled.) Batch norm's running averages are
+# permuted with their channels, but those of an averaged network do not fit its activations: compute them again before
+# you judge it.
 #
-# In short, where a group is not connected:
+# In short, if a group is not connected:
 #
-# * Models that are trained already: align them to one of them, or all to each other (`align_group`, and for modules
+# * If the models are trained already, align them to one of them, or all to each other (`align_group`, and for modules
 #   `align_torch_group`), and measure again.
-# * Models that are yet to be trained: give them one start, or connect them to an anchor.
+# * If the models are still to be trained, give them one start, or connect them to an anchor.
 # * Clients of a round start from one network and stay near it. Their units are already in the nearest order, so
 #   `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is the same as FedAvg until steps are
 #   very long.
@@ -355,7 +355,7 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # %% [markdown]
 # ## Limits
 #
-# * Exact barriers are for two-layer ReLU networks; of others a grid gives a lower bound.
+# * Exact barriers are for two-layer ReLU networks; for other networks a grid gives a lower bound.
 # * A barrier depends on the data set: take samples that the models have not been trained on.
 # * Networks that compute the same function may have a barrier between them, as above: align them first.
 #

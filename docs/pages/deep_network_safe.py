@@ -7,14 +7,14 @@
 # # Is my deep network's training safe?
 #
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a checkpoint can prove that *every* further order of
-# training fits the data. This page does the like for a network of any depth **all of whose layers are trained**. It
-# must be smooth (GELU, tanh, softplus, sigmoid, SiLU, or erf and sine), because the proof bounds second derivatives, or
-# ReLU with no sample near a kink; and every sample must be visited about equally often. Convolutions of any stride
+# training fits the data. This page does the same for a network of any depth **with all layers trained**. The network
+# must be smooth (GELU, tanh, softplus, sigmoid, SiLU, erf or sine), because the proof bounds second derivatives; or it
+# has ReLU, and no sample is near a kink. Every sample must be visited about equally often. Convolutions of any stride
 # (odd kernels, padded by half of them), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
-# activations in front or behind, are covered too; max pooling is not, whose kinks are wherever two pixels are equal.
-# torch's `Softplus` is linear beyond its threshold, 20: that is its kink, which no sample may come near. A JAX function
-# `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
-# (`ntkfl.certify_network(f, params, problem)`): its layers are read from it.
+# activations in front or behind, are covered too. Max pooling is not: it has kinks wherever two pixels are equal.
+# torch's `Softplus` is linear beyond its threshold, 20; that is its kink, and no sample may come near it. A JAX
+# function `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
+# (`ntkfl.certify_network(f, params, problem)`): the program reads its layers.
 #
 # ## A checkpoint
 #
@@ -57,7 +57,7 @@ print(ntkfl.certify_network(net, None, digits))
 
 # %% [markdown]
 # Not certified. That says nothing against the training: the residual is still too large for the proof, and the second
-# line estimates which one would do. Train on, and ask again:
+# line estimates which residual would do. Train on, and ask again:
 
 # %%
 train(300)
@@ -65,15 +65,15 @@ certificate = ntkfl.certify_network(net, None, digits)
 print(certificate)
 
 # %% [markdown]
-# **What is proved** are the first two sentences. Their words mean:
+# The first two sentences are **what is proved**. Their words mean:
 #
 # - A **step** is on *half the sum* of squares over any batch of distinct samples. If your loss is the mean over a batch
 #   of $b$ samples, your learning rate is $b / 2$ times the step meant here. Training by momentum ends at the checkpoint.
 # - A **window** is a run of steps in which each sample is visited equally often: an epoch, in any order and in batches
 #   of any sizes, or a round in which clients make such steps and the mean of their models is taken. With
 #   `certify_network(..., visits=3)` some samples may be visited up to three times as often as others.
-# - **distance to a fit**: so near there are weights that fit every label. A window lowers the square of that distance by
-#   the factor in the last line, at least. That is for the worst order; what happens is faster.
+# - **distance to a fit**: within this distance there are weights that fit every label. A window lowers the square of
+#   that distance at least by the factor in the last line. That is for the worst order; real training is faster.
 #
 # The numbers come from norms of the layers and the smallest eigenvalue of the network's tangent kernel, all with proven
 # error bounds.
@@ -81,7 +81,7 @@ print(certificate)
 # %% [markdown]
 # ## Go on training, in a bad way
 #
-# Single samples, those with the smallest residuals first, so that the large ones wait as long as they can:
+# Here are steps on single samples, the smallest residuals first, so that the large residuals wait as long as possible:
 
 # %%
 start = [value.detach().clone() for value in net.parameters()]
@@ -120,26 +120,26 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 #
 # - **Depth**: with 50 samples and 1024 neurons a layer, networks with erf certify from $|y - f|$ = .010 on with two
 #   layers, .0022 with three, .00042 with four. The bounds on second derivatives get looser with every layer.
-# - **Samples**: with 200 of them instead of 50 the residual is 2.8 to 6.5 times smaller, with ReLU up to 11 times.
+# - **Samples**: with 200 samples instead of 50 the residual is 2.8 to 6.5 times smaller, with ReLU up to 11 times.
 # - **Width**: eight times the neurons allow 1.2 to 2.9 times the residual. In theory the residual grows as $m^{1/2}$
 #   once the kernel's smallest eigenvalue is that of infinite width; here the eigenvalue still falls with the width.
 # - **Activation and parametrisation**: residuals are 1.03 to 1.2 times smaller with tanh than with erf, and 1.4 to 3.4
 #   times smaller with GELU. The standard parametrisation certifies at residuals 3 to 5 times larger.
 # - **ReLU** needs residuals 600 to 17,000 times smaller than erf does. The wider the network, the smaller they must be:
 #   more neurons leave less room between samples and kinks. Gradient descent, unlike the study's Gauss-Newton steps, also
-#   [gathers neurons at kinks](neurons_at_kinks.ipynb). Of 16 networks of two layers, both trained by it on 5 to 20
-#   digits, one certified; the others did not at any residual down to $10^{-10}$. What is proved of them all the same is in
-#   {doc}`../proofs/smooth_networks`, "Neurons at their kinks".
+#   [gathers neurons at kinks](neurons_at_kinks.ipynb). Gradient descent trained 16 networks of two layers, both layers
+#   trained, on 5 to 20 digits. One certified; the others did not at any residual down to $10^{-10}$. What is still
+#   proved about them is in {doc}`../proofs/smooth_networks`, "Neurons at their kinks".
 #
 # Beyond the grid, with 50 samples, three layers of 2048 neurons certify from .0029 on (27 s of processor, .6 GB), two of
-# 2048 from .013 (1 s, .2 GB). The certified distance to a fit was 2.7 to 15 times that of the fit which Newton steps
-# found.
+# 2048 from .013 (1 s, .2 GB). The certified distance to a fit was 2.7 to 15 times the distance of the fit that Newton
+# steps found.
 #
 # Single networks of 1024 neurons a layer, up to five layers and on Fashion-MNIST too; `:fixed` does not train the
 # readout. Each row is a cell of the study: `python docs/certified_networks.py --measure "digits 500 fc:4:erf:fixed 1024"`
 # runs one again, and without words writes both tables from the stored rows.
-# Distance, window factor and the final classes of 500 test images are those of the first checkpoint that certified;
-# numbers are rounded to the side that claims less, and seconds are of one processor, from the first draw on:
+# Distance, window factor and the final classes of 500 test images belong to the first checkpoint that certified.
+# Numbers are rounded to the side that claims less. Seconds are those of one processor, from the first draw:
 #
 # | images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | final classes | s | GB |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -241,15 +241,15 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | Fashion-MNIST | 200 | fc:5:relu | fixed | none (2e-8 asked for, known to 2.8e-5) |  |  |  | 21 | 0.4 |
 # | Fashion-MNIST | 500 | fc:2:erf | trained | .00074 | .008 | 7e-6 | 496 | 5.4 | 0.3 |
 #
-# *None*: four looks, each after Gauss-Newton steps to the residual that the last one had asked for, did not certify. *Known
-# to* is the proven rounding bound of $|y - f|$ there: where it is above what is asked for, float64 is what is in the way. A
-# fixed readout certifies at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 16 times with ReLU.
-# What the next table lacks was not run. A network of 4096 neurons takes 1 to 15 s of one processor with two layers. With
-# three it takes 92 to 122 s and 1.7 GB for 50 samples, 159 to 219 s and 1.9 GB for 200, 300 s and 2 GB for 500; with four
-# 181 s and 2 GB for 50. Most of that is for the norms of weights.
+# *None*: four attempts did not certify, each after Gauss-Newton steps to the residual that the attempt before had asked
+# for. *Known to* is the proven rounding bound of $|y - f|$ there: if it is above the residual asked for, float64 is in
+# the way. A fixed readout certifies at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 16
+# times with ReLU. Gaps in the next table were not run. A network of 4096 neurons takes 1 to 15 s of one processor
+# with two layers. With three it takes 92 to 122 s and 1.7 GB for 50 samples, 159 to 219 s and 1.9 GB for 200, 300 s and
+# 2 GB for 500; with four 181 s and 2 GB for 50. Most of that time is for the norms of weights.
 #
-# First certified residuals over the width. Sixteen times the neurons allow 1.6 to 4.5 times the residual with erf and
-# GELU, for digits:
+# The next table has first certified residuals by width. For digits, sixteen times the neurons allow 1.6 to 4.5 times
+# the residual with erf and GELU:
 #
 # | images | n | network | readout | 256 neurons | 1024 | 4096 |
 # |---|---|---|---|---|---|---|---|
@@ -350,32 +350,33 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | Fashion-MNIST | 200 | fc:5:relu | trained | none | none (asked: 5.3e-8) |  |
 # | Fashion-MNIST | 200 | fc:5:relu | fixed | none | none (asked: 2e-8) |  |
 #
-# With 200 samples and erf Fashion-MNIST certifies at residuals 1.2 to 2.1 times smaller than digits do, with 500 at
-# residuals 1.2 times larger.
+# With 200 samples and erf, Fashion-MNIST certifies at residuals 1.2 to 2.1 times smaller than digits; with 500 samples,
+# at residuals 1.2 times larger.
 #
 # ## How sharp it is
 #
-# `ntkfl certify --network ... --attack 2000` lets an adversary train on in windows that are made to hurt.
-# `python tests/ntkfl/smooth_networks/attack_windows.py` trained 200 certified networks on, at .98 of the residual that
-# certifies: two to four layers of 8 to 40 neurons, all seven activations, two to four samples; each in 2,000 windows
-# whose orders, batches, clients and step lengths were chosen to hurt. No window, model or output was outside of what is
-# claimed. Every window lowered the squared distance 5.3 times as much as is claimed, or more; the fit that Newton steps
-# found was .68 of the certified distance away, or nearer; models went .19 of the reach at most, and outputs moved .12
-# of what their intervals allow. The script keeps a row for each network, and a test trains some of them on again.
+# `ntkfl certify --network ... --attack 2000` lets an adversary train further, in the worst windows that it finds.
+# `python tests/ntkfl/smooth_networks/attack_windows.py` trained 200 certified networks further, from .98 of the
+# residual that certifies: two to four layers of 8 to 40 neurons, all seven activations, two to four samples. Each had
+# 2,000 windows with orders, batches, clients and step lengths chosen to break the claims. No window, model or output
+# broke a claim. Every window lowered the squared distance by at least 5.3 times the claimed amount. The fit that Newton
+# steps found was at most .68 of the certified distance away. Models went at most .19 of the reach, and outputs moved at
+# most .12 of what their intervals allow. The script keeps a row for each network, and a test trains some of them on
+# again.
 #
-# $L_i$, the bound on second derivatives, was never below the largest norm of a Hessian that was found at the checkpoint
-# and at the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.3 to 7.1
-# (3.3), with four 1.2 to 18 (8). The bound gets looser with every layer, and so does all that follows from it.
+# $L_i$, the bound on second derivatives, was never below the largest norm of a Hessian found at the checkpoint and on
+# the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.3 to 7.1 (3.3),
+# with four 1.2 to 18 (8). The bound, and all that follows from it, gets looser with every layer.
 
 # %% [markdown]
 # ## Full rounds of federated averaging
 #
-# Where training goes on by full rounds, `ntkfl.certify_rounds` proves the rate of these rounds (from the command line:
-# `ntkfl certify --network fc:3:gelu --method scaffold`, or another).
+# If training continues by full rounds, `ntkfl.certify_rounds` proves their rate (from the command line: `ntkfl certify
+# --network fc:3:gelu --method scaffold`, or another method).
 #
 # Methods with memory certify too, at smaller residuals. On twenty digits, width 512, three
-# layers of erf, two clients of five steps of .05, at the first weights of seed 0, the estimate of the residual that
-# would do is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm` (momentum .9), .00052 for `feddyn`
+# layers of erf, two clients of five steps of .05, at the first weights of seed 0, the estimated residual that would
+# certify is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm` (momentum .9), .00052 for `feddyn`
 # (alpha .5) and .00011 for `scaffold`, each in a second of one processor or less.
 #
 # Two clients, three steps each, by plain means:
@@ -387,7 +388,7 @@ print(ntkfl.certify_rounds(net, None, digits, setup))
 # %% [markdown]
 # ## Networks that are not covered
 #
-# They are refused by the name of the layer:
+# They are refused, and the message names the layer:
 
 # %%
 try:
@@ -405,15 +406,15 @@ except ValueError as error:
 # | any depth, smooth, or ReLU away from its kinks | all layers or some | any order that visits samples about equally often | `certify_network`, `ntkfl certify --network` |
 # | the same | all layers or some | full rounds of federated averaging, of momentum, FedProx, SCAFFOLD or FedDyn, with their rate | `certify_rounds`, `ntkfl certify --network --method` |
 #
-# Momentum and control variates after the checkpoint are covered in full rounds, by the two lines with a rate for a network
-# of any depth, and by `ntkfl certify --method` for two layers of ReLU. The two
-# certificates for any order cover other losses (`--loss hinge`, `huber:DELTA`, `band:WIDTH`), those with a rate do not:
-# their proofs use that steps are linear in the outputs. In any order server steps are up to 1, while Algorithm 1 and full
-# rounds may have longer ones where they are stable.
+# Momentum and control variates after the checkpoint are covered in full rounds: for a network of any depth by the last
+# line of the table, for two layers of ReLU by `ntkfl certify --method`. The two certificates for any order cover other
+# losses (`--loss hinge`, `huber:DELTA`, `band:WIDTH`). The certificates with a rate do not, since their proofs use that
+# steps are linear in the outputs. In any order server steps are up to 1; Algorithm 1 and full rounds may have longer
+# server steps if they are stable.
 #
-# What is proved is about real arithmetic: rounding in later training is not in it. The theorem behind `certify_network`
-# is checked on small networks, and each of its hypotheses is shown to be needed: `ntkfl verify deep/any-order`.
+# The proofs are about real arithmetic, and do not cover rounding in later training. `ntkfl verify deep/any-order`
+# checks the theorem behind `certify_network` on small networks, and shows that each of its hypotheses is needed.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
 # Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at round
-# 350, as samples beyond their margins ask for nothing. The script of `--export` checks certificates of squares.
+# 350, since samples beyond their margins need no change. The script of `--export` checks certificates of squares.

@@ -13,9 +13,9 @@
 # ## What there is to check
 #
 # A **statement** is a numbered result of a paper: an equation, a lemma, a claim. It comes in up to three **forms**:
-# as *stated* in print, as its proof has it (*proved*), and *repaired*, where one of these fails. A form that no paper
-# has is *new*. The list shows the kind of each claim and, for each form, the outcome recorded in the catalogue. In
-# brackets is how a form differs from what holds: a *misprint*, a matter of *reading* the text one way, an error of
+# as *stated* in print, as its proof has it (*proved*), and *repaired*, if one of these two fails. A form that is in no
+# paper is *new*. The list shows the kind of each claim and, for each form, the outcome recorded in the catalogue.
+# Brackets say how a form differs from what holds: a *misprint*, a matter of *reading* the text one way, an error of
 # *substance*.
 
 # %%
@@ -33,12 +33,12 @@
 # !ntkfl show fl-ntk/C.6
 
 # %% [markdown]
-# - **needs**, **needs also**: the hypotheses, of all forms or of one. Each is tested on every *case*, that is, on
-#   every network and data set that is tried. A case that does not meet it is rejected, and counted.
-# - **stated**, **new**: the formulas. Everywhere the *left* side is what is measured and the *right* side is the bound.
-#   This one may fail with probability δ.
-# - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; no
-#   training.
+# - **needs**, **needs also**: the hypotheses of all forms, or of one form. Each is tested on every *case*, which is a
+#   network with its data. A case that does not meet the hypotheses is rejected, and counted.
+# - **stated**, **new**: the formulas. The *left* side is always the measured quantity, and the *right* side the bound.
+#   This bound may fail with probability δ.
+# - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; nothing is
+#   trained.
 # - **mutants**: versions of the formula made wrong on purpose, which the checker must call violated. **necessity**:
 #   cases that break the claim when a hypothesis is dropped.
 #
@@ -51,7 +51,7 @@
 # !ntkfl verify fl-ntk/C.6 --form new --trials 20
 
 # %% [markdown]
-# The first line is the answer. What it rests on:
+# The first line is the answer. The other lines say what it rests on:
 #
 # - **cases**: twenty networks on 20 of scikit-learn's digits (8 x 8 pixels, centred, unit rows) and twenty on random
 #   points of a sphere, drawn anew for each seed. All met the hypotheses, and on all 40 the left side was the smaller
@@ -61,7 +61,7 @@
 #   digits or more, as an exact bound does. Where the errors do not decide, it is *unresolved*, never a pass.
 # - **tightness**: the largest left/right was 0.45, so the bound is within a factor of about two of the truth. A bound
 #   that holds by ten orders of magnitude would show it here.
-# - **worst case**: where that was, by family and seed.
+# - **worst case**: the case with that ratio, by family and seed.
 # - **mutants**: both wrong formulas were called violated on these cases. So the check is able to fail.
 # - **notes**: the formula may fail with probability 0.1. It never did. For such statements an exact binomial test
 #   decides.
@@ -97,7 +97,7 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 # !ntkfl verify fl-ntk/A.1
 
 # %% [markdown]
-# A machine read a scan of the paper, and what it read is $\Pr[\sum_i X_i \le t]$ where Bernstein bounds
+# A machine read a scan of the paper as $\Pr[\sum_i X_i \le t]$ where Bernstein bounds
 # $\Pr[\sum_i X_i \ge t]$. Every use of the lemma in the paper is of the right form, as the source line says. So the
 # authors are not charged with it: the nature of the difference is *scan* ([How we read the papers](../how_we_read.md)).
 # The form that the scan has is false all the same. Three things make its violation more than a number that came out

@@ -7,13 +7,13 @@
 # # How wide is wide enough?
 #
 # The theory of FL-NTK describes federated training of an infinitely wide network. Yours has $m$ hidden neurons. How
-# far is it from the limit, and how fast does the distance fall with $m$? There are three answers: what the theorem
-# asks for, what a study over widths measures, and the same study on your own data.
+# far is it from the limit, and how fast does the distance fall with $m$? There are three answers: the width that the
+# theorem asks for, the measurements of a study over widths, and the same study on your own data.
 #
 # ## What the theorem asks for
 #
-# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates that width, for 50 real images
-# here (for yours with `--data mine.csv`).
+# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates that width, here for 50 real
+# images (with `--data mine.csv` for yours).
 
 # %%
 # !ntkfl requirements --data digits --n 50
@@ -69,7 +69,7 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # seeds and the change when the smallest widths are dropped, since a power law holds only in the limit. An interval
 # wider than ±0.2 decides nothing: *unresolved*. One answer is violated, *as recorded*: the printed Eq (18) leaves out
 # a part that does not fall with the width when clients take several local steps (see the [findings](../findings)).
-# The claims that hold say: the movement of every single neuron falls like $m^{-1/2}$, the movement of all of them
+# The claims that hold say: the movement of every single neuron falls like $m^{-1/2}$, the movement of all neurons
 # together does not fall, and outputs approach the limit like $m^{-1/2}$. **A hundred times the width for one more
 # digit.**
 
@@ -107,7 +107,7 @@ print(f"error {tolerance} at m = {16384 * (float(error.sel(width=16384)) / toler
 
 # %% [markdown]
 # Would a smaller grid have been enough? `summarise` draws the study's conclusions from any part of the cells. Four
-# widths and five seeds settle next to nothing, and the tool says so instead of guessing:
+# widths and five seeds settle almost nothing, and the tool says so instead of guessing:
 
 # %%
 from collections import Counter
@@ -193,12 +193,12 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # * Every cell is a file, written completely or not at all. Its name is a hash of its inputs, of the code and of the
 #   versions of the libraries. Change the code, and the cells are measured again. The hash follows your file's imports
 #   into modules of yours; it does not see data files that it reads, so write their checksum into it.
-# * A damaged cell is reported and measured again. One that fails leaves its traceback in `failures/`, and the others
-#   go on: `ntkfl study status width` says which and why.
+# * A damaged cell is reported and measured again. A cell that fails leaves its traceback in `failures/`, and the other
+#   cells continue: `ntkfl study status width` says which failed and why.
 # * Several runs may share a folder, also at the same time.
-# * Cells run in one process a core, with one thread each. On several machines: [Scale out](scale_out).
-# * An exponent holds for the widths and the data it was measured on. Its interval covers noise, dropped widths and
-#   one next-order term, and nothing else.
+# * Cells run in one process for each core, with one thread each. On several machines: [Scale out](scale_out).
+# * An exponent holds for the widths and the data it was measured on. Its interval covers only noise, dropped widths and
+#   one next-order term.
 #
 # Where next: `ntkfl exponents --data mine.csv` measures all exponents of the catalogue on your data, with
 # coefficients; `ntkfl report --studies width --out report` makes a page of the study; `ntkfl study list` names the

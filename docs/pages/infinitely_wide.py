@@ -7,8 +7,8 @@
 # # All of Fashion-MNIST, infinitely wide
 #
 # `ntkfl.kernel_regime` decomposes the Gram matrix $H$ of the samples, which takes 68 $n^2$ bytes: 245 GB for the 60,000
-# training images of Fashion-MNIST. A round of a linear method needs less: products with $H$ and the blocks of $H$ that
-# belong to single clients. `ntkfl limit` keeps $H$ in tiles, the lower triangle alone, and runs the rounds by products.
+# training images of Fashion-MNIST. A round of a linear method needs less: products with $H$, and the blocks of $H$ that
+# belong to single clients. `ntkfl limit` stores the lower triangle of $H$ in tiles, and runs the rounds by products.
 #
 # ## One command
 #
@@ -18,18 +18,20 @@
 # !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --method fedavg --rounds 100 2>/dev/null
 
 # %% [markdown]
-# - **|r| / |y|**: what is left of the labels, with a proved bound of what tiles, rounding and the clients' eigenvectors
-#   have done to it in all these rounds ({doc}`../proofs/linear_methods`, *Errors of tiles*).
-# - **accuracies**: of the infinitely wide network, which has neither a width nor a seed. Where the error bound leaves the
-#   class of a sample open, the interval counts it both ways. In round 0 all outputs are 0, and all classes are open.
+# - **|r| / |y|**: the residual over the labels, with a proved bound of the error that tiles, rounding and the clients'
+#   eigenvectors have caused in all these rounds ({doc}`../proofs/linear_methods`, *Errors of tiles*).
+# - **accuracies**: those of the infinitely wide network, which has neither a width nor a seed. If the error bound
+#   leaves the class of a sample open, the sample counts as right at one end of the interval and as wrong at the other.
+#   In round 0 all outputs are 0, and all classes are open.
 # - For plain averaging (`fl-ntk`, `fedavg`, `fedprox`, `fednova`) many rounds take few products, because the powers of
-#   a round's map are short Chebyshev series of it: 1000 rounds some hundred.
+#   a round's map are short Chebyshev series of the map: 1000 rounds take some hundred products.
 #
 # ## Other methods
 #
-# Methods that remember something run round by round. Their errors are bounded too (*Errors of methods that remember*, on
-# the same page of proofs); the bounds are looser, as an error may grow for some rounds before it falls. `--state run.npz`
-# keeps such a run: after a kill the same command goes on. The same images, by five methods at the same local step:
+# Methods with a memory run round by round. Their errors are bounded too (*Errors of methods that remember*, on the same
+# page of proofs), but the bounds are looser, since an error may grow for some rounds before it falls. `--state run.npz`
+# stores such a run: after a kill the same command continues it. Here are the same images and five methods with the same
+# local step:
 
 # %%
 import matplotlib.pyplot as plt
@@ -57,18 +59,18 @@ panels[0].legend(fontsize="small")
 plt.show()
 
 # %% [markdown]
-# Only the local step is the same, not the work: nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`); with
-# `--tiles auto` it decomposes nothing, and tunes averaging and momentum at the server in the labels' Krylov space. With
-# 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at
-# server rate 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). The rounds were run
-# for these numbers. SCAFFOLD and FedDyn have no such space: every setting is run on 1000 of the images, and the best one is
-# tuned on all. With a budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055), in 129
-# s (with two products a round) and 80 s of processor.
+# Only the local step is the same, and nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`). With `--tiles
+# auto` it decomposes no matrix, and tunes averaging and server momentum in the labels' Krylov space. With 4000 images,
+# 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at server rate
+# 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). These numbers come from rounds
+# that were run. SCAFFOLD and FedDyn have no such space: every setting is run on 1000 of the images, and the best
+# setting is tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn
+# .129 (alpha .055), in 129 s (with two products a round) and 80 s of processor.
 #
 # ## Ten thousand images
 #
-# 10,000 images drawn from all 70,000, 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .0294, tested on 10,000
-# others; float64 tiles, some 2 GB with the data:
+# The data are 10,000 images drawn from all 70,000, on 100 clients, `dirichlet:0.3`, with 10,000 other images to test
+# on. There are 5 local steps with `eta_local` .0294. The tiles are float64, and take some 2 GB with the data:
 #
 # ![Residual and test accuracy over the rounds: FedAvg, momentum at the server, SCAFFOLD](../infinitely_wide.svg)
 #
@@ -81,21 +83,23 @@ plt.show()
 # FedAvg's accuracies are proved: they are off by at most .0017 after 1000 rounds, .0001 up to 300. Momentum at the
 # server reaches in 100 rounds the accuracy that FedAvg reaches in 1000.
 #
-# What a round takes, by the method: the same sizes, float32 tiles, ten columns, one thread, error bounds included; mean of ten
-# rounds, in seconds of processor. The build took 2.6 s and the clients' blocks .2 s, .75 GB in all. Beside some fifteen other
-# programs on two cores the clock showed 67 s for the build and 2.1 to 2.5 s for a round, 34 s for one of cyclic training,
-# whose clients are visited one by one:
+# The next table has the processor seconds of a round of each method: the same sizes, float32 tiles, ten columns, one
+# thread, error bounds included, mean of ten rounds. The build took 2.6 s and the clients' blocks .2 s, with .75 GB in
+# all. Beside some fifteen other programs on two cores the clock showed 67 s for the build, 2.1 to 2.5 s for a round,
+# and 34 s for a round of cyclic training, which visits clients one by one:
 #
 # | FedAvg | FedProx | FedNova | momentum | Nesterov | SCAFFOLD | FedDyn | cyclic |
 # |---|---|---|---|---|---|---|---|
 # | .070 | .095 | .090 | .100 | .093 | .107 | .097 | 1.8 |
 #
-# With 60,000 images of two label shards a client, two threads: some 250 s of processor until the first round (samples, tiles,
-# clients' blocks, bounds) and 9.7 s for a round of FedAvg, SCAFFOLD, FedDyn and momentum together.
+# With 60,000 images, two label shards for each client and two threads, it took some 250 s of processor until the first
+# round (samples, tiles, clients' blocks, bounds), and 9.7 s for a round of FedAvg, SCAFFOLD, FedDyn and momentum
+# together.
 #
-# How large are the errors, beside their bounds? The same data, 5000 of the others to test on, the four methods in one run,
-# once with float64 and once with float32 tiles, 56 and 50 s of processor for 100 rounds, 1.4 GB. "Apart" is the
-# distance of the two runs' training residuals, over $|y|$; float32 was surely off by no more than that and float64's bound:
+# How large are the errors, compared with their bounds? Here are the same data, with 5000 of the other images to test
+# on, and the four methods in one run, once with float64 tiles and once with float32 tiles (56 and 50 s of processor for
+# 100 rounds, 1.4 GB). "Apart" is the distance of the two runs' training residuals, over $|y|$; the error of float32 is
+# at most this distance plus float64's bound:
 #
 # | | round | apart | bound with float32 | float64's bound | test accuracy is proved to, float32 | float64 |
 # |---|---|---|---|---|---|---|
@@ -109,14 +113,15 @@ plt.show()
 # | | 10 | 2.9e-9 | 6.7e-5 | 6.2e-8 | .0012 | 0 |
 # | | 100 | 2.3e-8 | 2.3e-4 | 8.8e-8 | .0032 | 0 |
 #
-# The bounds with float32 are 10,000 to 500,000 times the distance: they allow for roundings that all point the same way. FedAvg, a
-# series there, is bounded by 6.4e-4 with float32 and 7.9e-7 with float64 after 100 rounds. All accuracies agree. FedDyn
-# reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
+# The bounds with float32 are 10,000 to 500,000 times the distance, since they allow for roundings that all point the
+# same way. FedAvg is a series there; after 100 rounds its bound is 6.4e-4 with float32 and 7.9e-7 with float64. All
+# accuracies agree. FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
 #
 # ## Sixty thousand images
 #
-# 60,000 images and 10,000 others to test on are all of them. The tiles take 16.4 GB, or 8.9 GB in float32; `ntkfl limit`
-# says before the work whether that fits. FedAvg with 100 clients, `dirichlet:0.3`, 5 local steps, `eta_local` .00398:
+# All of Fashion-MNIST is 60,000 images to train on and 10,000 to test on. The tiles take 16.4 GB, or 8.9 GB in float32;
+# `ntkfl limit` says before the work whether that fits. FedAvg with 100 clients, `dirichlet:0.3`, 5 local steps,
+# `eta_local` .00398:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
 #         --method fedavg --tiles float32 --rounds 10000
@@ -128,35 +133,35 @@ plt.show()
 # | training accuracy | .685 | .756 | .835 | .890 | .959 |
 # | test accuracy | .685 | .752 | .831 | .876 | .901 |
 #
-# All five rounds came out of one run of 464 products, which took 2385 s of processor and 9.7 GB. The bound allows for the
-# worst of 1.8 billion entries that are rounded to float32: it proves the test accuracy to .0001 up to round 10 and to .011
-# at round 100, and says nothing of it from round 1000 on. What float32 really does is far less: at 10,000 images float32
-# and float64 tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of each other.
+# One run of 464 products gave all five rounds, in 2385 s of processor and 9.7 GB. The bound allows for the worst case
+# of 1.8 billion entries that are rounded to float32: it proves the test accuracy to .0001 up to round 10 and to .011 at
+# round 100, and proves nothing about it from round 1000 on. The real effect of float32 is far smaller: at 10,000 images
+# float32 and float64 tiles give the same accuracies over 10,000 rounds, and residuals within 1.2e-8 of each other.
 #
 # ![Residual, training and test accuracy over the rounds at 60,000 images, by partition and method](../sixty_thousand.svg)
 #
-# The picture has what was measured at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`).
+# The picture has all measurements at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`).
 #
-# Tuned as `ntkfl fastest --tiles` does, in the labels' Krylov space, for 100 rounds with `dirichlet:0.3` and the same
-# `eta_local`: FedAvg leaves .494 with server rate 3.17, momentum .956 leaves .324 with server rate 5.98. The search took
-# 219 s of processor and as long on the clock, beside one other program, with the tiles read from a file. For FedAvg with
-# server rate 1 the same space gives .538, as in the table. These
-# two numbers have no proved error. Then the rounds themselves were run with these steps, both methods in one run, which was
-# stopped once and went on: 756 s of processor for the part after the stop, 13 minutes on the clock beside one other
-# program, 9.8 GB:
+# `ntkfl fastest --tiles` tunes steps in the labels' Krylov space. For 100 rounds with `dirichlet:0.3` and the same
+# `eta_local`, it predicts that FedAvg leaves .494 with server rate 3.17, and that momentum .956 leaves .324 with server
+# rate 5.98. The search took 219 s of processor and as long on the clock, beside one other program, with the tiles read
+# from a file. For FedAvg with server rate 1 the same space gives .538, as in the table. The predictions have no proved
+# error. Then the rounds themselves were run with these steps, both methods in one run, which was stopped once and
+# continued. The part after the stop took 756 s of processor, 13 minutes on the clock beside one other program, and 9.8
+# GB:
 #
 # | method | steps | predicted | left of the labels after 100 rounds | its error is at most | test accuracy | that of the accuracy |
 # |---|---|---|---|---|---|---|---|
 # | FedAvg | server rate 3.17 | .494 | .4942 | none proved | .857 | none proved |
 # | momentum | momentum .956, server rate 5.98 | .324 | .3239 | none proved | .902 | none proved |
 #
-# No error is proved where the table says so: the proved bound of a round's largest eigenvalue is the sum of the clients'
-# own, and with these server rates it is beyond 2. At smaller steps float32 tiles move residuals by 2e-7 at most (*Ten
+# No error is proved for these rows: the proved bound of a round's largest eigenvalue is the sum of the clients' own,
+# and with these server rates it is above 2. At smaller steps float32 tiles move residuals by 2e-7 at most (*Ten
 # thousand images*).
 #
-# SCAFFOLD and FedDyn have no such space: `fastest` searches on 1000 of the images, of each client the same share, and
-# follows the best setting on all. Followed up to 9000 of the images, at the same share of the longest `eta_local` and
-# with a budget of 100 rounds (231 s of processor under load):
+# SCAFFOLD and FedDyn have no such space: `fastest` searches on 1000 of the images, the same share of each client's, and
+# then follows the best setting on all images. Here the best settings are followed up to 9000 of the images, at the same
+# share of the longest `eta_local` and with a budget of 100 rounds (231 s of processor under load):
 #
 # | images | SCAFFOLD's server rate | leaves | FedDyn's alpha | leaves |
 # |---|---|---|---|---|
@@ -164,9 +169,9 @@ plt.show()
 # | 3004 | 3.75 | .389 | .069 | .145 |
 # | 9002 | 3.75 | .460 | .087 | .276 |
 #
-# More images are harder to fit in as many rounds, and steps for few of them are too long for more. At
-# 60,000 images five settings that continue the table were run in one run: 1383 s of processor, 26 minutes on the clock
-# beside one other program, 10.6 GB. No search was run there, and FedDyn's residual still falls at the largest alpha:
+# More images are harder to fit in the same number of rounds, and steps that suit few images are too long for more. At
+# 60,000 images, one run had five settings that continue the table: 1383 s of processor, 26 minutes on the clock beside
+# one other program, 10.6 GB. There was no search at this size, and FedDyn's residual still falls at the largest alpha:
 #
 # | method | steps | left of the labels after 100 rounds | its error is at most | test accuracy | that of the accuracy |
 # |---|---|---|---|---|---|---|
@@ -176,8 +181,8 @@ plt.show()
 # | FedDyn | alpha .13 | .4316 | 6.8e-3 | .890 | .096 |
 # | FedDyn | alpha .2 | .4276 | 6.5e-3 | .890 | .091 |
 #
-# Clients that are alike: `--partition iid --rounds 100` and four methods in one run took 21 minutes on the clock beside other
-# programs on two cores, 1507 s of processor and 10.3 GB; `eta_local` .0217 for all:
+# With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 21
+# minutes on the clock beside other programs on two cores, 1507 s of processor and 10.3 GB:
 #
 # | | test accuracy after round 1 | 10 | 100 | left of the labels after 100 | its error is at most | that of the accuracy |
 # |---|---|---|---|---|---|---|
@@ -186,14 +191,16 @@ plt.show()
 # | FedDyn, alpha 5 | .710 | .824 | .873 | .458 | 1e-3 | .035 |
 # | momentum .9 at the server | .712 | .838 | .894 | .384 | 9e-3 | .12 |
 #
-# With alike clients the numbers of SCAFFOLD and FedAvg differ by .0011 at most. FedDyn and momentum move farther in a round. With `dirichlet:0.3`
-# FedAvg's longest step is a fifth of this one, because the largest client decides it, and 100 rounds reach less.
+# With similar clients the numbers of SCAFFOLD and FedAvg differ by at most .0011. FedDyn and momentum move farther in a
+# round. With `dirichlet:0.3` FedAvg's longest step is a fifth of this one, because the largest client decides it, and
+# 100 rounds reach less.
 #
-# Momentum .9 at the server, 100 rounds one by one, took 654 s of processor and 9.7 GB: test accuracy .685 after round 1,
-# .797 after 10, .876 after 100, where .454 of the labels is left, proved to .005. FedAvg takes 1000 rounds to .876.
+# Momentum .9 at the server took 654 s of processor and 9.7 GB for 100 single rounds. Its test accuracy is .685 after
+# round 1, .797 after 10 and .876 after 100, when .454 of the labels is left, proved to .005. FedAvg takes 1000 rounds
+# to reach .876.
 #
-# Two label shards a client (`--partition shards:2`), FedAvg, `eta_local` .00760: 1000 rounds by 165 products, 659 s of
-# processor and 9.6 GB, 19 minutes on the clock beside seven other programs on two cores:
+# With two label shards for each client (`--partition shards:2`, `eta_local` .00760) 1000 rounds of FedAvg took 165
+# products, 659 s of processor and 9.6 GB, 19 minutes on the clock beside seven other programs on two cores:
 #
 # | round | 1 | 10 | 100 | 1000 |
 # |---|---|---|---|---|
@@ -202,11 +209,11 @@ plt.show()
 # | training accuracy | .709 | .775 | .847 | .900 |
 # | test accuracy | .706 | .773 | .843 | .883 |
 #
-# The test accuracy is proved to .0004 at round 10 and to .012 at round 100; of round 1000 the bound says nothing.
+# The test accuracy is proved to .0004 at round 10 and to .012 at round 100; for round 1000 the bound proves nothing.
 #
-# Four methods in one run on the same clients, at the same `eta_local`. The run was stopped in round 68 and continued from
-# its `--state` files, for which the tiles were built a second time. Both parts together took 1588 s of processor, 105
-# minutes on the clock beside some fifteen other programs on two cores, and 10.1 GB:
+# Next are four methods in one run on the same clients, at the same `eta_local`. The run was stopped in round 68 and
+# continued from its `--state` files, and the tiles were built a second time. Both parts together took 1588 s of
+# processor, 105 minutes on the clock beside some fifteen other programs on two cores, and 10.1 GB:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | that of the accuracy |
 # |---|---|---|---|---|---|---|---|---|
@@ -215,38 +222,39 @@ plt.show()
 # | FedDyn, alpha 5 | .706 | .809 | .859 | .873 | .569 | .459 | 1.5e-3 | .030 |
 # | momentum .9 at the server | .706 | .808 | .869 | .883 | .617 | .454 | 3.1e-3 | .029 |
 #
-# Here SCAFFOLD is not FedAvg: it leaves less of the labels, .518 for .543, and no more of the test images are right. At
-# round 10 it leaves less and has fewer of them right, and the bounds prove both.
+# Here SCAFFOLD differs from FedAvg: it leaves less of the labels, .518 against .543, and classifies no more test images
+# rightly. At round 10 it leaves less and classifies fewer rightly, and the bounds prove both.
 #
-# SCAFFOLD and FedDyn with `dirichlet:0.3` and the `eta_local` of FedAvg there, in one run of two parts. Up to round 35:
-# some 480 s of processor, 33 minutes on the clock beside some fifteen other programs. The rest, continued from the
-# `--state` files and a file of tiles: 636 s of processor, 11 minutes on the clock beside one other program on two cores,
-# 9.9 GB:
+# The last table has SCAFFOLD and FedDyn with `dirichlet:0.3` and FedAvg's `eta_local` for it, in one run of two parts.
+# Rounds up to 35 took some 480 s of processor, 33 minutes on the clock beside some fifteen other programs. The other
+# rounds, continued from the `--state` files and a file of tiles, took 636 s of processor, 11 minutes on the clock
+# beside one other program on two cores, and 9.9 GB:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | that of the accuracy |
 # |---|---|---|---|---|---|---|---|---|
 # | SCAFFOLD | .680 | .738 | .797 | .824 | .668 | .542 | 1.5e-3 | .0061 |
 # | FedDyn, alpha 5 | .680 | .793 | .858 | .873 | .591 | .460 | 1.3e-3 | .022 |
 #
-# SCAFFOLD ends where FedAvg does, at .542 of the labels for .538. FedDyn ends near momentum, at .460 for .454; after
-# round 1 it leaves .827, where SCAFFOLD leaves .897 and FedAvg .877.
+# SCAFFOLD ends where FedAvg does, at .542 of the labels against .538. FedDyn ends near momentum, at .460 against .454.
+# After round 1 FedDyn leaves .827, SCAFFOLD .897 and FedAvg .877.
 #
-# `--memmap FILE` keeps the tiles in a file where memory does not hold them. With 20,000 images (.88 GB) that the system
-# still had in its cache, a round of SCAFFOLD took .34 s from the file and .38 s from memory on one core of two, and the
-# residual after six rounds had the same norm; the file was read in 2.8 s where a build took 9 to 12. What is
-# opened is compared with the kernel in one row of 256 and in the row of each slab's nearest samples (12,000 images: .36 s of
-# processor, a build 4.2); a change of other rows on the disk is not seen. A file larger than the memory works, at the disk's speed: a process that may hold 750 MB
-# (a memory group of Linux, page cache included) refused the tiles of 20,000 samples in memory before the work, "n up to
-# 13396 would fit", and built them in a file of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of
-# processor and 7 s on the clock, beside fifteen other programs.
+# `--memmap FILE` keeps the tiles in a file, if memory does not hold them. With 20,000 images, whose .88 GB were still
+# in the system's cache, a round of SCAFFOLD took .34 s from the file and .38 s from memory on one core of two, and the
+# residual after six rounds had the same norm. The file was read in 2.8 s; a build took 9 to 12 s. An opened file is
+# compared with the kernel in one row of 256 and in the row of each slab's nearest samples (12,000 images: .36 s of
+# processor, a build 4.2 s); a change of other rows on the disk is not detected. A file larger than the memory works, at
+# the disk's speed. A process that may hold 750 MB (a memory group of Linux, page cache included) refused in advance to
+# hold the tiles of 20,000 samples in memory, "n up to 13396 would fit", and built them in a file of 880 MB. Each
+# product then read 810 MB from the disk and took 1.0 s of processor and 7 s on the clock, beside fifteen other
+# programs.
 #
 # Several methods share the tiles and one product a round:
 #
 #     ntkfl limit --n 60000 --test 10000 --clients 100 --tiles float32 --rounds 100 --state run.npz \
 #         --method fedavg --method scaffold --method fedavgm:momentum=0.9,server_rate=3.7
 #
-# A product reads the tiles once, whatever its columns: with 6144 images ten columns took .039 s of processor, fifty, which
-# are five methods, .115 s. The build, the test images' kernel and the tiles' memory are there once.
+# A product reads the tiles once, whatever its number of columns: with 6144 images ten columns took .039 s of processor,
+# and fifty, for five methods, .115 s. The methods share the build, the test images' kernel and the tiles' memory.
 #
 # ## Several machines
 #
@@ -255,36 +263,39 @@ plt.show()
 #
 #     ntkfl limit --n 60000 --test 10000 --clients 100 --method scaffold --state run.npz --scheduler tcp://HOST:8786
 #
-# - Each worker has consecutive rows of the lower triangle, of nearly as many entries as another's. A product goes once
-#   through the workers: each adds its share to the sum of those before it. The order of the sum is that of one process,
-#   so that the numbers are the same bits on any number of workers. One process has those bits too if it has as many
-#   BLAS threads as a worker, whose default is 1; else entries differ by a rounding, 2e-16.
-# - Memory is asked for before the work: what a worker may hold before Dask writes to the disk, and what its machine has.
-# - The rows of a worker that dies are computed again by others. Where no worker or no scheduler is left the run ends with
-#   that message, and `--state` has its rounds, with which the same command goes on, on a cluster or without one.
+# - Each worker has consecutive rows of the lower triangle, and all workers have nearly the same number of entries. A
+#   product passes through the workers once: each adds its share to the sum of the workers before it. The order of the
+#   sum is that of one process, so that the numbers have the same bits on any number of workers. A single process gives
+#   these bits too if it has as many BLAS threads as a worker (by default 1); otherwise entries differ by a rounding,
+#   2e-16.
+# - Memory is checked before the work: the memory that a worker may hold before Dask writes to the disk, and the memory
+#   of its machine.
+# - If a worker dies, others compute its rows again. If no worker or no scheduler is left, the run ends with that
+#   message, and `--state` has its rounds; from them the same command continues, on a cluster or without one.
 # - The clients' blocks and the predictions are computed in the process that asks.
 #
-# 6000 images, 100 clients, float32 tiles, 30 rounds, two workers of this machine under load, in seconds of processor:
+# The next table has processor seconds for 6000 images, 100 clients, float32 tiles and 30 rounds, on two workers of this
+# machine under load:
 #
 # | | one process | on the cluster: the process that asks | each worker, imports included | largest difference |
 # |---|---|---|---|---|
 # | FedAvg | 5.0 | 4.5 | 5.0, 5.0 | 0 |
 # | SCAFFOLD | 4.3 | 5.4 | 7.1, 6.9 | 0 |
 #
-# So small a matrix gains nothing: a cluster is for tiles that one machine does not hold.
+# A matrix of this size gains nothing: a cluster is for tiles that one machine does not hold.
 #
-# All 60,000 images, 100 clients of two label shards, float32 tiles, three rounds of SCAFFOLD and momentum .9 in one run, on
-# two workers of this machine with a thread each: 9 minutes on the clock beside some ten other programs on two cores. Held
-# against the rounds of the one process above (`python docs/sixty_thousand.py apart`), SCAFFOLD's residuals and coefficients
-# are the same bits, momentum's residuals differ by 2.8e-16 at most: that process multiplied forty columns at a time, this
-# one twenty. The workers took 75 and 78 s of processor, most of it for the tiles, and 4.7 and 4.8 GB; the process that asks
-# took 28 s and 2.7 GB, with its samples and imports; the scheduler had .5 GB. Nothing as large as the tiles of 2048 rows
-# leaves a worker. With 20,000 images, whose tiles take .86 GB, the process that asks had 1.1 GB, the scheduler .23 GB, and
-# the workers .94 and .88 GB and 13 s of processor each.
+# With all 60,000 images, 100 clients of two label shards and float32 tiles, three rounds of SCAFFOLD and momentum .9 in
+# one run took 9 minutes on the clock, on two workers of this machine with a thread each, beside some ten other programs
+# on two cores. Compared with the rounds of one process above (`python docs/sixty_thousand.py apart`), SCAFFOLD's
+# residuals and coefficients have the same bits, and momentum's residuals differ by at most 2.8e-16: that process
+# multiplied forty columns at a time, this run twenty. The workers took 75 and 78 s of processor, most of it for the
+# tiles, and 4.7 and 4.8 GB; the process that asks took 28 s and 2.7 GB, with its samples and imports; the scheduler had
+# .5 GB. Nothing as large as the tiles of 2048 rows leaves a worker. With 20,000 images, whose tiles take .86 GB, the
+# process that asks had 1.1 GB, the scheduler .23 GB, and the workers .94 and .88 GB and 13 s of processor each.
 #
 # ## A million images
 #
-# Tiles and products grow with $n^2$, and what is sent with $n$. With 50 workers and ten columns:
+# Tiles and products grow with $n^2$, and the numbers that are sent with $n$. With 50 workers and ten columns:
 
 # %%
 n, d, columns, workers, products = 10**6, 784, 10, 50, 464
@@ -304,15 +315,16 @@ print(f"10,000 rounds of FedAvg: {products} products, {2385 * times / 3600:.0f} 
 print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 
 # %% [markdown]
-# The hours are those of our two cores, and were never run at that size. Methods that remember take a product a round. The
-# blocks of 100 clients of 10,000 images each would take 80 GB in the process that asks, those of 10,000 clients of 100 images
-# .8 GB: `ntkfl limit` is for the second only.
+# The hours are extrapolated from our two cores; nothing was run at that size. Methods with a memory take a product for
+# each round. The blocks of 100 clients of 10,000 images each would take 80 GB in the process that asks, those of 10,000
+# clients of 100 images .8 GB: `ntkfl limit` is only for the second case.
 #
-# ## What an approximation would cost in truth
+# ## How far an approximation is from the truth
 #
 # A kernel of low rank is a kernel: `kernel_regime` takes it, and the exact limit judges it. *Nystrom* replaces $k(x, z)$ by
 # $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as landmarks $L$ (here scikit-learn's). *Random features* are
-# the kernel of a network of so many neurons at its start, with $d$ features a neuron. Both here with 600 images:
+# the kernel of a network with few neurons at its start, with $d$ features for each neuron. Here are both with 600
+# images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -385,13 +397,14 @@ against_the_limit(
 # - Nystrom with 3000 landmarks, .3 of the images, is off by .02 after 100 rounds, and its accuracy by .004, 20 of 5000
 #   images. With 100 landmarks the accuracy is .056 too low: a curve of that kernel is not the curve of the infinitely wide
 #   network.
-# - Random features are 784 a neuron, and for the same number of them the outputs are farther off. Yet 256 neurons, off by
-#   .061, come nearer in accuracy than 1000 landmarks, off by .046. One draw of landmarks and neurons each.
+# - A neuron has 784 random features, and with the same number of features the outputs are farther off. Yet 256 neurons,
+#   off by .061, are nearer in accuracy than 1000 landmarks, off by .046. The table has one draw of landmarks and one of
+#   neurons.
 # - If the outputs matter, take Nystrom, and state its number of landmarks.
 #
-# At 60,000 images, where it would be used, against ten exact rounds of FedAvg (100 clients, iid, 5 local steps, `eta_local`
-# .0217; `docs/sixty_thousand.py kernels`, 254 s of processor for these kernels), the distance over $|y|$ and the largest
-# difference of all 600,000 outputs:
+# At 60,000 images, where approximations would be used, they are compared with ten exact rounds of FedAvg (100 clients,
+# iid, 5 local steps, `eta_local` .0217; `docs/sixty_thousand.py kernels`, 254 s of processor for these kernels). The
+# table has the distance over $|y|$, and the largest difference of all 600,000 outputs:
 #
 # | kernel | off after round 1 | 10 | largest, 1 | 10 | training accuracy, 1 | 10 | test accuracy, 1 | 10 |
 # |---|---|---|---|---|---|---|---|---|
@@ -401,13 +414,13 @@ against_the_limit(
 # | 1000 | .005 | .022 | .02 | .09 | .713 | .796 | .707 | .793 |
 # | 3000 | .002 | .007 | .004 | .03 | .716 | .802 | .711 | .798 |
 #
-# With the same landmarks the outputs are two to three times as far off as with 10,000 images, where clients and steps differ
-# too: the error does not carry over from a smaller size. 3000 landmarks give .994 of the test images the exact kernel's
-# class after ten rounds, and a test accuracy that is .004 too low.
+# With the same landmarks the outputs are two to three times as far off as with 10,000 images, although clients and
+# steps differ too: an error at a smaller size does not predict the error at a larger one. 3000 landmarks give .994 of
+# the test images the exact kernel's class after ten rounds, and a test accuracy that is .004 too low.
 #
-# Random features at 60,000, against the run with two label shards a client (FedAvg, `eta_local` .00760; one draw each).
-# `docs/sixty_thousand.py` of the repository makes the rows, from a run that is kept; so it does for the table above, with
-# `--partition iid --rounds 10`:
+# Random features at 60,000 images are compared with the run of two label shards for each client (FedAvg, `eta_local`
+# .00760; one draw each). `docs/sixty_thousand.py` of the repository computes the rows from a stored run, and those of
+# the table above with `--partition iid --rounds 10`:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition shards:2 \
 #         --method fedavg --tiles float32 --rounds 32 --state run.npz
@@ -424,21 +437,22 @@ against_the_limit(
 #
 # Nystrom with 300 landmarks is nearer in the outputs than ten times as many random features, and farther in test accuracy:
 # .022 too low after ten rounds, where features of a neuron and a direction each, $1[w'x>0]\,v'x$ with $v$ drawn as $w$
-# is, are .003 too low. All 784 features of one neuron at a time are no choice: few neurons are drawn.
+# is, are .003 too low. Do not take all 784 features of each neuron: that draws few neurons.
 #
-# - The times of this table are of such a kernel in tiles, as any other. A kernel that is given as `gram.Features`, as
-#   `gram.nystroem` and `ntkfl limit --landmarks 3000` give it, is run by the features alone, $8 n m$ bytes and $4 n m$
-#   operations a column and product. At 60,000 images of 100 clients (iid) 30 rounds of FedAvg with 3000 landmarks took
-#   116 s of processor and 3.4 GB, with 1000 landmarks 43 s; the features of a million images and 3000 landmarks are 24
-#   GB. The bounds are of rounding, and do not know how far the kernel is from the exact one.
+# - The times of this table are those of kernels in tiles. A kernel of `gram.Features`, as `gram.nystroem` and `ntkfl
+#   limit --landmarks 3000` give it, is run by its features only, with $8 n m$ bytes, and $4 n m$ operations for each
+#   column of a product. At 60,000 images of 100 clients (iid) 30 rounds of FedAvg with 3000 landmarks took 116 s of
+#   processor and 3.4 GB, with 1000 landmarks 43 s; the features of a million images and 3000 landmarks are 24 GB. The
+#   bounds cover rounding, and not the distance of the kernel from the exact one.
 #
 # ## Networks of finite width
 #
-# The study `image-limits` trains networks with ten readouts (`dirichlet:0.3`, a hundred images a client, 5 local steps,
-# `eta_local` half of where a client alone diverges, as above) and holds every round against the limit of the same method.
-# A network is off its limit for two reasons: its kernel at the start is not that of infinite width, and its kernel moves while
-# it is trained. To tell them apart, the linearisation of each network in its weights at the start, whose kernel does not
-# move, is trained by the same steps. All distances are of the outputs on all images it is trained on, over $|y|$:
+# The study `image-limits` trains networks with ten readouts (`dirichlet:0.3`, a hundred images for each client, 5 local
+# steps, `eta_local` half of the step at which a client alone diverges, as above) and compares every round with the
+# limit of the same method. A network is off its limit for two reasons: its kernel at the start is not that of infinite
+# width, and its kernel moves during training. To tell the two apart, the study also trains the linearisation of each
+# network in its first weights, by the same steps; the kernel of a linearisation does not move. All distances are those
+# of the outputs on all training images, over $|y|$:
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
@@ -457,17 +471,18 @@ against_the_limit(
 # | 10,000 | FedAvg | 1024 | 1 | .028, .055, .068 | .028, .056, .070 | .003, .014, .024 |
 # | 10,000 | momentum .9 | 1024 | 1 | .028, .131, .136 | .028, .133, .142 | .003, .043, .068 |
 #
-# - Most of the distance is there before training. No network of the tables is farther from its linearisation than that is from
-#   the limit, up to round 32, and with 256 neurons up to round 320.
-# - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons the moving kernel makes an
-#   eighth of what the first kernel does after round 1, .30 of it after 10 and .41 after 32. Under momentum, which moves the
-#   weights farther, it is .62 then. With 256 neurons it levels off: a network that was trained for 320 rounds of FedAvg has .47
-#   at round 32, .55 at round 100 and .58 at the end, one of momentum .53, .58 and .58.
-# - From 256 to 1024 neurons the distance from the limit falls to about .55 of it at round 1 and to .6 to .7 of it at round 32;
-#   $m^{-1/2}$ would be a half. What the moving kernel makes falls to .37 of it at round 1; at round 32 it falls to a half under
-#   FedAvg and SCAFFOLD, and under momentum to .84 of it only.
-# - Up to round 32 a network is nearer to the limit than its linearisation is: what the kernel's movement does makes up for
-#   a part of where it begins.
+# - The first kernel causes most of the distance. Up to round 32, and with 256 neurons up to round 320, no network of
+#   the tables is farther from its linearisation than the linearisation is from the limit.
+# - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons, the moving kernel's part of
+#   the distance is an eighth of the first kernel's part after round 1, .30 of it after 10 and .41 after 32. Under
+#   momentum, which moves the weights farther, it is .62 of it after 32. With 256 neurons this ratio levels off: for a
+#   network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58 at the end; with momentum
+#   .53, .58 and .58.
+# - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
+#   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1; at round 32 by a half
+#   under FedAvg and SCAFFOLD, and under momentum only by .84.
+# - Up to round 32 a network is nearer to the limit than its linearisation is: the movement of the kernel makes up for a
+#   part of the first kernel's error.
 #
 # | images | method | width | test accuracy of the networks | of their linearisations | of the limit |
 # |---|---|---|---|---|---|
@@ -484,22 +499,21 @@ against_the_limit(
 #
 # With 1024 neurons test accuracies are within .01 of the limit's, with 256 within .02; two networks of one width are up
 # to .014 apart. With 10,000 images, on 100 clients, a network of 1024 neurons is nearer to its limit, and 32 rounds of
-# FedAvg take 126 s of processor with its linearisation and the limit. The ranking of the methods stays: wherever two
-# limits differ by .01 or more after one of these rounds,
-# the networks of each width and seed stand in that order.
+# FedAvg take 126 s of processor with its linearisation and the limit. The ranking of the methods stays: if two limits
+# differ by .01 or more after one of these rounds, the networks of each width and seed are in the same order.
 #
-# Two controls. Networks of one width with other weights at the start, and the share of their squared distance from the limit that
-# both have in common, $(y_a - y_\infty)'(y_b - y_\infty)$ over the mean of $|y_m - y_\infty|^2$; it is 0 on average where distances are
-# chance alone:
+# There are two controls. The first has networks of the same width with other first weights, and the share of their
+# squared distance from the limit that both have in common, $(y_a - y_\infty)'(y_b - y_\infty)$ over the mean of $|y_m -
+# y_\infty|^2$; this share is 0 on average if distances are pure chance:
 #
 # | images | method | width | two networks apart | share of the squared distance that both have |
 # |---|---|---|---|---|
 # | 2,000 | FedAvg | 256 | .093, .155, .172 | -.10, .04, .07 |
 # | 2,000 | momentum .9 | 256 | .093, .336, .240 | -.10, .02, .36 |
 #
-# One pair shows chance itself by its -.10. FedAvg's shares are no larger; of momentum, networks of 256 neurons have a
-# third of it in common at round 32. And steps a
-# hundredth as long, distances over how far the limit has moved:
+# A share of -.10 shows the size of chance. FedAvg's shares are no larger; under momentum, networks of 256 neurons have
+# a third of the squared distance in common at round 32. The second control has steps a hundredth as long, and distances
+# over the movement of the limit:
 #
 # | images | method | width | step | round | moved | off the limit | linearisation off the limit | network off its linearisation |
 # |---|---|---|---|---|---|---|---|---|
@@ -508,9 +522,9 @@ against_the_limit(
 # | 2,000 | FedAvg | 256 | 0.01 | 1 | .007 | .323 | .324 | .006 |
 # | 2,000 | FedAvg | 256 | 0.01 | 32 | .185 | .273 | .274 | .027 |
 #
-# A round of such steps moves the limit by .007, and the network is off it by a third of that: the error of the first kernel.
-# The moving kernel makes .006. What counts is how far training has gone: after 32 such rounds it makes .027, after one of
-# the long ones .036.
+# A round of such steps moves the limit by .007, and the network is off by a third of that: the error of the first
+# kernel. The moving kernel's part is .006. It depends on how far training has gone: after 32 such rounds it is .027,
+# after one round of long steps .036.
 #
 # `docs/image_limits.py` of the repository measures rows of these tables and keeps them:
 #
@@ -519,7 +533,7 @@ against_the_limit(
 # ## What is not known
 #
 # The smallest eigenvalue of a round decides its rate in the long run, and at these sizes it is lost in rounding. Then
-# `rate` is NaN, and `rate_estimate` an interval that ends at 1:
+# `rate` is NaN, and `rate_estimate` is an interval that ends at 1:
 
 # %% tags=["noise:0.5"]
 regime = ntkfl.kernel_regime(
@@ -531,10 +545,10 @@ print("largest eigenvalue of a round:", largest)
 print("server rates below", round(regime.step_limits.eta_global, 2), "let nothing grow")
 
 # %% [markdown]
-# How much is left after very many rounds, and how many it takes to a given residual, is enclosed all the same, by
-# quadrature with 60 products and no round ({doc}`../proofs/linear_methods`, *What is left by quadrature*). The norm is
-# $(r' P r)^{1/2}$, with $P$ the clients' response, in which no round lengthens the residual. What float32 does to the
-# tiles is counted once a round, so that float64 says more:
+# The residual after very many rounds, and the number of rounds to a given residual, are still enclosed, by quadrature
+# with 60 products and without running a round ({doc}`../proofs/linear_methods`, *What is left by quadrature*). The norm
+# is $(r' P r)^{1/2}$, with $P$ the clients' response, in which no round lengthens the residual. The rounding of float32
+# tiles counts once for every round, so that float64 gives narrower intervals:
 
 # %%
 exact = ntkfl.kernel_regime(problem, regime.setup, method="fedavg", matrix_free="float64")
@@ -545,5 +559,5 @@ for tiled in (exact, regime):
 print("rounds to a tenth of |r|, at least and at most:", exact.rounds_between(0.1))
 
 # %% [markdown]
-# It answers the other questions of a regime: `outputs`, `residual`, `predict` (the kernel with new points is never there
-# as a whole), `movement`, `step_limits`, `rounds_to`. `matrix_free="auto"` decomposes where that fits the memory.
+# The regime also answers the other questions: `outputs`, `residual`, `predict` (the kernel with new points is never
+# held as a whole), `movement`, `step_limits`, `rounds_to`. `matrix_free="auto"` decomposes $H$ if that fits the memory.

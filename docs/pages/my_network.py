@@ -7,14 +7,14 @@
 # # My network
 #
 # You have a network of your own, of any depth: a torch module, or a JAX function. This page computes its kernel and
-# its convergence rate under every federated method, and shows how far real training is from both. The data are twenty
-# of scikit-learn's digits on four clients, so that everything takes seconds.
+# its convergence rate under every federated method, and shows how far real training is from their predictions. The data
+# are twenty of scikit-learn's digits on four clients, so that everything takes seconds.
 #
 # ## From a module to its kernel
 #
-# Any module will do whose output on a sample is a differentiable function of that sample alone. In training mode batch
-# norm mixes the samples of a batch, and dropout is random: both are refused, with the reason. Call `eval()` on the
-# module, and they are used: batch norm with the statistics that it has, which are constants, and dropout switched off.
+# The output of the module on a sample must be a differentiable function of that sample only. In training mode batch
+# norm mixes the samples of a batch, and dropout is random: both are refused, with the reason. After a call of `eval()`
+# on the module they are accepted: batch norm with its present statistics as constants, and dropout switched off.
 # Parameters are converted to float64.
 
 # %%
@@ -37,13 +37,13 @@ print("smallest eigenvalue", ntkfl.gram.smallest_eigenvalue(kernel))
 
 # %% [markdown]
 # The kernel is $J J^\top$, with a row of $J$ for each sample: the gradient of the network's output in all parameters.
-# The Jacobian is never held as a whole. A network with $C$ outputs has a kernel of $nC$ rows; `problem.per_output()`
-# is the problem with $nC$ samples that goes with it.
+# The Jacobian is never held as a whole. A network with $C$ outputs has a kernel of $nC$ rows; `problem.per_output()` is
+# the matching problem with $nC$ samples.
 #
 # ## Its federated rate
 #
-# As long as the network stays near its linearisation, training is linear, and `kernel_regime` computes all of it: the
-# rate, the largest stable steps, the rounds, for every method that is linear in the weights.
+# While the network stays near its linearisation, training is linear, and `kernel_regime` computes the rate, the largest
+# stable steps and the rounds, for every method that is linear in the weights.
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=2, rounds=150)
@@ -72,9 +72,9 @@ for linearised in (True, False):
     print(f"{'linearised' if linearised else 'trained':10}: outputs off the kernel regime by {off:.1e} of the residual")
 
 # %% [markdown]
-# That is how far a network of this size, with PyTorch's own initialisation, is from its kernel regime. The rates
-# above forecast the first rounds; later on they give the order of magnitude. Wider networks are nearer. Here are
-# three, each beside the kernel regime of its own kernel.
+# This is the distance of a network of this size, with PyTorch's initialisation, from its kernel regime. The rates above
+# forecast the first rounds; later they give the order of magnitude. Wider networks are nearer. Here are three widths,
+# each with the kernel regime of the network's own kernel.
 
 # %%
 import matplotlib.pyplot as plt
@@ -93,7 +93,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 plt.show()
 
 # %% [markdown]
-# ## What it will say on new data
+# ## Predictions on new data
 #
 # Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training.
 
@@ -111,7 +111,7 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# Some networks have a kernel that no longer depends on the random start when they are wide: fully connected ones of
+# The kernel of some networks no longer depends on the random start when they are wide: fully connected ones of
 # any depth, with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling.
 # They have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard` after the name gives the standard
 # one, and `step_factors` scales its steps so that it trains the same functions. Their limits are in closed form
@@ -132,10 +132,9 @@ axis.legend()
 plt.show()
 
 # %% [markdown]
-# Four times the width halves the distance, at any depth. It comes from the random fluctuation of the kernel at the
-# start. What training adds is smaller: of order $1/m$ where the activation is smooth. A ReLU network's kernel also
-# moves by $m^{-1/2}$, since neurons cross kinks ([deep/kinks](../statements/deep.md)), but this shows at large widths
-# only.
+# Four times the width halves the distance, at any depth. The distance comes from the random fluctuation of the kernel
+# at the start. Training adds less: order $1/m$ if the activation is smooth. A ReLU network's kernel also moves by
+# $m^{-1/2}$, since neurons cross kinks ([deep/kinks](../statements/deep.md)), but this shows at large widths only.
 #
 # `ntkfl study run deep-width-scaling` measures the powers of the width. Networks of 2 to 6 layers together, widths 64 to
 # 768, 12 seeds, with 99% intervals:
@@ -195,9 +194,9 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 #
 # ## What there is not
 #
-# A forecast is no proof. Before any training certificates (`ntkfl certify`) are for the two-layer network of FL-NTK:
-# their bounds on how far a kernel moves are for one layer of trained weights. [A checkpoint of a deep
-# network](deep_network_safe.ipynb) may be certified. What is *proved* of a deep network as drawn is the smallest
-# eigenvalue of its limit kernel, whose entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of
-# convolutional networks and the kernel of a finite network are computed in float64 without proven errors, as the
-# tables say (*not certified*).
+# A forecast is no proof. Before any training, certificates (`ntkfl certify`) are only for the two-layer network of
+# FL-NTK: their bounds on how far a kernel moves are for one layer of trained weights. [A checkpoint of a deep
+# network](deep_network_safe.ipynb) may be certified. For a deep network before training, only the smallest eigenvalue
+# of its limit kernel is *proved*; the kernel's entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of
+# convolutional networks and the kernel of a finite network are computed in float64 without proven errors, as the tables
+# say (*not certified*).

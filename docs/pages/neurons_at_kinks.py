@@ -8,14 +8,14 @@
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
 # $m$ has some neurons near it by chance; the smaller the distance, the fewer. After training there are many more, at
-# distances that shrink with the residual (`fl-ntk/X.13`). This page shows how they arrive, which neurons are caught
-# and how many, and which kernel drives the loss while they are caught (`fl-ntk/X.13b`).
+# distances that shrink with the residual (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which and how
+# many are caught, and which kernel drives the loss while they are caught (`fl-ntk/X.13b`).
 #
 # ## They arrive
 #
-# Twenty digits on one client, plain gradient descent. $z = \sqrt m\, w_r \cdot x_i$ is the signed distance of neuron
-# $r$ from the kink of sample $i$, scaled. The plot shows $z$ for the neurons that end at a kink, and for some that
-# start as near and do not end there.
+# The data are twenty digits on one client, trained by plain gradient descent. $z = \sqrt m\, w_r \cdot x_i$ is the
+# signed distance of neuron $r$ from the kink of sample $i$, scaled. The plot shows $z$ for the neurons that end at a
+# kink, and for some that start as near and do not end there.
 
 # %% tags=["noise:0.5"]
 from dataclasses import replace
@@ -54,8 +54,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# A caught neuron comes to the kink, crosses it, is pushed back, crosses again. It cannot leave: its steps become
-# shorter with the residual, and so does the distance to which they carry it.
+# A caught neuron comes to the kink, crosses it, is pushed back, and crosses it again. It cannot leave: with the
+# residual its steps become shorter, and so does the distance to which they carry it.
 #
 # ## Which neurons are caught
 #
@@ -91,8 +91,8 @@ print(f"median difference: {np.median(np.abs(psi - active)):.1g}")
 #
 # The count can be predicted without fitting a constant. In a wide network a neuron changes sides on at most one
 # sample, and its $z$ follows a scalar recursion driven by the residuals of the *infinite* network. The density of $z$
-# at the start then gives the number of neurons that end near the kink. Here for federated training on four clients
-# with five local steps, pairs within $0.3\,|r| / \sqrt m$ of their kinks:
+# at the start then gives the number of neurons that end near the kink. Here are the pairs within $0.3\,|r| / \sqrt m$
+# of their kinks, in federated training on four clients with five local steps:
 
 # %% tags=["noise:0.2"]
 from ntkfl.finite_width import pairs_near_kinks
@@ -149,11 +149,12 @@ for name, kernel in kernels.items():
 # %% [markdown]
 # ## What it means
 #
-# - A bound that counts neurons by their distance to the kinks at the start is not affected. One that starts again at
-#   a checkpoint is: the gathered neurons are always within the radius that it needs (`ntkfl show fl-ntk/X.13`).
+# - A bound that counts neurons by their distance to the kinks at the start is not affected. A bound that starts again
+#   at a checkpoint is affected: the gathered neurons are always within the radius that it needs (`ntkfl show
+#   fl-ntk/X.13`).
 # - A certificate that treats these neurons by themselves is not affected: [the any-order
 #   certificate](safe_from_here.ipynb) puts its point $W^*$ on these kinks.
 # - With several local steps a neuron may also cross a kink within a client's steps only, in every round, and come back
 #   with the mean. Such pairs are held like the others: $\psi$ is their share of active local steps, and they are
-#   projected out too. Late in training they are most of the held pairs. That is a statement for small steps. With long
-#   ones a client's own kernel differs ({doc}`../proofs/finite_width` has the numbers).
+#   projected out too. Late in training they are most of the held pairs. All this is for small steps. With long steps a
+#   client's own kernel differs ({doc}`../proofs/finite_width` has the numbers).

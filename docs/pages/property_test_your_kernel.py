@@ -7,8 +7,8 @@
 # # Property-test your kernel
 #
 # You have written a kernel function: the neural tangent kernel of your network, say, from a formula on paper. Is it
-# symmetric, positive definite where it should be, invariant under rotations? And is it the limit of your network at
-# all? `verification.kernels.check` searches for data sets on which one of these properties fails, and shows the
+# symmetric, positive definite where it should be, invariant under rotations? And is it really the limit of your
+# network? `verification.kernels.check` searches for data sets on which one of these properties fails, and shows the
 # smallest one it finds.
 #
 # ## A kernel from the textbook
@@ -45,12 +45,12 @@ print(check(both_layers, examples=50))
 # %% [markdown]
 # The formula is right, and yet a property breaks. The rows of the table:
 #
-# - *finite output*, *symmetric*, *transposes* ($k(x, z) = k(z, x)^\top$) and *consistent* ($k(x, x)$ is $k(x)$) are
-#   what makes it a kernel function; *positive semi-definite* what makes it a kernel.
+# - *finite output*, *symmetric*, *transposes* ($k(x, z) = k(z, x)^\top$) and *consistent* ($k(x, x)$ is $k(x)$) must
+#   hold for a kernel function; *positive semi-definite* must hold for a kernel.
 # - *strictly positive where claimed*: for ReLU networks the smallest eigenvalue is positive unless two rows are
-#   parallel, where (*singular elsewhere*) it must be 0. With two layers of weights it is 0 also where pairs of opposite
-#   rows are linearly dependent, with three it is not: `check(kernel, depth=2)` claims one, `depth=3` the other, and
-#   without `depth` neither is claimed.
+#   parallel, where (*singular elsewhere*) it must be 0. With two layers of weights it is also 0 if pairs of opposite
+#   rows are linearly dependent; with three layers it is then positive. `check(kernel, depth=2)` claims the first,
+#   `depth=3` the second, and without `depth` neither is claimed.
 # - *rotation invariant*: $k(xQ, zQ) = k(x, z)$. *homogeneous*: $k(cx, z) = c\,k(x, z)$ for $c > 0$.
 # - *worst* is the value that came closest to failing; *allowed* says where it must lie.
 #
@@ -90,7 +90,7 @@ print(report["homogeneous"].counterexample)
 print("broken:", report.broken)
 
 # %% [markdown]
-# One number suffices: $k(2, 2)$ is 1 where 4 is right. On unit rows everything holds, which is why tests on
+# One number suffices: $k(2, 2)$ is 1, and should be 4. On unit rows everything holds, which is why tests on
 # normalised data never see it. The printed arrays can be pasted into a test.
 #
 # ## Is it the limit of your network?
@@ -125,10 +125,10 @@ print(report["concentrates"])
 print(report["limit of networks"])
 
 # %% [markdown]
-# The error does not fall: the two functions differ by a constant. The comparison entry by entry has no tolerance that
-# anybody chose: its interval comes from the spread over the seeds, 99.9% for all entries together, and it says how
-# large an error would have been seen; more `networks` or larger `widths` show smaller ones. Where you have another
-# function for the same kernel, `check(kernel, against=other)` compares the two entry by entry.
+# The error does not fall: the two functions differ by a constant. In the comparison entry by entry nobody chose a
+# tolerance: its interval comes from the spread over the seeds, 99.9% for all entries together. It also says how large
+# an error would have been seen; more `networks` or larger `widths` show smaller ones. If you have another function for
+# the same kernel, `check(kernel, against=other)` compares the two entry by entry.
 #
 # ## Other kernels
 #

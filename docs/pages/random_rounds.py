@@ -6,10 +6,10 @@
 # %% [markdown]
 # # Batches, orders, outer rates, privacy
 #
-# Rounds are random: clients are drawn, batches too, and private training adds noise. Where the model is linear in its
-# weights, as a wide network nearly is, the mean and the covariance of the outputs are known exactly in every round. No
-# run is averaged before the last section: every curve is one computation. The data are 24 images of digits on 4 clients
-# with squared loss.
+# Rounds are random: clients and batches are drawn, and private training adds noise. If the model is linear in its
+# weights, as a wide network nearly is, the mean and the covariance of the outputs are known exactly in every round.
+# Before the last section no runs are averaged: every curve is one exact computation. The data are 24 images of digits
+# on 4 clients with squared loss.
 #
 # ## Shuffled passes against independent batches
 #
@@ -42,15 +42,16 @@ _ = panels[0].set_ylabel("expected loss")
 
 # %% [markdown]
 # At the smaller step they hardly differ; at the larger one shuffled passes leave a tenth of the loss that independent
-# batches leave after 300 rounds. To the first order in the step, a pass does the same in every order of the samples. So
-# the variance of a pass falls with the fourth power of the step, and that of independent batches with the second. The
-# computation goes through all sets of samples that a pass may have taken so far, which limits it to clients of some
-# twelve samples.
+# batches leave after 300 rounds. To first order in the step, a pass has the same effect in every order of the samples.
+# So the variance of a pass falls with the fourth power of the step, and the variance of independent batches with the
+# second power. The computation goes through all sets of samples that a pass may have taken so far; this limits it to
+# clients of up to some twelve samples.
 #
 # ## The best outer rate
 #
 # The server may go further than the mean of its clients' models. Which outer rate leaves the least loss after twenty
-# rounds? For each number of local steps, at one `eta_local`, the expected loss is computed on a grid of outer rates:
+# rounds? The expected loss is computed on a grid of outer rates, for each number of local steps and with the same
+# `eta_local`:
 
 # %%
 rates = np.geomspace(0.5, 64, 15)
@@ -76,8 +77,8 @@ panel.set_xticks(local_steps, local_steps)
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# At K = 1 with full batches the best rate is at the end of the grid: it is 64 or more. The more local steps, the less
-# is left for the server. Batches lower the best rate at K = 1; noise on the weights lowers it everywhere, to 2 to 4.
+# At K = 1 with full batches the best rate is at the end of the grid: it is 64 or more. With more local steps, less is
+# left for the server to do. Batches lower the best rate at K = 1; noise on the weights lowers it everywhere, to 2 to 4.
 #
 # After one round the answer is a formula. Let $r$ be the residual, $d$ the clients' mean displacement, $b=E\,r'Hd$ and
 # $a=E|Hd|^2$, the only one of the two that noise changes. A rate above 1 helps exactly if $b>a$, and $b/a$ is best
@@ -104,22 +105,22 @@ _ = panel.legend(fontsize="small")
 
 # %% [markdown]
 # Clients may be drawn too: `ntkfl privacy --participation 0.1` draws a tenth of them in every round. A budget then asks
-# for less noise on the sum of their updates, for who is seldom drawn tells little. But the mean over fewer clients
-# carries a larger share of it: at epsilon = 4, with 200 clients, all of them cost .464 of the labels and a tenth .878.
-# Given the draws an update is Gaussian, over all draws it is not. So the clip is the longest update of 1375 simulated
-# trainings. If one training in a hundred had a longer one, all of so many would miss it with a chance of one in a
-# million ({doc}`../proofs/random_rounds`).
+# for less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
+# clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if all clients
+# take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not. So the clip
+# is the longest update of 1375 simulated trainings. If one training in a hundred had a longer update, 1375 trainings
+# would all miss it with a chance of one in a million ({doc}`../proofs/random_rounds`).
 #
-# FedDyn with noise is refused, here and by `random_rounds(noise=...)`: its server adds up the displacements of all
-# rounds, the noise among them, and nothing takes the noise out again; the variance of the residual or of the memories
-# grows without end. SCAFFOLD has exact moments with noise. `ntkfl privacy` refuses it too: its clients remember, and what a clip does to a memory is not
-# computed.
+# FedDyn with noise is refused, here and by `random_rounds(noise=...)`: its server sums up the displacements of all
+# rounds with their noise, and nothing removes the noise again, so that the variance of the residual or of the memories
+# grows without end. SCAFFOLD has exact moments with noise. `ntkfl privacy` refuses it too, since its clients have
+# memories, and the effect of a clip on a memory is not computed.
 #
 # ## Steps that change by round, clients that take turns
 #
-# With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule has
-# both: `eta_local` and `eta_global` take a list, whose last entry stays. Here the outer rate is 8, 1, or 8 for four rounds,
-# 3 for twelve and then 1:
+# With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule
+# combines both: `eta_local` and `eta_global` take a list, whose last entry stays. Here the outer rate is 8, 1, or 8 for
+# four rounds, 3 for twelve and then 1:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=4)
@@ -135,8 +136,8 @@ _ = panel.legend(fontsize="small")
 # The falling rate is ahead of the constant 8 from the fifth round on, and of the constant 1 until both have come to the
 # same end.
 #
-# Clients may also take turns in place of being drawn: `cohorts` names who takes part in round 0, 1, and so on, again
-# and again. On the command line, with two of the four clients in each round, first in turn and then drawn:
+# Clients may also take turns in place of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
+# begins again. On the command line, with two of the four clients in each round, first in turn and then drawn:
 
 # %%
 # !ntkfl rate --data digits --n 24 --clients 4 --cohorts 0,1/2,3 --local-schedule 0.3,0.1
@@ -145,15 +146,15 @@ _ = panel.legend(fontsize="small")
 # !ntkfl rate --data digits --n 24 --clients 4 --participation 0.5 --local-schedule 0.3,0.1
 
 # %% [markdown]
-# Both fall to zero at almost the same rate; the limit of the server's step is known of drawn clients only.
+# Both fall to zero at almost the same rate; the limit of the server's step is only known for drawn clients.
 #
 # ## One run is not the mean
 #
 # All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` is the
 # variance of $|y-f|^2$, exactly, for some ten samples, since it goes through every choice of a round.
-# `chance_above` bounds the chance that $|y-f|^2$ passes a level, from the first two moments of the residual and so for
-# as many samples as they are known for. `sampled_rounds` estimates all of these, with errors, from runs with draws of
-# their own. Here are the three on ten images, two of four clients a round and batches of two:
+# `chance_above` bounds the chance that $|y-f|^2$ exceeds a level, from the first two moments of the residual, and so
+# for as many samples as these moments. `sampled_rounds` estimates all of these, with errors, from independent runs.
+# Here are the three on ten images, two of four clients a round and batches of two:
 
 # %%
 few, setup, drawn = ntkfl.data.digits(n=10, clients=4), ntkfl.Setup(eta_local=0.1), {"participation": 0.5}
@@ -171,8 +172,8 @@ for i, t in enumerate(rounds):
     )
 
 # %% [markdown]
-# Runs need no matrices of pairs of samples besides H itself, so they reach thousands of samples, where exact moments
-# ask for minutes:
+# Runs need no matrices of pairs of samples besides H itself, so they reach thousands of samples, for which exact
+# moments take minutes:
 
 # %%
 many = ntkfl.data.digits(n=1500, clients=10)

@@ -14,9 +14,9 @@
 #
 # It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
 # several), on sums of squares; `--loss` takes Huber's loss, squared hinges and squares with a band. (The squared hinge
-# certifies earlier than squares: on 50 digits after 80 rounds and not 320, on 50 images of Fashion-MNIST after 160 and
-# not 360, see {doc}`../proofs/losses_in_any_order`.) A bias of the output
-# may be there, if it is not trained. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
+# certifies earlier than squares: on 50 digits after 80 rounds instead of 320, on 50 images of Fashion-MNIST after 160
+# instead of 360, see {doc}`../proofs/losses_in_any_order`.) The output may have a bias that is not trained. Cases that
+# are not covered are listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
@@ -71,30 +71,30 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 
 # %% [markdown]
 # Not certified: the proof does not apply yet, because the network does not fit its data closely enough. The second
-# sentence estimates which residual would do. The last line is a command that trains the file's network on, by
-# Algorithm 1, until it certifies. Here PyTorch has trained on:
+# sentence estimates which residual would do. The last line is a command that trains the file's network further, by
+# Algorithm 1, until it certifies. Here PyTorch has trained it further:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.svg --attack 300
 
 # %% [markdown]
-# **What is proved** are the two sentences at the top. Below them stand the numbers that they rest on:
+# The two sentences at the top are **what is proved**. Below them are the numbers behind them:
 #
-# - **D, distance to the fit**. There is a point $W^*$ that fits every label, at this distance. The proof shows that
-#   no step of any order leads away from $W^*$; so training stays in a ball, and comes to rest in it.
+# - **D, distance to the fit**. At this distance there is a point $W^*$ that fits every label. The proof shows that no
+#   step, in any order, leads away from $W^*$; so training stays in a ball and converges there.
 # - **pairs held at kinks**. A neuron's kink for a sample is where it switches on or off; a neuron that crosses it
-#   would spoil the proof. Pairs of a neuron and a sample where that could happen are few (here none). $W^*$ is chosen
+#   would spoil the proof. Few pairs of a neuron and a sample could do that (here none). $W^*$ is chosen
 #   with these neurons exactly on their kinks; then they may cross as often as they like.
-# - **margin off A** ($A$ are the held pairs): all other pairs keep their side, with this margin. Only above 0 is
-#   there a certificate.
+# - **margin off A** ($A$ are the held pairs): all other pairs keep their side, with this margin. A certificate needs a
+#   margin above 0.
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
 #   batch of distinct samples. If your loss is the mean over a batch of $b$ samples, your learning rate is $b / 2$
 #   times the step meant here.
 # - **test samples whose class is final**: no continuation can change their sign. The picture shows by how much: a
-#   margin above the line is larger than any later change of an output; below it a sharper bound for the single sample
-#   may still settle the class.
-# - **an adversary**: a search for an order of steps that breaks the certificate. It must find none, and finds none.
-#   It checks the certificate by other means and is no part of the proof.
+#   margin above the line is larger than any later change of an output; for a margin below the line, a sharper bound for
+#   that sample may still settle the class.
+# - **an adversary**: a search for an order of steps that breaks the certificate. It must find none, and finds none. It
+#   checks the certificate by other means, and is not part of the proof.
 
 # %%
 from IPython.display import SVG
@@ -104,8 +104,8 @@ SVG("margins.svg")
 # %% [markdown]
 # ## Go on training, in the worst way
 #
-# From Python the certificate is an object. Now train in a way that should do harm: single samples in a random order,
-# each with almost the longest step allowed, one client alone for a while, then the other.
+# From Python the certificate is an object. Now train in a way that should do harm: on single samples in random order,
+# each with almost the longest step allowed, for a while on one client only, then on the other.
 
 # %%
 from pathlib import Path
@@ -134,8 +134,8 @@ print("never farther from W*:", sorted(distances, reverse=True) == distances)
 print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * certificate.distance.hi)
 
 # %% [markdown]
-# And the predictions: what was called final has stayed, and every output lies in the interval that the certificate
-# gave before.
+# And the predictions: every class that was called final has stayed, and every output lies in the interval that the
+# certificate gave before.
 
 # %%
 final, interval = certificate.final(digits.x_test), certificate.enclosure(digits.x_test)
@@ -160,26 +160,26 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # %% [markdown]
 # ## How far it reaches
 #
-# `ntkfl study run any-order-frontier` measures from which round on networks certify: digits, trained with tuned
-# momentum at the server until then.
+# `ntkfl study run any-order-frontier` measures the round at which networks first certify, on digits, trained with tuned
+# server momentum until then.
 #
 # ![First rounds that certify, reach at the start and held pairs against the number of samples](../frontier.svg)
 #
 # The picture has the medians of its 160 default cells: ten clients, two ways of splitting, one and five local steps,
 # two seeds. Of the cells 155 certify within 300 rounds: after 10 rounds with 20 samples, 20 to 45 with 50, 30 to 245
-# with 100, 45 to 195 with 200, when $|y - f|$ has come down to .06 at the most (20 samples) and to .00012 at the least
-# (200). X.12 certifies 138 of them, in the same round or up to 100 later; X.11, before training, none: it needs 29
-# times the radius that it has, or more, even at steps 10,000 times as short. More width helps: with 200 samples the
-# round is 45 to 195 with 500 neurons and 45 to 75 with 16000. Five local steps are earlier than one in 49 of 76 pairs
-# that can be compared, by up to 145 rounds, the same in 26, later in one. How samples are split plays no role with one
-# local step, and moves the round by up to 55 with five; which digits are drawn moves it by up to 150. The number of
-# clients, four or ten, plays no role with one local step either, and with five moves the round by 20 at most (15 cells
-# of one seed with 50 and 100 samples). One cell with 500 samples, not in the picture (width 4000, ten clients, five
-# local steps), certifies at round 90, and by X.12 at 150.
+# with 100, 45 to 195 with 200. By then $|y - f|$ is between .06 (20 samples) and .00012 (200 samples). X.12 certifies
+# 138 of these cells, in the same round or up to 100 rounds later. X.11, which applies before training, certifies none:
+# it needs at least 29 times its radius, even at steps 10,000 times as short. More width helps: with 200 samples the
+# round is 45 to 195 with 500 neurons and 45 to 75 with 16000. With five local steps cells certify earlier than with one
+# in 49 of 76 comparable pairs, by up to 145 rounds, in the same round in 26, and later in one. The split of the samples
+# does not matter with one local step, and with five moves the round by up to 55; the draw of digits moves it by up to
+# 150. The number of clients, four or ten, does not matter with one local step either, and with five moves the round by
+# at most 20 (15 cells of one seed with 50 and 100 samples). One cell with 500 samples, not in the picture (width 4000,
+# ten clients, five local steps), certifies at round 90, and by X.12 at 150.
 #
-# What ends it in these cells is not the proof but the training: the five that do not certify are 200 samples on 64
-# neurons, with $|y - f|$ still .0002 to .0009 after 300 rounds. Trained on, with seed 0 and one local step, round 400
-# is too early, and round 450 is not.
+# In these cells the limit is the training, not the proof: the five cells that do not certify have 200 samples and 64
+# neurons, with $|y - f|$ still .0002 to .0009 after 300 rounds. Trained further, the cell of seed 0 and one local step
+# certifies at round 450, and not yet at round 400.
 
 # %% [markdown]
 # ## What is proved, and what is not
@@ -189,9 +189,10 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 #   covered.
 # - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
 #   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint:
-#   `ntkfl certify --method` does, for one method with given steps, and proves its rate. Nor a readout that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
-# - It says that the *training* loss tends to 0, and what the network will answer. It does not say that the answers are
-#   right.
+#   `ntkfl certify --method` does, for one method with given steps, and proves its rate. It does not cover a readout
+#   that is trained too. [Smooth networks of any depth](deep_network_safe.ipynb) have a certificate of their own.
+# - It says that the *training* loss tends to 0, and which answers the network will give. It does not say that the
+#   answers are right.
 # - `NOT CERTIFIED` proves nothing: train on, and ask again.
 # - The theorem is the docstring of `ntkfl.any_order`; its proof is {doc}`../proofs/any_order`. As a statement of the
 #   catalogue it is compared with runs, and each hypothesis is shown to be needed: `ntkfl verify fl-ntk/any-order`.

@@ -55,7 +55,7 @@ cluster += [start("worker", address, "--nthreads", "1", "--death-timeout", "60")
 # %% [markdown]
 # Workers are sent the study's name (for your own study its path, where each machine needs the same file), the cell's
 # parameters and the version of the code; they send the numbers back and store nothing. A worker with other code is
-# refused. If one dies, its cells go to others. Here are the same cells from this machine's own processes:
+# refused. If one dies, its cells go to others. Here the processes of this machine compute the same cells:
 
 # %%
 # !ntkfl study run drift --widths 128,256 --seeds 3 --out here 2>/dev/null | tail -1
@@ -76,15 +76,16 @@ for process in reversed(cluster):
 # your own machines only, or give scheduler and workers the same `--tls-ca-file`, `--tls-cert` and `--tls-key`, and
 # the run `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem --tls-key KEY.pem`.
 #
-# `ntkfl limit --scheduler tcp://HOST:8786` has the same workers hold the rows of a large Gram matrix ({doc}`infinitely_wide`).
+# With `ntkfl limit --scheduler tcp://HOST:8786` the same workers hold the rows of a large Gram matrix
+# ({doc}`infinitely_wide`).
 #
 # `python -m experiments.benchmarks.studies` measures the overhead per cell and per process.
 #
 # ## A Gram matrix larger than memory
 #
 # `gram.initial` never holds the whole network: neurons are drawn, counted in packed bits and discarded, at any width.
-# `gram.infinite` works tile by tile and writes where you say, so that the disk may hold what memory does not. Here
-# all 1797 digits:
+# `gram.infinite` works tile by tile and writes into an array of yours, so that the disk may hold a matrix larger than
+# memory. Here all 1797 digits:
 
 # %%
 import numpy as np
@@ -112,7 +113,7 @@ print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.output
 
 # %% [markdown]
 # Verdicts use float64. Float32 is for a quick look. `memory=` takes the bytes that the run may use on each device,
-# beside its results; groups of clients are made to fit, and what cannot fit is refused before it starts.
+# beside its results; groups of clients are made to fit, and a run that cannot fit is refused before it starts.
 #
 # ## Several JAX devices
 #
@@ -143,8 +144,8 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 # %% [markdown]
 # ## GPUs
 #
-# **This was never run on a GPU by its authors**: none was there when it was written. What follows is how it is meant
-# to work; tests that need a device are skipped without one.
+# **This was never run on a GPU by its authors**: none was there when it was written. This section says how it should
+# work; tests that need a device are skipped without one.
 #
 # * Training: a CUDA build of PyTorch, then `ntkfl train ... --device cuda` (or `cuda:1`). All methods run on the
 #   device; `--dtype float64` too. More clients are trained together than on a processor.
@@ -161,8 +162,8 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 # ## Several hosts
 #
 # One run over the devices of several hosts is the same program on each of them, with the same arguments; each gets
-# the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real hosts it is
-# the address of the first one. On clusters with a scheduler JAX finds it by itself: `jax.distributed.initialize()`.)
+# the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real hosts, give
+# the address of the first host. On clusters with a scheduler JAX finds it by itself: `jax.distributed.initialize()`.)
 
 # %%
 # %%writefile hosts.py

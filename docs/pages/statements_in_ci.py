@@ -47,7 +47,7 @@ STATEMENTS = (
 # !ntkfl attack my_lemma.py --budget 60s 2>/dev/null; echo "exit status $?"
 
 # %% [markdown]
-# The claim is false: one sample and one neuron break it. Whoever has the two files sees it again, computed anew:
+# The claim is false: one sample and one neuron break it. With the two files anyone can compute the violation again:
 
 # %%
 # !ntkfl attack my_lemma.py --replay counterexample_mine_largest_eigenvalue_stated.json
@@ -63,7 +63,7 @@ STATEMENTS = (
 # ```
 #
 # A search that finds nothing proves nothing. The same `--seed` searches the same cases at every push; give the number
-# of the build, `--seed ${{ github.run_number }}`, to look at others each time.
+# of the build, `--seed ${{ github.run_number }}`, to search other cases at each push.
 #
 # ## Three lines for pytest
 #

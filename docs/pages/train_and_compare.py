@@ -24,9 +24,9 @@
 # %% [markdown]
 # `config.toml` has all settings that decide the run, the defaults too. `metrics.csv` has one row for each round, with
 # units in its header. `checkpoint.safetensors` is the state of the server and of every client. `outcome.txt` says
-# whether the run was trained. A run that has diverged, or is no better than a constant answer, says so there and in its
-# last line, and ends with exit status 1. A run that was stopped, or killed, resumes with the same bits as an
-# uninterrupted run; `--rounds` takes it further:
+# whether the run was trained. A run that has diverged, or is no better than a constant answer, says so in this file and
+# in its last line of output, and ends with exit status 1. A run that was stopped or killed resumes with the same bits
+# as an uninterrupted run; `--rounds` extends it:
 
 # %% tags=["noise:0.1"]
 # !ntkfl train --resume --rounds 9 --out runs/first 2>/dev/null
@@ -63,7 +63,7 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # ## Methods compared
 #
 # One seed says little. Since runs with one seed share everything but the method, compare them seed by seed: the
-# *paired* difference is free of what the seed does to both. Half of the clients take part in a round here.
+# *paired* difference is free of the seed's effect on both. Half of the clients take part in a round here.
 
 # %%
 import numpy as np
@@ -107,8 +107,8 @@ plt.show()
 # The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so its curve is FedAvg's
 # until then. An interval that contains 0 settles nothing: run more seeds.
 #
-# These are small runs. [Results](../results) has small versions of the papers' comparisons: the printed numbers
-# beside ours, what did not reproduce, and the command for each (`ntkfl miniature list` names them).
+# These are small runs. [Results](../results) has small versions of the papers' comparisons: the printed numbers beside
+# ours, the results that did not reproduce, and the command for each (`ntkfl miniature list` names them).
 #
 # ## A method of your own
 #
@@ -159,8 +159,8 @@ class Clipped(LocalRule):
 # folder keeps the file's checksum, and a run resumes only with the same file.
 #
 # All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
-# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) lists
-# it.
+# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a list
+# of these tests.
 #
 # ## What can be chosen
 #

@@ -21,25 +21,25 @@
 
 # %% [markdown]
 # - A row is a method, a column a number of local steps $K$; the fastest method stands first.
-# - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
-#   variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the fewest rounds that a search has found, `eta_local` (up to 95% of the step at which a
-#   client alone diverges) and the method's own numbers together. A method is never slower than a method that it contains:
-#   FedAvg than with server rate 1, FedProx and momentum than FedAvg. Beyond that no optimum is promised.
+# - **vectors**: the number of vectors of the model's size that a client receives and sends in these rounds. SCAFFOLD
+#   sends its control variates too, so that each of its rounds counts twice.
+# - **tuned to**: the steps with the fewest rounds that a search has found: `eta_local` (up to 95% of the step at which
+#   a client alone diverges) together with the method's own numbers. A method is never slower than its special cases:
+#   FedAvg is not slower than with server rate 1, FedProx and momentum are not slower than FedAvg. No further optimum is
+#   promised.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
-#   only. The rounds given are those of server momentum at that condition number, for
-#   the worst labels; other labels may take fewer. The floor shows what is left to
-#   gain; it is not a method.
+#   only. The floor is the number of rounds that server momentum needs at that condition number for the worst labels;
+#   other labels may take fewer. The floor shows how much could still be gained; it is not a method.
 #
-# On these clients more local steps help little from $K = 5$ on. What helps is momentum at the server, and it costs no
-# communication. `cyclic` lets the clients train in turn, each starting from the model of the one before. It needs few
-# rounds, but in each of them four clients wait for one another. The floor is for clients who train at once and does
-# not apply to it.
+# On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
+# communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few rounds,
+# but in each of them four clients wait for one another. The floor is for clients who train at once and does not apply
+# to it.
 #
 # ## Clients with unlike data
 #
-# The same for clients whose labels are drawn from a Dirichlet distribution with parameter 0.1, as a picture:
+# The picture shows the same for clients whose labels are drawn from a Dirichlet distribution with parameter 0.1:
 
 # %%
 import matplotlib.pyplot as plt
@@ -75,10 +75,10 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 # !ntkfl rate --data digits --n 50 --clients 4 --local-steps 5 --eta-local 0.5 --method fedavgm --option momentum=0.6
 
 # %% [markdown]
-# A method of yours, given by its file, may have a limit too. One round of the training engine is run from every unit
-# vector of its state, that is, of all that server and clients store. This gives the linear map, or shows that there
-# is none. `--momentum` of the clients' steps is treated in the same way. A method that is known to have no linear
-# limit says why:
+# A method of yours, given by its file, may have a limit too. The training engine runs one round from every unit vector
+# of the state, which is everything that server and clients store. This gives the linear map, or shows that there is
+# none. `--momentum` of the clients' steps is treated in the same way. A method that is known to have no linear limit
+# says why:
 
 # %%
 # !ntkfl rate --data digits --n 50 --method fedadam
@@ -99,10 +99,10 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # %% [markdown]
 # ## When noise changes the answer
 #
-# Everything above is about full batches. Batches add noise, and the noise grows with the server's step. So after a given
-# number of rounds other steps are best, and often another $K$. `ntkfl tune` searches for the server's rate and momentum
-# (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least *expected* loss at the end of a budget. Here
-# are twenty rounds on 30 images, full batches against batches of two:
+# Everything above is about full batches. Batches add noise, and the noise grows with the server's step. So other steps
+# are best after a given number of rounds, and often another $K$. `ntkfl tune` searches for the server's rate and
+# momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least *expected* loss at the end of a
+# budget. Here are twenty rounds on 30 images, with full batches and with batches of two:
 
 # %% tags=["noise:0.1"]
 from ntkfl.tuned_outer import Drawn, tune_outer
@@ -120,10 +120,10 @@ for steps, outer in sorted(full):
     print(f"K = {steps}, {outer:8}  full batches {one.mean_square:.1e}   batches of two {other.mean_square:.1e}")
 
 # %% [markdown]
-# With full batches the best with one local step leaves six times as much as the best with four, and heavy-ball momentum
-# gains a factor of thousands with either. With batches of two, one local step leaves thousands of times as much, and
-# momentum then gains next to nothing. (Four local steps compute four times as many gradients; `--samples` compares at
-# one number of them.) And steps that are tuned for full batches cannot be used with batches:
+# With full batches, the best choice with one local step leaves six times as much as the best with four, and heavy-ball
+# momentum gains a factor of thousands with either. With batches of two, one local step leaves thousands of times as
+# much, and momentum gains almost nothing. (Four local steps compute four times as many gradients; `--samples` compares
+# at equal numbers of gradients.) And steps that are tuned for full batches cannot be used with small batches:
 
 # %%
 import warnings
@@ -137,14 +137,14 @@ for steps in (1, 4):
     print(f"K = {steps}: {'above' if left > 1 else 'below'} the loss at the start with the steps for full batches")
 
 # %% [markdown]
-# So tune with the batches that you will train with. Noise changes the answer where a local step sees few of a client's
+# So tune with the batches that you will train with. Noise changes the answer if a local step sees few of a client's
 # samples and the server's step is long. The batches here are drawn independently of each other. Passes over shuffled
 # samples have less noise ({doc}`random_rounds`).
 #
 # Do networks rank these steps as predicted? The study `outer-ranking` tunes three outer optimizers and two K for 20 rounds
-# on 200 images (5 clients, `shards:2`), once for batches of four and once for full batches, and trains two-layer networks
-# with all twelve, with batches of four. The steps for full batches diverge, as predicted. Those for batches, with the
-# geometric mean of five networks:
+# on 200 images (5 clients, `shards:2`), once for batches of four and once for full batches, and trains two-layer
+# networks by all twelve settings, with batches of four. The steps tuned for full batches diverge, as predicted. The
+# table has the steps tuned for batches, with the geometric mean of five networks:
 #
 # | outer | K | expected loss | width 4096 | width 16384 | `cnn:64`, expected | `cnn:64` |
 # |---|---|---|---|---|---|---|
@@ -170,31 +170,32 @@ panel.set(xscale="log", yscale="log", xlabel="expected loss after 20 rounds", yl
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# A point is an outer optimizer and a K of the table; where a group of points rises, networks rank the steps as predicted.
+# A point is an outer optimizer and a K of the table; if a group of points rises, networks rank the steps as predicted.
 #
-# Of the 66 pairs of the twelve, 36 are seen at width 4096 beyond the error of the means (99% for all pairs together) and
-# 37 at 16384; all of them stand as predicted, and Kendall's tau over all pairs is .97 at both widths. The steps that are
-# predicted to be best lose no round to the best trained ones (0 ± 1 of 20).
-# Geometric means were chosen after a first look at plain means, in which steps that diverge hide the other differences:
-# 8 and 5 pairs were seen then, all as predicted. Many of the 36 and 37 are pairs of a step that diverges and one that
-# does not.
+# The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (99% for all
+# pairs together), at 16384 37 pairs; all of these are ordered as predicted, and Kendall's tau over all pairs is .97 at
+# both widths. The steps that are predicted to be best lose no round to the best trained ones (0 ± 1 of 20). Geometric
+# means were chosen after a first look at plain means, in which diverging steps hide the other differences: only 8 and 5
+# pairs differed clearly then, all as predicted. Many of the 36 and 37 pairs are of steps that diverge and steps that do
+# not.
 #
-# A small network with convolutions (`cnn:64`), predicted by the kernel at its start, follows less well: 8 of the 9 pairs
-# that are seen stand as predicted, tau is .78, and with K = 4 it learns faster than its kernel says (Nesterov .161 for
-# an expected .294, momentum .189 for .341, average .400 for .588).
+# A small network with convolutions (`cnn:64`), predicted by the kernel at its start, follows less well: 8 of the 9
+# pairs that differ clearly are ordered as predicted, tau is .78, and with K = 4 it learns faster than its kernel says
+# (Nesterov .161 for an expected .294, momentum .189 for .341, average .400 for .588).
 #
 # ## What this does not say
 #
-# - It is about squared loss, and before the last section about full batches and all clients in every round. `ntkfl rate`
-#   gives the exact mean square if clients or batches are sampled (`--participation`, `--batch-size`), and takes clients
-#   with different numbers of steps (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex losses.
+# - It is about squared loss, and except in the section on noise about full batches and all clients in every round.
+#   `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`, `--batch-size`), and
+#   takes clients with different numbers of steps (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex
+#   losses.
 # - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more
 #   in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that
-#   width with the best steps of each method, and says which pairs of methods come out in the other order. The
+#   width with the best steps of each method, and names the pairs of methods that training puts in the other order. The
 #   predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step and heavy-ball
-#   momentum. A network takes fewer rounds than predicted where the largest eigenvalue of its kernel falls in
-#   training, and more where its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the
-#   steps of the least rate, took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
+#   momentum. A network takes fewer rounds than predicted if the largest eigenvalue of its kernel falls during training,
+#   and more if its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the steps of the least rate,
+#   took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Will this network converge?
 #
-# Before training, three questions have an answer: are the steps stable, how fast will the training loss fall, and
+# Three questions can be answered before training: are the steps stable, how fast will the training loss fall, and
 # does *this* network, of finite width, certainly converge? The first two need one eigendecomposition. The third is a
 # **certificate**. The data here are eight of scikit-learn's digits on two clients, so that everything takes seconds.
 #
@@ -20,10 +20,10 @@
 # !ntkfl rate --data digits --n 8 --clients 2 --eta-local 0.1
 
 # %% [markdown]
-# - **spectral radius per round**: the factor by which the residual falls in a round, in the long run.
-# - **eta_global limit**: beyond it some residual grows, with everything else as it is.
+# - **spectral radius per round**: the factor by which a round multiplies the residual in the long run.
+# - **eta_global limit**: beyond it some residual grows, with all other settings unchanged.
 # - **eta_local limit**: below it, every `eta_global` up to 1 is stable, whatever the number of local steps and of
-#   rounds. It depends on the clients' own data only: $2 / \max_c \lambda_{\max}(H_{cc})$.
+#   rounds. It depends only on the clients' own data: $2 / \max_c \lambda_{\max}(H_{cc})$.
 # - The eigenvalues are certified: the error is a proven bound, for the matrix in memory.
 #
 # `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples, as in the theory. If your
@@ -58,7 +58,7 @@ print("rounds to a thousandth of the residual:", regime.rounds_to(1e-3))
 # This is a forecast. It is exact at infinite width, and guarantees nothing about a given network. (From a shell:
 # `ntkfl simulate`.)
 #
-# The next picture shows how wide a network has to be for that: networks of three widths, five of each, and the limit.
+# The next picture shows how wide a network must be to follow it: networks of three widths, five of each, and the limit.
 # Each network starts from other outputs, so the residual is drawn relative to its start.
 
 # %%
@@ -86,7 +86,7 @@ plt.show()
 
 # %% [markdown]
 # Narrow networks converge too, each at a rate of its own. Wide ones follow the limit. Eight times the width leaves
-# about a third of the distance, which falls like $m^{-1/2}$.
+# about a third of the distance: it falls like $m^{-1/2}$.
 #
 # ## What the theorem asks for
 #
@@ -113,9 +113,9 @@ plt.show()
 # Not certified: neurons might move by more than the radius within which the proof works. That is no sign of
 # divergence. The certificate's conditions are sufficient, not necessary.
 #
-# The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from there on,
-# and the same network may be certified. `--watch` trains on and tries again every 50 rounds. At round 0 it expects
-# the movement to be 5.7 times the radius; 50 rounds later the network is certified:
+# The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from then on,
+# and the same network may be certified. `--watch` trains the network and tries again every 50 rounds. At round 0 it
+# expects the movement to be 5.7 times the radius; 50 rounds later the network is certified:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000 --watch
@@ -150,7 +150,7 @@ plt.show()
 #   training.
 # - It is about the **training** residual. It says nothing about the test error.
 # - Full participation, full-batch local steps, squared loss, one output, only the hidden layer trained.
-# - One that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
+# - A certificate that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
 # - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind it, and statements of the
 #   catalogue like all others: `ntkfl verify fl-ntk/X.12` holds certificates against simulated runs.
 #
