@@ -14,6 +14,8 @@ FEW = 5  # modules to open beside a statement's own
 
 def detours(source: str) -> list[str]:
     """The exported names that a module imports from another module than `bounds`."""
+    if "from bounds." not in source:
+        return []
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
     own = [node for node in imports if node.module.startswith("bounds.")]
     return [f"{node.module}.{alias.name}" for node in own for alias in node.names if alias.name in bounds.__all__]

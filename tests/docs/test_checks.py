@@ -59,7 +59,7 @@ FAULTS = {  # a part of each script, and what would be wrong
     "fl_ntk_centralised": [("b / 2 for a, b in zip(r, outputs(pulled)", "b / 3 for a, b in zip(r, outputs(pulled)")],
     "fl_ntk_eq18": [("arccos(g)) / (2", "arccos(g)) / (3"), ("(1 - (1 - eta * d) ** steps)", "(eta * d * steps)")],
 }
-COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # half a second or more; wrong ones are slow tests
+COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # half a second or more: slow tests
 END = '\n\nif __name__ == "__main__":'
 LINES = ("printed = holds", "holds = printed")
 
@@ -100,7 +100,9 @@ def test_every_finding_of_substance_or_reported_has_a_script_and_no_script_is_wi
         assert "\nPrinted" in text or "\nReported: " in text
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script", [pytest.param(script, marks=pytest.mark.slow if script in COSTLY else ()) for script in SCRIPTS]
+)
 def test_a_script_confirms_its_finding_without_this_project(script):
     status, out, err = ran(text_of(script))[0] if script in COSTLY else outcomes(script)[None]
     assert status == 0, out + err

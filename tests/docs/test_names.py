@@ -24,7 +24,7 @@ def empty_names(tree: ast.AST) -> Iterator[str]:
             if name in REFUSED and node not in fields and not isinstance(getattr(node, "ctx", None), ast.Load):
                 yield f"{node.lineno}: {name}"
         if isinstance(node, ast.For | ast.comprehension):
-            yield from (f"{part.lineno}: one" for part in ast.walk(node.target) if ast.unparse(part) == "one")
+            yield from (f"{part.lineno}: one" for part in ast.walk(node.target) if getattr(part, "id", "") == "one")
         if isinstance(node, ast.Lambda):
             yield from (f"{argument.lineno}: one" for argument in node.args.args if argument.arg == "one")
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,8 @@ from experiments.studies.study_folder import StudyFolder
 from ntkfl.training import run as train
 from ntkfl.training.methods import catalogue as methods
 from ntkfl.version import VERSION
+
+cited = cache(citation)  # of every statement, for two tests
 
 
 def keys(citations):
@@ -36,13 +39,13 @@ def test_every_entry_is_complete_and_no_key_is_there_twice():
 
 @pytest.mark.parametrize("name", sorted(methods()))
 def test_every_method_has_the_papers_that_it_is_from(name):
-    cited = keys(citation(name))
-    assert cited[-1] == "ntkfl" and (len(cited) > 1) == (name != "local")
+    entries = keys(citation(name))
+    assert entries[-1] == "ntkfl" and (len(entries) > 1) == (name != "local")
 
 
 def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
     for statement in statements().values():
-        citations = citation(statement.id)
+        citations = cited(statement.id)
         papers = {i.partition("/")[0] for i in (statement.id, *statement.uses)}
         behind = [entry for names, entry in references() if names & papers]
         assert all(any(paper in names for names, _ in references()) for paper in papers)
@@ -74,9 +77,7 @@ def test_a_finding_is_an_item_of_its_own_with_its_address_and_its_check():
     assert r"B\_3: what" in entry and "recorded: violated" in entry
     of_a_scan = citation("fl-ntk/B.12").entries[1]
     assert "note         = {scan; recorded: violated}" in of_a_scan
-    items = [
-        entry for statement in statements().values() for entry in citation(statement.id).entries if "@misc" in entry
-    ]
+    items = [entry for statement in statements().values() for entry in cited(statement.id).entries if "@misc" in entry]
     assert len(items) == len({re.match(r"@misc{([^,]+),", entry)[1] for entry in items}) > 30
     for entry in items:
         assert entry.count("{") == entry.count("}") and not re.search(r"(?<!\\)[&%$#_]", entry), entry

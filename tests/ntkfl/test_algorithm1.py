@@ -274,6 +274,7 @@ print(hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_here_and_in_a_new_process():
     from ntkfl import data
 

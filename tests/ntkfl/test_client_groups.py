@@ -188,6 +188,7 @@ json.dump([found, largest], sys.stdout)
 """
 
 
+@pytest.mark.slow  # a process with four devices
 def test_devices_that_share_the_neurons_give_the_same_run_and_exchange_outputs_only():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)

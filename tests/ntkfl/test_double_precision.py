@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 GUEST = """
 import sys
 import numpy as np
@@ -28,6 +30,7 @@ assert jnp.ones(2).dtype == np.float32
 """
 
 
+@pytest.mark.slow  # a process of its own, in which JAX compiles everything again
 def test_the_users_jax_stays_in_float32():
     done = subprocess.run([sys.executable, "-c", GUEST], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -129,6 +129,7 @@ json.dump(found, sys.stdout)
 """
 
 
+@pytest.mark.slow  # a process with four devices
 def test_several_devices_take_pieces_in_turn_and_give_the_same():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)

@@ -230,7 +230,11 @@ def raising(x, z=None):
         (raising, r"k\(x\) raised RuntimeError: no kernel today"),
         (lambda x, z=None: np.ones(len(x)), r"k\(x\) has shape \(1,\); it must be \(1, 1\)"),
         (lambda x, z=None: linear(x, z) + 0j, r"k\(x\) has dtype complex128; it must be real"),
-        (lambda x, z=None: np.ones((len(x), len(x))), r"k\(x, z\) has shape \((\d), \1\); it must be \(\d, \d\)"),
+        pytest.param(
+            lambda x, z=None: np.ones((len(x), len(x))),
+            r"k\(x, z\) has shape \((\d), \1\); it must be \(\d, \d\)",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["NaN", "raises", "shape", "complex", "second argument ignored"],
 )

@@ -137,6 +137,7 @@ for seed in itertools.count():
 """
 
 
+@pytest.mark.slow  # six processes
 def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, started):
     moments = random.Random(0)
     store, cells = CellStore(tmp_path), [Cell("toy", {"seed": seed}, "v1") for seed in range(50)]

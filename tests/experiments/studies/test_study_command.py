@@ -273,6 +273,7 @@ def test_the_list_of_one_study_is_its_part_of_the_whole(pendulum):
     assert refused.exit_code == 2 and "no study 'drfit'. Did you mean 'drift'?" in refused.stderr
 
 
+@pytest.mark.slow  # a process
 def test_a_reader_who_leaves_early_is_no_fault(pendulum, started):
     """As `ntkfl study run ... --dry-run | head -1` does."""
     process = started("-m", "experiments", "study", "run", pendulum, "--dry-run")

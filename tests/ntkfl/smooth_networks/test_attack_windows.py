@@ -168,7 +168,10 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("hypothesis", MISSING)
+@pytest.mark.parametrize(
+    "hypothesis",
+    [pytest.param(name, marks=pytest.mark.slow if name == "a sample that comes too often" else ()) for name in MISSING],
+)
 def test_a_claim_is_broken_where_a_hypothesis_is_missing(hypothesis, monkeypatch):
     made, broken_rule = MISSING[hypothesis]
     attack = attacked(made(monkeypatch), **broken_rule)

@@ -55,6 +55,7 @@ def stopped():
         yield process.stdin, process.stdout
 
 
+@pytest.mark.slow  # the process of `stopped` loads torch again
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
 def test_killed_and_resumed(where, tmp_path, stopped):
     """SIGKILL when the clients of round 2 are done and the server is not; or with a checkpoint half in place."""
@@ -71,6 +72,7 @@ def test_killed_and_resumed(where, tmp_path, stopped):
     assert sorted(names) == [".lock", "checkpoint.safetensors", "config.toml", "metrics.csv", "outcome.txt"]
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
     """Nothing is written while another process trains; its death ends that."""
     lines, said = stopped
