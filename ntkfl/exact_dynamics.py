@@ -29,7 +29,7 @@ from ntkfl.limit.regime import Kernel
 from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
-from ntkfl.problem import Problem, Setup, require_size
+from ntkfl.problem import Problem, Setup, require_magnitudes, require_size
 from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
@@ -179,8 +179,9 @@ def kernel_regime(
             entry and its norm, and a smaller asymmetry is averaged out. An unknown method or option; a method that is
             not linear in the weights (and why); eta_global beside a server_rate, or for a method without one. An
             unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
-            With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that is not symmetric, or
-            tiles that do not fit the memory (of a worker).
+            Labels, or where no `gram` is given rows, whose squares vanish or overflow. With matrix_free: a matrix for
+            `gram`, a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the
+            memory (of a worker).
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
@@ -240,6 +241,7 @@ def base_regime(
     require_tiles(matrix_free, memmap, cluster)
     if not ima and (gram is None or callable(gram)):
         kernel = kernel_of(gram)
+        require_magnitudes(problem, rows=gram is None)
         if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster):
             return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
     elif matrix_free not in (False, "auto"):

@@ -13,6 +13,7 @@ from ntkfl.messages import refusing
 from ntkfl.ranges import is_number
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
+SMALL, LARGE = 1e-100, 1e100  # sizes between which squares, and products of two squares, are far from float64's ends
 
 
 class Weights(NamedTuple):
@@ -369,6 +370,20 @@ def checked_rows(name: str, array) -> np.ndarray:
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be (n, d) with n and d at least 1")
     return array
+
+
+def require_magnitudes(problem: Problem, rows: bool = True) -> None:
+    """ValueError where squares of labels, or of rows if they are looked at, vanish or overflow; either may be all 0."""
+    sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}
+    if rows:
+        sizes["the largest entry of a row of x"] = np.maximum(problem.x.max(axis=1), -problem.x.min(axis=1))
+    for name, size in sizes.items():
+        wrong = size[(size > 0) & ((size < SMALL) | (size > LARGE))]
+        if len(wrong):
+            raise ValueError(
+                f"{name} is {wrong[0]:.3g} in size; its square must neither vanish nor overflow: rescale to within "
+                f"{SMALL:.0e} and {LARGE:.0e}"
+            )
 
 
 def require_features(problem: Problem, features: int, network: str = "the network") -> None:

@@ -44,12 +44,14 @@ def check(
     from bounds import Outcome, catalogue
     from ntkfl import gram
     from ntkfl.data import BUILT_IN
+    from ntkfl.problem import require_magnitudes
     from verification.first_look import first_look
 
     with bad_input():
         problem = one_output(chosen_problem(options, data, SAMPLES, duplicates=duplicates))
         if data in BUILT_IN:
             options = replace(options, n=problem.n)
+        require_magnitudes(problem)
         kernel = gram.infinite_estimate(problem.x)
         options = for_a_look(problem, options, kernel.value)
     for line in _data_lines(problem):
@@ -66,6 +68,7 @@ def _data_lines(problem: "Problem") -> list[str]:
     """Rows, features, labels, clients, and the rows' norms."""
     import numpy as np
 
+    from ntkfl.gram.error_free import row_norms
     from ntkfl.messages import number_of
     from ntkfl.problem import UNIT_TOLERANCE
 
@@ -74,12 +77,13 @@ def _data_lines(problem: "Problem") -> list[str]:
     if len(values) > 5:
         labels = f"{len(values)} values, {values[0]:.4g} to {values[-1]:.4g}"
     sizes = np.bincount(problem.owner)
-    norms = np.linalg.norm(problem.x, axis=1)
+    norms = row_norms(problem.x)
     unit = problem.unit_deviation <= UNIT_TOLERANCE
     rows = "rows of norm 1" if unit else f"rows of norm {norms.min():.3g} to {norms.max():.3g}"
     size = f"{sizes.min()} to {sizes.max()} rows" if sizes.min() < sizes.max() else number_of(int(sizes.max()), "row")
     clients = f"{number_of(problem.n_clients, 'client')} of {size}"
-    text = f"{problem.name}: {problem.n} rows, {problem.d} features; labels: {labels}; {clients}; {rows}"
+    counted = f"{number_of(problem.n, 'row')}, {number_of(problem.d, 'feature')}"
+    text = f"{problem.name}: {counted}; labels: {labels}; {clients}; {rows}"
     large = [f"more than {LARGE} rows: this may take minutes"] if problem.n > LARGE else []
     return [*_wrapped(text), *large, ""]
 

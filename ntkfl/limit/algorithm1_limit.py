@@ -11,7 +11,7 @@ from ntkfl.gram import infinite
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.regime import Kernel
 from ntkfl.memory import require
-from ntkfl.problem import Problem, Setup, finite_array
+from ntkfl.problem import Problem, Setup, finite_array, require_magnitudes
 
 MATRICES = 8.5  # (n, n) matrices held until the round is decomposed, measured
 GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
@@ -27,6 +27,7 @@ def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     `gram` is a matrix or a kernel, by default H_inf. For a problem `per_output` a kernel is called with the samples and
     may give one output or all of them.
     """
+    require_magnitudes(problem, rows=gram is None)
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
     if gram is None:
         return KernelRegime(problem, setup, problem.of_outputs(infinite(problem.samples)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import ntkfl
 from ntkfl import Problem, Setup, kernel_regime
 from ntkfl.exact_dynamics import UnstableSteps, warn_if_unstable
+from ntkfl.fastest_method import fastest
 from ntkfl.gram import infinite
 from ntkfl.limit.infinite_width import KernelRegime
 
@@ -492,3 +493,35 @@ def test_a_column_of_labels_is_one_label_a_sample():
     assert np.array_equal(kernel_regime(column, Setup()).outputs(3)[:, 0], kernel_regime(one, Setup()).outputs(3))
     several = Problem(np.eye(4), np.ones((4, 2)))
     assert several.one_axis() is several
+
+
+WHOLE = np.array([[1.0, 0.2], [-0.3, 0.9]])
+BEYOND = {
+    "labels": (WHOLE, [1e300, -1e300], r"the largest label is 1e\+300 in size; its square must neither vanish nor"),
+    "small labels": (WHOLE, [1e-300, 0.0], r"the largest label is 1e-300 in size"),
+    "rows": (WHOLE * [[1e-300], [1.0]], [1.0, -1.0], r"the largest entry of a row of x is 1e-300 in size"),
+    "subnormal rows": (WHOLE * 1e-315, [1.0, -1.0], r"the largest entry of a row of x is 1e-315 in size"),
+}
+
+
+@pytest.mark.parametrize("ask", [kernel_regime, ntkfl.random_rounds, lambda problem, _: fastest(problem)])
+@pytest.mark.parametrize("x, y, said", BEYOND.values(), ids=BEYOND)
+def test_squares_that_float64_lacks_are_refused(ask, x, y, said):
+    """They made a stable run unstable, a share of the residual 0, and NaN rounds."""
+    with pytest.raises(ValueError, match=said):
+        ask(Problem(x, np.array(y)), Setup())
+
+
+@pytest.mark.parametrize("size", [1e-99, 1.0, 1e99])
+def test_labels_and_rows_of_any_size_that_is_not_refused_give_the_same_run(size):
+    problem = Problem(WHOLE, np.array([1.0, -0.5]), np.array([0, 1]))
+    setup = Setup(eta_local=0.3, local_steps=2)
+    plain = kernel_regime(problem, setup)
+    labels = kernel_regime(replace(problem, y=size * problem.y), setup)
+    assert labels.rounds_to(1e-3) == plain.rounds_to(1e-3)
+    np.testing.assert_allclose(labels.outputs(5) / size, plain.outputs(5), rtol=1e-13)
+    rows = kernel_regime(replace(problem, x=size * WHOLE), replace(setup, eta_local=0.3 / size / size))
+    np.testing.assert_allclose(rows.rate, plain.rate, rtol=1e-12)
+    assert rows.stable
+    still = kernel_regime(replace(problem, y=0 * problem.y), setup)
+    assert (still.outputs(3) == 0).all()

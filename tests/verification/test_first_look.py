@@ -81,6 +81,13 @@ def test_the_command_is_one_screen(options, monkeypatch):
     assert missing.exit_code == 2 and "nowhere.csv" in missing.stderr
 
 
+@pytest.mark.parametrize("row, said", [("2,1e300", "the largest label is"), ("1e-300,1", "the largest entry of a row")])
+def test_data_whose_squares_float64_lacks_are_refused_before_anything_runs(row, said, tmp_path):
+    (tmp_path / "far.csv").write_text(f"a,y\n{row}\n-1,1\n")
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "far.csv")])
+    assert done.exit_code == 2 and said in done.stderr and not done.stdout
+
+
 def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):
     monkeypatch.setattr("verification.first_look.MOST", 1)
     first_screen = first_look([get(name) for name in FEW], replace(options, unit=True))
