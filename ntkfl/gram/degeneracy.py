@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.gram.error_free import row_norms
+from ntkfl.gram.error_free import row_norms, scaled_rows
 from ntkfl.gram.limit import angles
 from ntkfl.problem import checked_inputs, checked_rows
 
@@ -165,7 +165,7 @@ def _dependent(x: np.ndarray, pairs: Pairs) -> Pairs:
     """The first pairs whose directions are linearly dependent, as few as possible, without those of coefficient 0."""
     if not pairs:
         return ()
-    directions = x[[i for i, _ in pairs]]
+    directions = scaled_rows(x[[i for i, _ in pairs]])
     directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     for k in range(1, len(pairs) + 1):
         left, values, _ = np.linalg.svd(directions[:k])

@@ -233,6 +233,7 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
     """
     x, z, alone = pair_of_inputs(x, z)
     require("the angles between all rows", matrix_bytes(1.4, x, z), n=len(x))
+    x, z = scaled_rows(x), scaled_rows(z)  # lest the dot products overflow
     return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 

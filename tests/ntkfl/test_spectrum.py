@@ -183,6 +183,15 @@ def test_only_the_antipodal_pairs_that_take_part_are_named():
     assert degenerate_pairs(rows) == ((), ((0, 4), (2, 6), (3, 7)))
 
 
+@pytest.mark.parametrize("size", [2.0**-1000, 2.0**600])  # of which no square is a float64
+def test_antipodal_pairs_of_any_size_are_degenerate_where_their_directions_are_dependent(size):
+    plane = np.array([[1.0, 0, 0], [0.0, 0, 1.0], [0.0, 1.0, 0]])
+    rows = np.concatenate([plane, -plane])
+    assert degenerate_pairs(size * rows) == ((), ())
+    rows = np.concatenate([rows, [[0.75, 1.0, 0], [-0.75, -1.0, 0]]])
+    assert degenerate_pairs(size * rows) == ((), ((0, 3), (2, 5), (6, 7)))
+
+
 def test_nearly_parallel_rows_are_positive_definite_though_only_just():
     x = np.array([[1.0, 0.0], [1.0, 1e-7]])
     assert degenerate_pairs(x) == ((), ())
