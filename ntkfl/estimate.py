@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from fractions import Fraction
 from functools import cached_property
 from math import isnan, nextafter
+from numbers import Rational
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +97,7 @@ class Estimate:
             value: a number or an array.
 
         Raises:
-            ValueError: an integer that no float64 is equal to.
+            ValueError: an integer, a fraction, a decimal or a ball that no float64 is equal to.
 
         Example:
             >>> from ntkfl import Estimate
@@ -103,13 +105,9 @@ class Estimate:
             0.0
         """
         given = np.asarray(value)
-        if given.dtype.kind in "iuO":  # integers beyond int64 are objects
-            for number in given.ravel().tolist():
-                if (
-                    isinstance(number, int)
-                    and abs(number) > 2**53
-                    and (number.bit_length() > 1023 or float(number) != number)
-                ):
+        if given.dtype.kind in "iuO" or (given.dtype.kind == "f" and given.dtype.itemsize > 8):
+            for number in given.ravel().tolist():  # integers beyond int64 and fractions are objects
+                if not (isinstance(number, int) and abs(number) <= 2**53) and not _is_float(number):
                     raise ValueError(f"{number} is no float64: give it rounded, or as an Estimate with its error")
         return cls(value, np.zeros(()), "exact", Rigour.EXACT)
 
@@ -266,9 +264,22 @@ def _estimate(operand: Operand) -> Estimate:
     return operand if isinstance(operand, Estimate) else Estimate.exact(operand)
 
 
+def _is_float(number) -> bool:
+    """Whether a number is equal to a float64; what is no number is refused elsewhere."""
+    try:
+        if isinstance(number, Rational):  # sympy's are equal to no float
+            return Fraction(int(number.numerator), int(number.denominator)) == float(number)
+        return bool(float(number) == number)
+    except OverflowError:
+        return False
+    except (TypeError, ValueError):
+        return True
+
+
 def _plain(name: str, given) -> np.ndarray:
-    """A copy in float64, since the caller may change the array later; unusual types are checked."""
-    usual = isinstance(given, int | float) or (type(given) is np.ndarray and given.dtype.kind == "f")
+    """A copy in float64, since the caller may go on writing; unusual numbers are checked closely."""
+    usual = isinstance(given, float) or (type(given) is np.ndarray and given.dtype.kind == "f")
+    usual = usual or (isinstance(given, int) and abs(given) <= 2**53)
     return np.array(given if usual else real_array(name, given), float)
 
 

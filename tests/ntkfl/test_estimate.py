@@ -1,9 +1,12 @@
 """An Estimate encloses its exact value, and refuses values that are no enclosure."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy as sp
+from flint import arb
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -135,6 +138,31 @@ def test_the_ends_of_a_number_are_those_of_an_array_of_one(value, error):
 def test_an_integer_that_would_be_rounded_is_not_exact(value):
     with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
         Estimate.exact(value)
+
+
+THIRDS = Fraction(1, 3), [0.5, Fraction(1, 3)], Decimal("0.1"), sp.Rational(1, 3), arb(1) / 3, np.longdouble(1) / 3
+
+
+@pytest.mark.parametrize("value", THIRDS, ids=str)
+def test_a_number_that_float64_rounds_is_not_exact(value):
+    """It was taken as exact, rounded: sides that differ by less than the rounding were told apart as if surely."""
+    with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
+        Estimate.exact(value)
+    if not isinstance(value, np.longdouble):  # with an array numpy would take over
+        with pytest.raises(ValueError, match="is no float64"):
+            Estimate.exact(1.0) + value
+
+
+@pytest.mark.parametrize(
+    "value", [Fraction(3, 8), Decimal("0.375"), sp.Rational(3, 8), arb("0.375"), np.longdouble(0.375)]
+)
+def test_other_kinds_of_numbers_that_are_floats_are_exact(value):
+    assert Estimate.exact(value).value == 0.375 and Estimate.exact(value).error == 0
+
+
+def test_an_integer_is_not_rounded_unnoticed_beside_an_error():
+    with pytest.raises(ValueError, match="an integer of 54 bits that no float64 equals"):
+        Estimate(2**53 + 1, 0.0)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**60), [3, 2**62], 2**1000, np.arange(4), True])
