@@ -18,6 +18,7 @@ from bounds.fl_ntk.terms.generalisation import MAIN, constants
 from bounds.formula import evaluate
 from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.random_seed import own_seed
 from experiments.studies.series import STUDENT_BARS, line, mean, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import kernel_regime
@@ -41,10 +42,16 @@ class RandomLabels(UserData):
         return replace(problem, y=coins[:n], y_test=coins[n:])
 
 
+def trained_case(point: Point) -> TrainedOnSample:
+    """A draw of its own for each n: draws of one seed are nested, and failures of their cells dependent."""
+    source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
+    seed = own_seed(point[SEED], point["n"], bits=32)
+    return TrainedOnSample(source, point["n"], LOSS, seed, DELTA, held_out=HELD_OUT)
+
+
 def measure(point: Point) -> Measured:
     """Bound, its main term, and loss and error on held-out digits."""
-    source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
-    case = TrainedOnSample(source, point["n"], LOSS, point[SEED], DELTA, held_out=HELD_OUT)
+    case = trained_case(point)
     known = constants(case)
     (bound,) = STATEMENTS[0].forms[Form.REPAIRED].evaluate(known)
     problem = case.problem

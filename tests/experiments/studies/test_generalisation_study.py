@@ -6,7 +6,17 @@ from planted import planted
 
 from bounds import Outcome
 from bounds.fl_ntk.cases.sampled_problem import UserData
-from experiments.studies.questions.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
+from experiments.studies.questions.generalisation import (
+    DELTA,
+    HELD_OUT,
+    RANDOM,
+    STUDY,
+    TRUE,
+    RandomLabels,
+    measure,
+    trained_case,
+)
+from experiments.studies.random_seed import own_seed
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -15,7 +25,8 @@ from ntkfl.estimate import Estimate
 @pytest.mark.parametrize("labels", [TRUE, RANDOM])
 def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
     measured = as_arrays(STUDY, measure({"n": 24, "labels": labels, "seed": 1}))
-    problem = {TRUE: UserData, RANDOM: RandomLabels}[labels]("digits").sample(24, HELD_OUT, 1, 4)
+    source = {TRUE: UserData, RANDOM: RandomLabels}[labels]("digits")
+    problem = source.sample(24, HELD_OUT, own_seed(1, 24, bits=32), 4)
     h = gram.infinite(problem.x)
     quadratic = problem.y @ np.linalg.solve(h, problem.y)
     index = max(1, np.ceil(np.sqrt(quadratic)))
@@ -25,6 +36,13 @@ def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
     outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # rounds: as good as infinite
     assert measured["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
     assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - measured["loss"]) < measured["loss_error"]
+
+
+def test_draws_of_one_seed_are_not_nested():
+    """A tally of failures takes its cells to be independent."""
+    small, large = (trained_case({"n": n, "labels": TRUE, "seed": 3}).problem.x[:32] for n in (32, 64))
+    shared = (small[:, None] == large).all(axis=2).any(axis=1).sum()
+    assert shared < 8  # of 1797 images
 
 
 def test_random_labels_are_fair_and_those_of_the_seed():
