@@ -1,6 +1,7 @@
 """The counterexample search finds what is false, finds nothing against what is true, and its files replay exactly."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -451,6 +452,42 @@ def test_a_doctored_file_is_refused():
         read(doctored(lambda c: c["case"]["fields"].update(t={"float": "0.5"}), honest=True))
     with pytest.raises(ValueError, match="has no form 'proved'; it has: stated, repaired"):
         read(doctored(lambda c: c.update(form="proved"), honest=True))
+
+
+def test_a_file_starts_no_program(tmp_path, monkeypatch):
+    """Any class of the project was called with what a file gave, also those that start a process."""
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: started.append(arguments))
+    case = {"named": "ntkfl.conformance.exchange:_Process", "parts": [{"tuple": ["touch", str(tmp_path / "there")]}]}
+    with pytest.raises(ValueError, match="_Process is not a class of named tuples"):
+        read(doctored(lambda content: content.update(case=case), honest=True))
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"statement": None}, "the replay file's statement is None; it must be a text"),
+        ({"statement": ["fl-ntk/A.1"]}, "the replay file's statement is"),
+        ({"form": {}}, r"the replay file's form is \{\}; it must be a text"),
+        ({"statement": "mine/x", "statement of": "file.py"}, "mine/x"),
+        ({"left": "0x1p9999"}, "the replay file's case is refused: hexadecimal value too large"),
+        ({"case": {"float": "0x1p9999"}}, "the replay file's case is refused: hexadecimal value too large"),
+    ],
+)
+def test_a_file_of_other_kinds_of_values_is_refused(change, said):
+    with pytest.raises((ValueError, KeyError), match=said):
+        read(doctored(lambda content: content.update(change), honest=True))
+    with pytest.raises(ValueError, match="its lists are too deep"):
+        read("[" * 100_000 + "]" * 100_000)
+
+
+def test_a_case_of_another_kind_is_named_by_the_command(tmp_path):
+    file = tmp_path / "other.json"
+    setup = {"value": "ntkfl.problem:Setup", "fields": {}}
+    file.write_text(doctored(lambda content: content.update(case=setup), honest=True))
+    refused = CliRunner().invoke(app, ["attack", "--replay", str(file)])
+    assert refused.exit_code == 2 and "the case in the file is none of" in refused.stderr, refused.output
 
 
 def test_a_file_that_claims_a_violation_of_what_holds_is_found_out():

@@ -72,7 +72,7 @@ def decode(content: Any) -> Any:
         case {"tuple": list(parts)}:
             return tuple(decode(part) for part in parts)
         case {"named": str(name), "parts": list(parts)}:
-            return _class(name)(*(decode(part) for part in parts))
+            return _decode_named(name, parts)
         case {"value": str(name), "fields": dict(parts)}:
             return _decode_value(name, parts)
     raise ValueError(f"an entry with the keys {sorted(content)} is no part of a case")
@@ -104,6 +104,13 @@ def _float(text: Any) -> float:
         if text not in ("inf", "-inf"):
             raise ValueError(f"the number {text!r} is not written in hexadecimal, like 0x1.8p+1")
     return float.fromhex(text)
+
+
+def _decode_named(name: str, parts: list) -> Any:
+    kind: Any = _class(name)
+    if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):  # no other class is called: it might start a program
+        raise ValueError(f"{name} is not a class of named tuples")
+    return kind(*(decode(part) for part in parts))
 
 
 def _decode_value(name: str, parts: dict) -> Any:

@@ -88,19 +88,26 @@ def read(text: str) -> Replay:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not a replay file: no JSON at line {error.lineno}") from None
+    except RecursionError:
+        raise ValueError("this is not a replay file: its lists are too deep") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         format_given = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"this is not a replay file: its format is {format_given!r}, it must be {FORMAT!r}")
     missing = [name for name in ("statement", "form", "left", "right", "case", "digest") if name not in content]
     if missing:
         raise ValueError(f"the replay file has no {', '.join(missing)}: it is incomplete")
+    for name in ("statement", "form"):
+        if not isinstance(content[name], str):
+            raise ValueError(f"the replay file's {name} is {content[name]!r:.40}; it must be a text")
     body = {name: value for name, value in content.items() if name not in ("digest", "provenance")}
     if _digest(body) != content["digest"]:
         raise ValueError(
             f"the replay file was changed after it was written: its digest is {str(content['digest'])[:12]}..., its "
             f"content has {_digest(body)[:12]}...; replay the file as `ntkfl attack` wrote it"
         )
-    if content["statement"] not in catalogue() and (file := content.get("statement of", {}).get("file")):
+    origin = content.get("statement of")
+    file = origin.get("file") if isinstance(origin, dict) else None
+    if content["statement"] not in catalogue() and file:
         raise KeyError(f"{content['statement']} is a statement of {file}; name it: ntkfl attack {file} --replay FILE")
     statement = get(content["statement"])
     forms = [form.value for form in statement.forms]
@@ -109,7 +116,7 @@ def read(text: str) -> Replay:
     try:
         case = decode(content["case"])
         sides = float.fromhex(content["left"]), float.fromhex(content["right"])
-    except (ValueError, TypeError, ZeroDivisionError) as error:
+    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"the replay file's case is refused: {error}") from None
     return Replay(statement, Form(content["form"]), case, sides)
 

@@ -204,7 +204,10 @@ def _replay(path: Path, ids: list[str] | None) -> None:
         for file in ids or ():
             load(file)
         content = read(path.read_text(encoding="utf-8"))
-    again = rejudge(content)
+        try:
+            again = rejudge(content)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise ValueError(f"the case in the file is none of {content.statement.id}: {error}") from None
     stands = "VIOLATED, as the file says" if again.stands else "the violation does not stand"
     typer.echo(f"{content.statement.id} {content.form.value}: {stands}")
     for line in in_words(content.case):
