@@ -138,12 +138,14 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
     """The kernel at infinite width: smallest eigenvalue, rate, limits; and how fast momentum at the server is."""
     from ntkfl import gram
     from ntkfl.fastest_method import fastest
+    from verification.verdict_page import ratio_text
 
     least = gram.smallest_eigenvalue(kernel)
     regime = regime_of(problem, options, kernel.value)
     limits = regime.step_limits
     setup = regime.setup
-    stable = f"a round leaves {regime.rate:.6g} of the residual in the long run" if regime.stable else "not stable"
+    leaves = f"a round leaves {ratio_text(regime.rate, 6)} of the residual in the long run"
+    stable = leaves if regime.stable else "not stable"
     text = (
         f"infinite width: lambda_min {float(least.value):.4g} ± {float(least.error):.0e}; "
         f"eta_local {setup.eta_local:g}: {stable}; limits: eta_local {limits.eta_local:.3g} at eta_global up to 1, "
