@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.algorithm1.compiled_once import compiled_once
+from ntkfl.algorithm1.compiled_once import compiled_once, machine_code
 
 
 class Passes(NamedTuple):
@@ -22,14 +22,12 @@ class Passes(NamedTuple):
 
 @compiled_once
 def passes(dtype: str) -> Passes:
-    """Compile (about two seconds, once a process and dtype)."""
-    from numba import njit
-
+    """Compile (about two seconds a dtype) or read what is kept."""
     zero = np.dtype(dtype).type(0)
     row, table, cube, patterns = f"{dtype}[::1]", f"{dtype}[:,::1]", f"{dtype}[:,:,::1]", "boolean[:,:,::1]"
 
     # Both values are computed before one is chosen: without a jump the compiler handles several neurons at once.
-    @njit(f"void({row}, {table}, {patterns}, boolean, {cube})", nogil=True, fastmath={"contract"})
+    @machine_code(f"void({row}, {table}, {patterns}, boolean, {cube})", fastmath={"contract"})
     def pulled(pull, signs, on, anew, out):
         for q in range(len(signs)):
             sign = signs[q]
@@ -39,7 +37,7 @@ def passes(dtype: str) -> Passes:
                     value, before = p * sign[r], zero if anew else to[r]
                     to[r] = before + (value if active[r] else zero)
 
-    @njit(f"{row}({cube}, {cube}, {table}, boolean, {patterns})", nogil=True, fastmath={"contract", "reassoc"})
+    @machine_code(f"{row}({cube}, {cube}, {table}, boolean, {patterns})", fastmath={"contract", "reassoc"})
     def look(z, start, signs, frozen, on):
         sums = np.zeros(z.shape[1], z.dtype)
         for q in range(len(signs)):

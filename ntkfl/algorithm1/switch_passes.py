@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.algorithm1.compiled_once import compiled_once
+from ntkfl.algorithm1.compiled_once import compiled_once, machine_code
 
 LANES = 128  # neurons of a chunk, two words of bits
 # The place of the only bit that is set, by the upper six bits of its product with a de Bruijn sequence.
@@ -53,8 +53,8 @@ class Passes(NamedTuple):
 
 @compiled_once
 def passes(dtype: str) -> Passes:
-    """Compile (some three seconds, once a process and dtype)."""
-    from numba import from_dtype, njit, types
+    """Compile (some two seconds a dtype) or read what is kept."""
+    from numba import from_dtype, types
 
     zero, one = np.dtype(dtype).type(0), np.uint64(1)
     number = from_dtype(np.dtype(dtype))
@@ -62,7 +62,7 @@ def passes(dtype: str) -> Passes:
     words_type, entries_type = types.uint64[:, ::1], from_dtype(near_entry(dtype))[::1]
     index = types.int64
 
-    @njit(index(table, row, row, types.boolean, words_type, index, row), nogil=True, fastmath={"contract", "reassoc"})
+    @machine_code(index(table, row, row, types.boolean, words_type, index, row), fastmath={"contract", "reassoc"})
     def look(z, signs, reach, frozen, words, first, sums):
         near = 0
         for i in range(len(z)):
@@ -85,7 +85,7 @@ def passes(dtype: str) -> Passes:
             sums[first + i] += total
         return near
 
-    @njit(types.void(table, row, row, index, index, index, types.int32[::1], index, entries_type), nogil=True)
+    @machine_code(types.void(table, row, row, index, index, index, types.int32[::1], index, entries_type))
     def gather(z, signs, reach, first, neuron, samples, heads, at, entries):
         for i in range(len(z)):
             limit, client, sample = reach[first + i], (first + i) // samples, (first + i) % samples
@@ -109,7 +109,7 @@ def passes(dtype: str) -> Passes:
                         entry.next, entries[head].next = entries[head].next, at
                     at += 1
 
-    @njit(types.void(words_type, index, row, row, table), nogil=True, fastmath={"contract"})
+    @machine_code(types.void(words_type, index, row, row, table), fastmath={"contract"})
     def spread(words, first, coefficients, signs, out):
         for i in range(len(out)):
             q = coefficients[first + i]
@@ -119,9 +119,8 @@ def passes(dtype: str) -> Passes:
                     value = q * sign[r]
                     to[r] = value if word & (one << np.uint64(r)) else zero
 
-    @njit(
+    @machine_code(
         types.void(entries_type, types.uint64[:, :, ::1], row, cube, table, table, table, table),
-        nogil=True,
         fastmath={"contract", "reassoc"},
     )
     def step(entries, words, signs, grams, pull, coefficients, reach, sums):
@@ -161,7 +160,7 @@ def passes(dtype: str) -> Passes:
             if entry.switched:  # s relu(z) less s z, or s z less 0
                 sums[c, i] += sign * abs(now)
 
-    @njit(types.void(entries_type, row, index, cube, cube), nogil=True)
+    @machine_code(types.void(entries_type, row, index, cube, cube))
     def correct(entries, signs, neuron, x, total):
         for e in range(len(entries)):
             entry = entries[e]

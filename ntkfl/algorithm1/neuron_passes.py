@@ -1,0 +1,122 @@
+"""The passes of `compiled_neurons`: importing this module compiles them, some three seconds, or reads what is kept.
+
+They are functions of a module, since code is not kept of functions that refer to a compiled one of another function.
+Arguments are the fields of `CompiledNeurons`.
+"""
+
+import numpy as np
+
+from ntkfl.algorithm1.compiled_once import machine_code
+
+LANES = 64
+
+CHUNKS, CHUNK, ROW = "float64[:,:,::1]", "float64[:,::1]", "float64[::1]"
+
+
+@machine_code(f"{ROW}({CHUNK})")
+def summed_up(rows):
+    """The sum of each row, lane by lane in order."""
+    sums = np.zeros(len(rows))
+    for i in range(len(rows)):
+        for r in range(LANES):
+            sums[i] += rows[i, r]
+    return sums
+
+
+@machine_code(f"float64({ROW})")
+def largest(values):
+    """The largest value; a NaN stays."""
+    most = values[0]
+    for r in range(1, LANES):
+        most = values[r] if (values[r] > most) | (values[r] != values[r]) else most  # NaN stays
+    return most
+
+
+@machine_code(
+    f"Tuple(({ROW}, float64, float64, int64))({CHUNKS}, {CHUNKS}, {CHUNKS}, {CHUNK}, boolean, boolean, {CHUNKS}, "
+    f"{CHUNK})"
+)
+def begin(z0, c, gc, signs, frozen, lengths, z, moved):
+    """z = z0 + gc; fills `moved`; returns the fields of `Seen`."""
+    flips, sums, farthest, total = 0, np.zeros((z0.shape[1], LANES)), np.zeros(LANES), np.zeros((1, LANES))
+    for q in range(z0.shape[0]):
+        for r in range(LANES):
+            moved[q, r] = 0.0
+        for i in range(z0.shape[1]):
+            for r in range(LANES):
+                value = z0[q, i, r] + gc[q, i, r]
+                z[q, i, r] = value
+                off = z0[q, i, r] < 0.0 if frozen else value < 0.0  # not so of NaN, which must not go unseen
+                sums[i, r] += (0.0 if off else value) * signs[q, r]
+            if lengths:
+                for r in range(LANES):
+                    moved[q, r] += c[q, i, r] * gc[q, i, r]
+            if lengths and not frozen:
+                for r in range(LANES):
+                    flips += (z[q, i, r] >= 0.0) != (z0[q, i, r] >= 0.0)
+        for r in range(LANES):
+            far = moved[q, r]
+            total[0, r] += far
+            farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]
+    return summed_up(sums), largest(farthest), summed_up(total)[0], flips
+
+
+@machine_code(
+    f"Tuple(({ROW}, float64))({CHUNKS}, {CHUNKS}, {CHUNK}, boolean, boolean, {CHUNK}, {CHUNKS}, {ROW}, boolean, "
+    f"{CHUNKS}, {CHUNKS})",
+)
+def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
+    """Set z and `summed`; return the sums (N c,) and the largest squared distance."""
+    work, gained = np.empty(LANES), np.empty(LANES)
+    sums, farthest = np.zeros((z0.shape[1], LANES)), np.zeros(LANES)
+    clients, samples = gram.shape[0], gram.shape[1]
+    for q in range(z0.shape[0]):
+        for i in range(z0.shape[1]):
+            p = pull[i]
+            for r in range(LANES):
+                on = z0[q, i, r] >= 0.0 if frozen else z[q, i, r] >= 0.0
+                summed[q, i, r] = (0.0 if first else summed[q, i, r]) + (p if on else 0.0)
+        for client in range(clients):
+            for r in range(LANES):
+                gained[r] = 0.0
+            for a in range(samples):
+                i = client * samples + a
+                for r in range(LANES):
+                    work[r] = 0.0
+                for b in range(samples):
+                    g, j = gram[client, a, b], client * samples + b
+                    for r in range(LANES):
+                        work[r] += g * summed[q, j, r]
+                for r in range(LANES):
+                    value = z0[q, i, r] + gc[q, i, r] + work[r] * signs[q, r]
+                    z[q, i, r] = value
+                    off = z0[q, i, r] < 0.0 if frozen else value < 0.0
+                    sums[i, r] += (0.0 if off else value) * signs[q, r]
+                if lengths:  # |u + v|^2 = |u|^2 + v.(2u + v)
+                    for r in range(LANES):
+                        gained[r] += summed[q, i, r] * (2.0 * gc[q, i, r] + work[r] * signs[q, r])
+            if lengths:
+                for r in range(LANES):
+                    far = moved[q, r] + gained[r] * signs[q, r]
+                    farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]
+    return summed_up(sums), largest(farthest)
+
+
+@machine_code(f"float64({CHUNK}, boolean, float64, {CHUNKS}, {CHUNKS}, {CHUNKS}, {CHUNKS})")
+def end(signs, lengths, share, work, summed, c, gc):
+    """Move c and gc; return the largest squared length."""
+    length, longest = np.empty(LANES), np.zeros(LANES)
+    for q in range(c.shape[0]):
+        for r in range(LANES):
+            length[r] = 0.0
+        for i in range(c.shape[1]):
+            for r in range(LANES):
+                c[q, i, r] += share * signs[q, r] * summed[q, i, r]
+                gc[q, i, r] += share * signs[q, r] * work[q, i, r]
+            if lengths:
+                for r in range(LANES):
+                    length[r] += summed[q, i, r] * work[q, i, r]
+        for r in range(LANES):
+            squared = length[r] * abs(signs[q, r])  # 0 of a neuron that only fills up
+            longest[r] = squared if (squared > longest[r]) | (squared != squared) else longest[r]
+    return largest(longest)

@@ -1,0 +1,55 @@
+"""Machine code is kept for later processes, which compute the same bits with it, and made anew where it cannot be."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from numba.core.caching import CacheImpl
+
+from ntkfl.algorithm1.compiled_once import machine_code
+
+USING_ALL = """
+import numpy as np
+from ntkfl import Setup, data, simulate
+from ntkfl.algorithm1 import client_passes, neuron_passes, switch_passes
+
+problem, setup = data.sphere(8, 3, clients=2), Setup(width=40, rounds=3, local_steps=2, eta_local=.5)
+for how in ({}, {"movements": False, "grouped": True}, {"movements": False, "dtype": "float32"}):
+    run = simulate(problem, setup, compiled=True, **how)
+    print("outputs", run.outputs.tobytes().hex())
+passes = [*client_passes.passes("float64"), *switch_passes.passes("float64")]
+passes += [getattr(neuron_passes, name) for name in ("summed_up", "largest", "begin", "step", "end")]
+print("compiled", sum(sum(one.stats.cache_misses.values()) for one in passes))
+print("read", sum(sum(one.stats.cache_hits.values()) for one in passes), "of", len(passes))
+"""
+
+
+def run_with(folder):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    answer = subprocess.run([sys.executable, "-c", USING_ALL], env=environment, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    return [line for line in answer.stdout.splitlines() if line.startswith("outputs")], answer.stdout.splitlines()[-2:]
+
+
+def test_a_second_process_reads_what_the_first_compiled_and_computes_the_same_bits(tmp_path):
+    first, counts = run_with(tmp_path)
+    assert counts == ["compiled 12", "read 0 of 12"]
+    files = sorted(tmp_path.rglob("*.nbc"))
+    second, counts = run_with(tmp_path)
+    assert counts == ["compiled 0", "read 12 of 12"]
+    assert first == second and len(first) == 3
+    assert sorted(tmp_path.rglob("*.nbc")) == files != []
+
+
+def test_without_a_folder_to_write_to_code_is_compiled_and_not_kept(monkeypatch):
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    @machine_code("float64(float64[::1])")
+    def total(values):
+        result = 0.0
+        for value in values:
+            result += value
+        return result
+
+    assert total(np.arange(5.0)) == 10 and total.nopython_signatures
