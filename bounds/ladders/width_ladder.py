@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds.cases.run_statistics import RunStatistics, run_statistics
+from bounds.cases.run_statistics import RunStatistics
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run
 from bounds.ladders.rungs import Rungs, WidthFamily
 from bounds.ladders.slopes import NoSlope
@@ -78,11 +78,12 @@ class WidthLadder(Rungs):
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:
         """The rate statements' measurements of each run, by width."""
-        return self._over_runs("statistics", run_statistics)
+        return self._over_runs("statistics", RunStatistics)
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One statistic of every run by its name, (networks, ...) for each width."""
-        return [np.array([getattr(network, name) for network in row]) for row in self.statistics]
+        statistics = self.statistics
+        return [np.array(row) for row in self.at_each(name, lambda row, i: getattr(statistics[row][i], name))]
 
     def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """An array-valued statistic: the norm of its mean over the networks of a width, (widths,), and how far each

@@ -57,8 +57,8 @@ def simulate(
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
             Default: what this machine has left, where the run is not on other devices.
         compiled: whether to compile, for some three seconds the first time on a machine, what makes runs several times
-            faster; default: compiled where this run alone takes that long. With movements: the passes over neurons, for clients
-            of at most 32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
+            faster; default: compiled where this run alone takes that long. With movements: the passes over neurons, for
+            clients of at most 32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
         grouped: whether to go through groups of clients; default: without movements, where the run is large or does not
             fit into `memory` otherwise.
 

@@ -90,6 +90,14 @@ def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
         assert statistics.total_movement == pytest.approx(statistics.total_movement_limit, rel=0.05)
 
 
+def test_a_statistic_is_computed_without_those_that_cost_more():
+    ladder = small()
+    assert [row.shape for row in ladder.samples("flips")] == [(3,), (2,)]
+    assert [row.shape for row in ladder.samples("gram_drift")] == [(3, 6, 6), (2, 6, 6)]
+    parts = {name for row in ladder.statistics for network in row for name in vars(network)}
+    assert parts == {"run", "gram_drift"}
+
+
 class Drawn(WidthLadder):
     """A ladder whose statistics are given."""
 
