@@ -18,7 +18,7 @@ from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 
-ROUNDING = 1e-13  # float64's error of a distance, over the parameters' norm
+ROUNDING = 1e-13  # float64's error of a distance, over the parameters' norm or that of the labels over sigma_min(J)
 RUN = 20  # windows of a run; every run starts at the checkpoint
 PROBES, NEWTON = 5, 4
 CLEAR = 1e4  # least distance whose change can be measured, in roundings
@@ -160,7 +160,8 @@ class Windows:
         self.low, self.high = (end[self.kept].reshape(-1) for end in self.loss.minimisers(self.labels))
         self.start = self.network.start()
         require("the adversary", lambda n: 24.0 * n * self.labels.shape[1] * len(self.start), n=self.problem.n)
-        self.off = ROUNDING * float(np.linalg.norm(self.start))
+        by_labels = float(np.linalg.norm(self.labels)) / self.certificate.start.least_root
+        self.off = ROUNDING * max(float(np.linalg.norm(self.start)), by_labels)
         self.probes = self.rng.standard_normal((PROBES, self.problem.d))
         self.claimed = self.certificate.enclosure(self.probes)
         self.worst.update(distance=(self.to_fit(self.start)[0] - self.off) / self.certificate.distance)

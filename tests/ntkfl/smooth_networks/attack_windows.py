@@ -93,10 +93,10 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
         sharp = [row["sharpness"] for row in rows if row["layers"] == depth]
         depths[depth] = _digits(min(sharp), False), _digits(max(sharp), True), f"{np.median(sharp):.2g}"
     return [
-        f"trained {len(rows)} certified networks on",
-        f"Every window lowered the squared distance {_digits(1 / worst['fall'], False)} times as much as is claimed, "
-        f"or more; the fit that Newton steps found was {_digits(worst['distance'], True)} of the certified distance "
-        f"away, or nearer; models went {_digits(worst['reach'], True)} of the reach at most, and outputs moved "
+        f"trained {len(rows)} certified networks further",
+        f"Every window lowered the squared distance by at least {_digits(1 / worst['fall'], False)} times the claimed "
+        f"amount. The fit that Newton steps found was at most {_digits(worst['distance'], True)} of the certified "
+        f"distance away. Models went at most {_digits(worst['reach'], True)} of the reach, and outputs moved at most "
         f"{_digits(worst['outputs'], True)} of what their intervals allow.",
         "with two layers it is {} to {} times that norm (median {}), with three {} to {} ({}), with four {} to {} "
         "({}).".format(*depths[2], *depths[3], *depths[4]),

@@ -57,6 +57,19 @@ def test_a_stored_network_is_attacked_again_with_the_same_outcome(seed):
     assert again == pytest.approx(row, rel=1e-3)
 
 
+def test_no_claim_is_broken_by_rounding_where_weights_are_tiny():
+    layers = tuple(
+        replace(layer, weight=np.ldexp(layer.weight, -520), bias=np.ldexp(layer.bias, -1074))
+        for layer in network(0, [4, 6, 4], ["softplus"])
+    )
+    x = np.eye(1, 4)
+    problem = Problem(x, passed(layers, x).outputs.value + 1e-4 * np.array([[1, -1, 0.5, 2]]))
+    certificate = certify_layers(layers, problem)
+    assert certificate.certified
+    attack = attack_network(certificate, trials=40)
+    assert attack.broken is None and attack.windows > 0
+
+
 @pytest.mark.parametrize("seed", [1, 4])
 def test_claims_that_are_too_large_are_broken(seed, monkeypatch):
     _, _, certificate = small(seed)
