@@ -1,4 +1,4 @@
-"""What to cite: the papers behind a statement, a method, a run or a study, and this tool of this version, as BibTeX."""
+"""BibTeX of the papers behind a statement, a method, a run or a study, and of this version of this tool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOOL = f"""@software{{ntkfl,
 
 @dataclass(frozen=True)
 class Citation:
-    """What is cited, in words, and the entries; the last one is this tool's."""
+    """A citation: what it is for, in words, and the entries; the last entry is this tool's."""
 
     what: str
     entries: tuple[str, ...]
@@ -37,9 +37,9 @@ class Citation:
 
 
 def citation(word: str | None = None) -> Citation:
-    """The entries of a statement, a paper, a method, or the folder of a run or of a study; without any, of all papers.
+    """The entries for a statement, a paper, a method, or the folder of a run or of a study; or for all papers.
 
-    A statement that differs from what holds in a form has an entry for that finding, with its address and its check.
+    If a form of a statement differs from what holds, this finding has an entry, with its address and its check.
 
     Args:
         word: an id, a paper, a method or a folder; None: all papers.
@@ -69,7 +69,7 @@ def citation(word: str | None = None) -> Citation:
 
 @cache
 def references() -> tuple[tuple[frozenset[str], str], ...]:
-    """Every entry of references.bib: the names that it is behind, and the entry without them."""
+    """Every entry of references.bib: its names, and the entry without them."""
     text = files("experiments").joinpath("references.bib").read_text(encoding="utf-8")
     entries = []
     for entry in re.findall(r"^@.*?^}$", text, flags=re.MULTILINE | re.DOTALL):
@@ -80,13 +80,13 @@ def references() -> tuple[tuple[frozenset[str], str], ...]:
 
 
 def _of(what: str, names: Iterable[str]) -> Citation:
-    """The entries that are behind any of these names, in the order of the file, and the tool's."""
+    """The entries of any of these names, in the order of the file, and the tool's entry."""
     wanted = set(names)
     return Citation(what, (*(entry for behind, entry in references() if behind & wanted), TOOL))
 
 
 def _is_method(word: str) -> bool:
-    """Whether a method is called so; torch is imported only for a word that no paper of a method has."""
+    """Whether there is a method of this name; torch is imported only for a word that no method's paper has."""
     if any(word in behind for behind, _ in references()):
         return True
     from ntkfl.training.methods import catalogue
@@ -110,7 +110,7 @@ def _of_statements(word: str) -> Citation:
 
 
 def _findings(statement: Card) -> list[str]:
-    """An entry for every form that differs from one that holds: the pages that show it, an independent check."""
+    """An entry for every form that differs from what holds: its pages, and an independent check."""
     from verification.findings.address import address, anchor, check_script, findings_of
 
     entries = []
@@ -132,7 +132,7 @@ def _findings(statement: Card) -> list[str]:
 
 
 def _tex(text: str) -> str:
-    """Text as LaTeX prints it."""
+    """The text with LaTeX's special characters escaped."""
     return re.sub(r"[&%$#_{}]", lambda match: "\\" + match[0], text).replace("^", r"\^{}")
 
 

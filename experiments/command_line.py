@@ -1,4 +1,4 @@
-"""The command line `ntkfl`: one command a line of SECTIONS; `new`, `study` and `conform` have commands of their own."""
+"""The command line `ntkfl`: a line of SECTIONS for each command; `new`, `study` and `conform` have subcommands."""
 
 import sys
 from collections.abc import Callable
@@ -38,10 +38,10 @@ from experiments.console.interruptible import Interruptible
 
 
 class Sections(Interruptible):
-    """A group whose help lists its commands under headings, both in the order in which they were added."""
+    """A group whose help lists its commands under headings, in the order in which they were added."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """A list for each heading; one column of names for all."""
+        """A list for each heading; all lists share the width of the column of names."""
         longest = max(map(len, self.commands))
         rows: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():

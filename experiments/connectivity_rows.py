@@ -20,7 +20,7 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.memory import require
 
 RATE = 1.0
-NETWORKS, CLASSES = 10, 10  # networks in memory beside the clients', and outputs of each
+NETWORKS, CLASSES = 10, 10  # networks in memory beside those of the clients; outputs of each
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
 
@@ -30,7 +30,7 @@ class BoundsRow:
     """Two networks: the bounds on the barrier between them, and the barrier itself.
 
     Args:
-        side: side of the cube of the draw, or of the smallest cube around their anchor that holds them.
+        side: side of the cube of the draw, or of the smallest cube around their anchor that holds both networks.
         stated: Theorem 3.5 at that side.
         first: R1.
         sure: the sure bound.
@@ -62,8 +62,8 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
-        # with labels beyond every output the loss is linear in the outputs: its barrier is that of z or of -z; the
-        # worse one
+        # with labels beyond every output the loss is linear in the outputs, with the barrier of z or of -z; the worse
+        # is taken
         worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
         numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
         name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
@@ -82,7 +82,7 @@ def trained_rows(
     delta: float = 0.1,
     seed: int = 0,
 ) -> Iterator[BoundsRow]:
-    """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci, for two and ten classes.
+    """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci; two and ten classes.
 
     Args:
         images: a data set of `ntkfl.data.BUILT_IN`; default digits.
@@ -138,7 +138,7 @@ def _bounds(case: CubeNetworks) -> tuple[float, float, float]:
 
 
 def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "absolute") -> float:
-    """R2 on the barrier of this loss; it does not depend on the labels."""
+    """R2, a bound on the barrier of this loss; it does not depend on the labels."""
     pair = NetworkPair(first, second, x, x[:, 0], loss)
     return float(lipschitz_constant(loss).value * (pair.bilinear_term.value / 4 + pair.kink_term.value))
 

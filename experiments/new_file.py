@@ -14,7 +14,7 @@ from bounds.papers import PAPERS, slug
 About = Literal["training", "initialisation", "kernel"]
 Kind = Literal["method", "architecture", "study"]
 OWN = "mine"  # the paper of a name without one
-HOMES = {  # the folder in which a file of each kind is one of the project
+HOMES = {  # the project's folder for files of each kind
     "method": Path("ntkfl/training/methods"),
     "architecture": Path("ntkfl/training/models"),
     "study": Path("experiments/studies/questions"),
@@ -23,16 +23,16 @@ HOMES = {  # the folder in which a file of each kind is one of the project
 
 @dataclass(frozen=True)
 class NewFile:
-    """The command's word for the new thing in the project's folder, the name of its file, and the file's text."""
+    """A new file: the word that commands take for it, its name in the project's folder, and its text."""
 
     id: str
     file: str
     text: str
-    ours: bool  # a statement of the project, found in the folder of its paper
+    ours: bool  # whether it is a statement of the project, found in the folder of its paper
 
 
 def new_statement(name: str, about: About = "training", title: str = "", source: str = "") -> NewFile:
-    """The file of a new statement, to be verified and attacked by its path.
+    """The file of a new statement, which is verified and attacked by its path.
 
     Args:
         name: PAPER/LABEL, or LABEL for mine/LABEL; in a checkout, PAPER may be one of this project's.
@@ -42,7 +42,7 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
         source: one line; default "my notes".
 
     Raises:
-        ValueError: a name that no statement can have, or that one has; a title or source of several lines.
+        ValueError: a name that no statement can have, or that is taken; a title or source of several lines.
     """
     identifier = name if "/" in name else f"{OWN}/{name}"
     label = identifier.partition("/")[2]
@@ -67,14 +67,14 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
 
 
 def new_file(kind: Kind, name: str) -> NewFile:
-    """The file of a new method, architecture or study, to be used by its path; in the project's folder, by its name.
+    """The file of a new method, architecture or study, used by its path, or in the project's folder by its name.
 
     Args:
         kind: the kind of thing.
         name: a-z and 0-9, with single dashes between, a letter first.
 
     Raises:
-        ValueError: another name, or one that is taken.
+        ValueError: a name of another form, or a name that is taken.
     """
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
@@ -88,7 +88,7 @@ def new_file(kind: Kind, name: str) -> NewFile:
 
 
 def _taken(kind: Kind) -> Any:
-    """The names that the project's own and the announced ones have."""
+    """The names of the project's own and of announced modules."""
     if kind == "study":
         from experiments.studies import names
 

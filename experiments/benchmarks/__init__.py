@@ -1,1 +1,1 @@
-"""Timings against a plain way of computing the same, each a script: `python -m experiments.benchmarks.NAME`."""
+"""Scripts that time this project against plain programs: `python -m experiments.benchmarks.NAME`."""

@@ -1,4 +1,4 @@
-"""Exact barriers against a grid of 10,001 points, and a plane: times, and both errors against long precision.
+"""Times of exact barriers, of a grid of 10,001 points and of a plane, and errors of the first two in long precision.
 
 Run `python -m experiments.benchmarks.barrier` (about three minutes; `--units 512` for the smaller case alone).
 """
@@ -15,7 +15,7 @@ from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.connectivity.planes import plane_losses, plane_through
 
 SAMPLES, FEATURES, GRID = 1000, 20, 10_001
-CACHED = 2**15  # gates that are worked on at once, which stay in the processor's cache
+CACHED = 2**15  # gates computed at once: they stay in the processor's cache
 
 
 def case(units: int, count: int = 2, seed: int = 0) -> tuple[list[TwoLayer], np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def on_grid(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, points: int)
 
 
 def in_long_precision(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, alpha: float) -> float:
-    """The excess at one alpha from a plain evaluation in long precision, which shares nothing with the pieces."""
+    """The excess at one alpha, by a plain evaluation in long precision that shares nothing with the pieces."""
     first, second = networks
 
     def loss(weight: np.longdouble) -> np.longdouble:

@@ -1,4 +1,4 @@
-"""What `ntkfl bench` found, as Markdown and as JSON."""
+"""The results of `ntkfl bench` as Markdown and as JSON."""
 
 import json
 import math
@@ -18,7 +18,7 @@ FORMAT = "bench 1"
 def page(
     workloads: Sequence[Workload], timings: Sequence[Timing], earlier: Sequence[Timing], repetitions: int, threads: int
 ) -> str:
-    """The tables, one a workload, with the fitted exponents."""
+    """A table for each workload, with the fitted exponents."""
     load = os.getloadavg()[0]
     lines = [
         f"Medians of {repetitions}, in turn; {threads} threads on {os.cpu_count()} processors, load {load:.1f} at the "
@@ -48,7 +48,7 @@ def page(
 
 
 def as_json(timings: Sequence[Timing], repetitions: int, threads: int) -> str:
-    """The numbers, with where they come from."""
+    """The numbers and their provenance."""
     about = {"format": FORMAT, "repetitions": repetitions, "threads": threads, "provenance": provenance()}
     return json.dumps(about | {"timings": [timing.to_json() for timing in timings]}, indent=1, allow_nan=False) + "\n"
 

@@ -1,7 +1,7 @@
-"""A process that does one candidate's work as often as it is told, and reports the time of each repetition.
+"""A process that does one candidate's work, as often as it is told to, and reports the time of each repetition.
 
 `python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` builds the work, does it once and prints the times
-with the result's numbers. Then it does the work again for every line that it is sent. Times are JSON: seconds on the
+with the result's numbers. Then it does the work again for every line of input. Times are JSON: seconds on the
 clock, on the processor, and the largest memory so far.
 """
 
@@ -24,7 +24,7 @@ KEPT = 64  # numbers of a result that are compared, spread evenly
 def main(workload: str, candidate: str, sizes: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a library's prints are no answer
+    os.dup2(2, 1)  # what libraries print goes to stderr
     interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 
@@ -45,7 +45,7 @@ def _said(clock: float, processor: float) -> dict[str, float]:
 
 
 def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
-    """The work done once, with its seconds: those that it measured itself, if it did."""
+    """Do the work once, and give its seconds: its own measurement if it has one."""
     clock, processor = time.perf_counter(), time.process_time()
     returned = call(*arguments)
     if isinstance(returned, Timed):

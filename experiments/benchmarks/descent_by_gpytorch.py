@@ -1,6 +1,6 @@
-"""Gradient descent with H_inf as a kernel of GPyTorch, which keeps it as a whole matrix: run where it is installed.
+"""Gradient descent with H_inf as a kernel of GPyTorch, which holds the whole matrix; needs GPyTorch.
 
-`python descent_by_gpytorch.py FOLDER REPETITIONS`: as `experiments.benchmarks.elsewhere` has it.
+`python descent_by_gpytorch.py FOLDER REPETITIONS`: called as in `experiments.benchmarks.elsewhere`.
 """
 
 import json
@@ -24,7 +24,7 @@ class InfinitelyWide(gpytorch.kernels.Kernel):
     """H_inf of rows of norm 1."""
 
     def forward(self, x1, x2, diag=False, **_):
-        """The entries of all pairs, or of pairs of the same place."""
+        """The entries of all pairs, or of the pairs of equal index."""
         cosine = ((x1 * x2).sum(-1) if diag else x1 @ x2.mT).clamp(-1.0, 1.0)
         return cosine * (math.pi - cosine.acos()) / (2 * math.pi)
 

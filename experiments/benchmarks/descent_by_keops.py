@@ -1,6 +1,6 @@
-"""Gradient descent with H_inf by KeOps, which computes the kernel anew in every product: run where it is installed.
+"""Gradient descent with H_inf by KeOps, which computes the kernel anew in every product; needs KeOps.
 
-`python descent_by_keops.py FOLDER REPETITIONS`: as `experiments.benchmarks.elsewhere` has it.
+`python descent_by_keops.py FOLDER REPETITIONS`: called as in `experiments.benchmarks.elsewhere`.
 """
 
 import json

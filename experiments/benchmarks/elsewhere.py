@@ -1,4 +1,4 @@
-"""Peers in environments of their own: their interpreters run the scripts beside this file, with arrays as files.
+"""Peers in separate environments: their interpreters run the scripts beside this file, and exchange arrays as files.
 
 `python SCRIPT FOLDER REPETITIONS [WORD ...]`: FOLDER holds `work.npz`. The script does the work REPETITIONS times and
     leaves its last result in `result.npy` and, in `times.json`, the seconds on the clock and on the processor after
@@ -27,12 +27,12 @@ INSTALL = {
     "keops": "pip install 'pykeops==2.3' numpy",  # and a C++ compiler
     "gpytorch": "pip install 'gpytorch==1.15.2' torch numpy",
 }
-PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # settings of a candidate's process, by its environment
+PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # environment variables of a candidate's process
 Seconds = list[tuple[float, float]]  # times of each repetition: on the clock, on the processor
 
 
 def how_to_get(peer: str) -> str:
-    """The sentence on a peer that is left out."""
+    """The sentence that says how to get a peer that is left out."""
     return f"{peer} is skipped: in an environment of its own, {INSTALL[peer]}; then --peer-python {peer}=PATH"
 
 
@@ -58,7 +58,7 @@ def by_script(
     """Seconds of the repetitions after the first, and the last result.
 
     Raises:
-        RuntimeError: the script failed; with the end of its output.
+        RuntimeError: the script failed; the message has the end of its output.
     """
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder, "work.npz"), allow_pickle=False, **given)
@@ -72,9 +72,9 @@ def by_script(
 
 
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
-    """The last result, and the time of `counted` repetitions: so many times the median of those after the first.
+    """The last result, and `counted` times the median time of the repetitions after the first.
 
-    `counted` is the number of repetitions in one time.
+    So the time is that of `counted` repetitions.
     """
     threads = int(os.environ.get(THREADS, "1"))
     seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)

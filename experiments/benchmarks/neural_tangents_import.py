@@ -1,11 +1,11 @@
 """neural-tangents 0.6.5 on current JAX, for benchmarks, and as the independent reference for kernels in the tests.
 
-It is imported on first use. It imports names that JAX has since moved or dropped; they are supplied during the import
-only. The tests compare these parts with independent computations: stax kernels of fully connected networks, eager
+It is imported on first use. It imports names that JAX has since moved or dropped; they are supplied only during the
+import. The tests compare these parts with independent computations: stax kernels of fully connected networks, eager
 `predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3, and 0, which may choose 3, walk
 JAX's internals as they were for neural-tangents 0.6.5. Its kernels of convolutional networks agree with
 `gram.convolutional` on a few images. In blocks of many images they end this process (jax 0.10.2: a segmentation fault
-in an elementwise operation on arrays of six dimensions), so they are not for use.
+in an elementwise operation on arrays of six dimensions), so they must not be used there.
 """
 
 import importlib
@@ -32,7 +32,7 @@ def neural_tangents() -> types.ModuleType:
     """The neural_tangents module (`.stax`, `.predict`, ...); JAX computes in float64 from then on, as ntkfl does.
 
     Raises:
-        ImportError: it is not installed; names the command.
+        ImportError: it is not installed; the message has the command that installs it.
     """
     if "neural_tangents" in sys.modules:
         return sys.modules["neural_tangents"]
@@ -46,7 +46,7 @@ def neural_tangents() -> types.ModuleType:
 
 @contextmanager
 def _names_it_misses() -> Iterator[None]:
-    """Give JAX the names that neural-tangents imports; take them away again, also on failure."""
+    """A block in which JAX has the names that neural-tangents imports."""
     util = types.ModuleType("jax.util")
     util.__dict__.update(safe_map=_strict_map, safe_zip=_strict_zip)
     attributes: list[tuple[Any, str, Any]] = [(jax, "util", util), (ad, "zeros_like_p", object())]

@@ -1,6 +1,6 @@
 """Rounds of federated training by fedjax: run by the interpreter of an environment that has it, not imported.
 
-`python rounds_by_fedjax.py FOLDER ROUNDS`: as `experiments.benchmarks.elsewhere` has it; the result are the last
+`python rounds_by_fedjax.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
 weights.
 """
 

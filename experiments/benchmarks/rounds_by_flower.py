@@ -1,6 +1,6 @@
 """Rounds of federated training by Flower's simulation: run by the interpreter of an environment that has it.
 
-`python rounds_by_flower.py FOLDER ROUNDS`: as `experiments.benchmarks.elsewhere` has it; the result are the last
+`python rounds_by_flower.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
 weights.
 """
 
@@ -28,7 +28,7 @@ trainer, server = ClientApp(), ServerApp()
 
 
 def tensors(*names: str) -> list[torch.Tensor]:
-    """These arrays of the work. Clients read the little they need anew: Ray unpickles this script for each message."""
+    """These arrays of the work. Clients read theirs again, since Ray unpickles this script for each message."""
     with np.load(folder / "work.npz") as work:
         return [torch.tensor(work[name]) for name in names]
 
@@ -73,13 +73,13 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def processor_seconds() -> float:
-    """User and system time of this process and of all that descend from it, as Linux counts it."""
+    """User and system time of this process and of all its descendants, as Linux counts it."""
     parents, seconds = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 continue
             parents[int(entry.name)] = int(fields[1])
             seconds[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,6 @@
 """Rounds of federated training by pfl-research: run by the interpreter of an environment that has it, not imported.
 
-`python rounds_by_pfl.py FOLDER ROUNDS`: as `experiments.benchmarks.elsewhere` has it; the result are the last
+`python rounds_by_pfl.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
 weights.
 """
 
@@ -51,7 +51,7 @@ class Clock(TrainingProcessCallback):
         self.marks: list[tuple[float, float]] = []
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
-        """As `TrainingProcessCallback` has it: whether to stop, and metrics (none)."""
+        """The method of `TrainingProcessCallback`: whether to stop, and metrics (none)."""
         self.marks.append((time.perf_counter(), time.process_time()))
         return False, Metrics()
 
@@ -64,7 +64,7 @@ sampler = get_user_sampler("minimize_reuse", list(users))
 data = FederatedDataset(lambda user: Dataset(users[user], user_id=user), sampler)
 network, clock = TwoLayer(), Clock()
 FederatedAveraging().run(
-    # Only the first iteration, which nobody counts, is evaluated.
+    # Only the first iteration is evaluated, and its time does not count.
     NNAlgorithmParams(rounds, evaluation_frequency=rounds + 1, train_cohort_size=len(users), val_cohort_size=0),
     SimulatedBackend(data, data),
     PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), lr=1.0)),

@@ -1,4 +1,4 @@
-"""All candidates of a workload measured in turn, each in a process of its own, so that every memory is its own."""
+"""Measure all candidates of a workload in turn, each in its own process, so that memory is measured separately."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ class Timing:
         processor: median time of the processors, in seconds.
         memory: largest resident, in bytes.
         off: distance of its result from ours, relative to our largest entry.
-        skipped: why it was not measured.
+        skipped: why the candidate was not measured.
     """
 
     workload: str
@@ -42,13 +42,13 @@ class Timing:
     skipped: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; what is not known is null."""
+        """Plain JSON; unknown numbers are null."""
         numbers = asdict(self)
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in numbers.items()}
 
 
 Progress = Callable[[str], None]
-LONG = 20.0  # seconds; work that takes longer needs no warming up, and its first time counts
+LONG = 20.0  # seconds; longer work needs no warm-up, and its first time counts
 
 
 def measured(
@@ -62,15 +62,15 @@ def measured(
     """The candidates' timings; they take turns, `repetitions` times.
 
     Args:
-        workload: the work, and who does it.
-        sizes: one of its cases.
+        workload: the work and its candidates.
+        sizes: a case of the workload.
         repetitions: times of each candidate.
         threads: threads of every candidate.
-        progress: told who starts; default nobody.
+        progress: called with the name of each candidate that starts; default: nothing is called.
         peers: interpreters of the peers that need their own, by name; default none.
 
     Raises:
-        RuntimeError: a candidate whose result is not ours within the workload's tolerance.
+        RuntimeError: a candidate's result differs from ours by more than the workload's tolerance.
     """
     skipped = {c.name: why for c in workload.candidates if (why := _skipped(c, sizes, peers))}
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def measured(
 
 
 def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> tuple[float, int] | None:
-    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two."""
+    """The slope of log seconds against the log of the workload's size, and the number of cases; None for one case."""
     own = [t for t in timings if t.candidate == candidate and not t.skipped]
     if not own:
         return None
@@ -139,11 +139,11 @@ def _off(numbers: list[float], ours: list[float]) -> float:
 
 
 class _Process:
-    """A candidate that waits to be told."""
+    """The process of a candidate, which waits for orders."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.first = self._answer()  # duration of the first time, which is a warm-up as a rule
+        self.first = self._answer()  # duration of the first time, usually a warm-up
         self.died = "" if self.first else f"ended with status {process.wait()}"
         self.numbers: list[float] = self.first.get("numbers", [])
 
@@ -179,7 +179,7 @@ def _process(
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-        process_group=0,  # Ctrl-C is for the run, which ends its candidates itself
+        process_group=0,  # a Ctrl-C goes to the run, which ends its candidates itself
     )
     with process:
         try:

@@ -1,8 +1,8 @@
-"""The cost of running a study: overhead a cell on this machine, and how much faster two Dask workers are than one.
+"""The cost of running a study: the overhead of a cell on this machine, and the speed of two Dask workers over one.
 
 Run `python -m experiments.benchmarks.studies` (about a minute on 2 idle cores). On a machine that others use too, two
 processes may be no faster than one: bare processes are timed for comparison. This file is also the study that is run:
-its cells do nothing, or hash for a given time.
+its cells do nothing, or hash a given number of MiB.
 """
 
 import argparse
@@ -27,7 +27,7 @@ BLOCK = bytes(2**20)
 
 
 def measure(point: Point) -> Measured:
-    """Hash so many MiB; the digest as a number."""
+    """Hash a number of MiB, and give the digest as a number."""
     digest = hashlib.sha256()
     for _ in range(int(point["work"])):
         digest.update(BLOCK)
@@ -49,12 +49,12 @@ STUDY = Study(
 
 
 def grid_of(work: int, count: int) -> Grid:
-    """A grid of so many cells, each of so much work."""
+    """A grid of `count` cells, each with this amount of work."""
     return chosen_grid(SPEC, {"work": str(work), "numbers": ",".join(map(str, range(count)))})
 
 
 def wall(grid: Grid, folder: StudyFolder, workers: Workers) -> float:
-    """Seconds that workers, which have done a first cell before, take for the cells of a grid."""
+    """Seconds that workers take for the cells of a grid, after each has done a first cell."""
     begun = time.perf_counter()
     statuses = [str(status) for _, status in workers.run(planned(grid, folder.store).todo)]
     if set(statuses) != {"done"}:
@@ -64,7 +64,7 @@ def wall(grid: Grid, folder: StudyFolder, workers: Workers) -> float:
 
 @contextmanager
 def cluster(workers: int) -> Iterator[Cluster]:
-    """A scheduler and so many workers, each a process of one thread."""
+    """A scheduler and `workers` workers, each a process with one thread."""
     options = ("--host", "127.0.0.1", "--no-dashboard")
     processes = [_dask("scheduler", "--port", "0", *options)]
     try:
@@ -89,7 +89,7 @@ BARE = "import hashlib, sys; d = hashlib.sha256(); b = bytes(2**20); [d.update(b
 
 
 def bare(work: int, count: int) -> float:
-    """Seconds in which so many processes do the same total of hashing, without a scheduler: the machine's own speed."""
+    """Seconds that `count` processes take for the same hashing without a scheduler: the machine's own speed."""
     begun = time.perf_counter()
     processes = [subprocess.Popen([sys.executable, "-c", BARE, str(work // count)]) for _ in range(count)]
     for process in processes:
@@ -110,7 +110,7 @@ def overhead(cells: int, there: Path) -> None:
 
 
 def speed_up(work: int, cells: int, repeats: int, there: Path) -> None:
-    """Print how long one and two Dask workers take for the same cells, in turns; the ratio is of the shortest times."""
+    """Print the times of one and two Dask workers for the same cells, in turns, and the ratio of the shortest."""
     times: dict[int, list[float]] = {1: [], 2: []}
     alone: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ def speed_up(work: int, cells: int, repeats: int, there: Path) -> None:
 
 
 def main() -> None:
-    """Print both."""
+    """Print overhead and speed-up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=1000, help="cells that do nothing")
     parser.add_argument("--long-cells", type=int, default=20, help="cells that hash, for the Dask workers")

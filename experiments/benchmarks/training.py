@@ -1,9 +1,9 @@
-"""Seconds a round: the training engine, a plain PyTorch loop over clients, pfl-research and Flower's simulation.
+"""Seconds for a round by the training engine, a plain PyTorch loop over clients, pfl-research and Flower's simulation.
 
 Run `python -m experiments.benchmarks.training --peer-python pfl=PATH flower=PATH`, each PATH the interpreter of an
-environment that has that simulator; peers not given are skipped. All do the same work, in turn, and the weights that
-they end with are compared. Times are medians, on the clock and on the processor; on a loaded machine only processor
-times are meaningful, but not those of Flower, whose clients mostly wait for messages.
+environment that has that simulator; peers not given are skipped. All do the same work, in turn, and their last weights
+are compared. Times are medians, on the clock and on the processor; on a loaded machine only processor times are
+meaningful, but not those of Flower, whose clients mostly wait for messages.
 """
 
 import argparse
@@ -37,15 +37,15 @@ PEERS = ("pfl", "flower", "fedjax")
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What is trained by all."""
+    """The training that all candidates do."""
 
     name: str
     run: Federation  # by the engine
-    # module, loss: the same model for a plain loop, its parameters named as the engine's, and (outputs, labels) ->
+    # module, loss: the same model for a plain loop, with the engine's names of parameters, and (outputs, labels) ->
     # scalar
     module: nn.Module
     loss: Callable[[Tensor, Tensor], Tensor]
-    # arrays for the peers' scripts; empty if these do not do this work
+    # arrays for the peers' scripts; empty if peers do not do this work
     given: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -105,7 +105,7 @@ def convolutional(data: FederatedData, device: torch.device | str = "cpu") -> Wo
 
 
 def loop_round(work: Workload, params: Params, number: int) -> Params:
-    """A round by nn.Module and torch.optim, one client after the other."""
+    """A round with nn.Module and torch.optim, one client after the other."""
     run, members = work.run, work.run.data.members()
     assert isinstance(run.optimizer, SGD)
     total, mean = sum(map(len, members)), {name: torch.zeros_like(value) for name, value in params.items()}
@@ -126,13 +126,13 @@ def loop_round(work: Workload, params: Params, number: int) -> Params:
 
 
 def by_peer(peer: str, python: str, work: Workload, rounds: int, threads: int) -> tuple[Seconds, Params]:
-    """Seconds of the rounds after the first, and the last weights, from that simulator in a process of its own."""
+    """Seconds of the rounds after the first, and the last weights, from a simulator in its own process."""
     seconds, weights = by_script(f"rounds_by_{peer}", python, work.given, rounds, threads=threads)
     return seconds, {"hidden": torch.tensor(weights)}
 
 
 def by_engine_and_loop(work: Workload, rounds: int) -> dict[str, tuple[Seconds, Params]]:
-    """The same by the engine and by the plain loop, round by round in turn."""
+    """The seconds and last weights of the engine and of the plain loop, which run their rounds in turn."""
     state = work.run.start()
     params, seconds = state.model, {"engine": Seconds(), "plain loop": Seconds()}
 

@@ -1,4 +1,4 @@
-"""A workload: one piece of work that several candidates do, ours among them, on the same input."""
+"""A workload: work that several candidates, ours among them, do on the same input."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Call = Callable[[], object]  # does the work once; its result is compared, as nu
 
 
 class Timed(NamedTuple):
-    """A result with the seconds that whoever made it measured, where the call itself takes longer for other reasons."""
+    """A result with the seconds that the candidate measured, if the call itself takes longer for other reasons."""
 
     result: Any
     clock: float
@@ -23,31 +23,31 @@ class Candidate:
     """A way to do the work."""
 
     name: str
-    build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after all that is not measured
-    # ours; a peer, another package's code for the same work; or a limit, the machine's best time for the operation that
-    # dominates (a matrix product, a copy)
+    build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after an unmeasured set-up
+    # ours; a peer, which is another package's code for the same work; or a limit, the machine's best time for the
+    # dominating operation (a matrix product, a copy)
     role: str = "peer"
     needs: str | None = None  # the package without which it is skipped
     peer: str | None = None  # a peer of `experiments.benchmarks.elsewhere`, whose interpreter it needs
-    most: Sizes = field(default_factory=dict)  # sizes up to which it can be run at all (memory, patience)
-    tolerance: float | None = None  # its own, where it computes in float32
+    most: Sizes = field(default_factory=dict)  # largest sizes that it can run (memory, patience)
+    tolerance: float | None = None  # its own tolerance, if it computes in float32
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured."""
+    """The work, its sizes and its candidates."""
 
     name: str  # as on the command line
     says: str
     sizes: tuple[Sizes, ...]  # the cases, each measured with all candidates
     candidates: tuple[Candidate, ...]
-    along: str  # the size whose growth the fitted exponent is of, among the cases that differ in it alone
-    # how far a candidate's result may be from ours, relative to the largest entry; limits have none
+    along: str  # the size of the fitted exponent, among cases that differ only in it
+    # largest distance of a candidate's result from ours, over the largest entry; limits have no result
     tolerance: float = 1e-5
 
     @property
     def ours(self) -> Candidate:
-        """The candidate that the ratios are of."""
+        """Our candidate, the denominator of the ratios."""
         return next(candidate for candidate in self.candidates if candidate.role == "ours")
 
 

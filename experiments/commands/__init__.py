@@ -1,1 +1,1 @@
-"""The commands of the command line, one file each; every heavy import is inside the command that needs it."""
+"""The commands of the command line, a file for each; heavy imports are inside the commands that need them."""

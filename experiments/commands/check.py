@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem
     from verification.first_look import Checked, FirstLook
 
-SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file beyond which a first look takes over half a minute
+SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file above which a first look takes over half a minute
 EPS = 1e-6
 WIDEST, NARROWEST = 100, 60  # columns
 
@@ -36,10 +36,11 @@ def check(
 ) -> None:
     """A first look at your data, on one screen: ntkfl check mine.csv
 
-    What the data are; the ten statements that say most there, each on five networks of width 1024 and 20 rounds, with a
-    step of its own where its hypotheses ask for one; which option would let more apply; the kernel's smallest
-    eigenvalue, rate and step limits; how fast momentum trains; what to run next. Half a minute for 500 rows.
-    Exit status: 0; 1 where a statement that is recorded to hold is violated, or nothing could be tested; 2 bad input.
+    It shows: what the data are; the ten statements that say most about them, each on five networks of width 1024 and 20
+    rounds, with a smaller step if its hypotheses ask for one; which option would let more statements apply; the
+    kernel's smallest eigenvalue, rate and step limits; how fast momentum trains; what to run next. Half a minute for
+    500 rows. Exit status: 0; 1 if a statement that is recorded to hold is violated, or if nothing could be tested; 2
+    bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram
@@ -89,14 +90,14 @@ def _data_lines(problem: "Problem") -> list[str]:
 
 
 def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
-    """The statements that were checked, one a line, what could not be, and the option that lets more apply."""
+    """A line for each checked statement; what could not be checked, and the option that lets more apply."""
     from verification.applicability import Applies
 
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
     head = f"of {len(look.looked)} forms about data these say most ({chosen}):"
     rows = [_row(checked, options) for checked in look.checked]
-    columns = 4 if any(row[3] for row in rows) else 3  # where no statement has a step of its own the column goes
+    columns = 4 if any(row[3] for row in rows) else 3  # no column of steps if no statement has its own
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
     widths = [max(len(row[i]) for row in table) for i in range(columns)]
     widths[0] = min(widths[0], _width() - sum(widths[1:]) - 2 * (columns - 1))
@@ -122,7 +123,7 @@ def _row_lines(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 
 def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
-    """Id and title, outcome with its cases, left/right, and the step where it is the statement's own."""
+    """Id and title, outcome with its cases, left/right, and the step if it is the statement's own."""
     from verification.applicability import Applies
     from verification.verdict_page import ratio_text
 
@@ -135,7 +136,7 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
-    """The kernel at infinite width: smallest eigenvalue, rate, limits; and how fast momentum at the server is."""
+    """The kernel at infinite width: smallest eigenvalue, rate and limits; and how fast server momentum is."""
     from ntkfl import gram
     from ntkfl.fastest_method import fastest
     from verification.verdict_page import ratio_text
@@ -165,7 +166,7 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
 
 
 def _next(look: "FirstLook", options: "Options") -> list[str]:
-    """Three commands that go on from here."""
+    """Three commands to run next."""
     from verification.judging.replaying import option_words, replay_command
 
     words = " ".join(option_words(options))

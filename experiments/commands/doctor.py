@@ -1,4 +1,4 @@
-"""`ntkfl doctor`: what is installed and found on this machine, and what each missing thing would add."""
+"""`ntkfl doctor`: what is installed on this machine, and what each missing thing would add."""
 
 from dataclasses import asdict
 from pathlib import Path

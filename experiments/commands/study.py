@@ -120,7 +120,7 @@ def run(
 
         def measure(of: "Grid") -> int:
             failed = _measure(of, folder, processes, cluster)
-            if failed:  # said before the answers, which the missing cells may make impossible
+            if failed:  # before the answers, which may be impossible without these cells
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
             return failed
 
@@ -173,10 +173,10 @@ def show(
 
 
 def axis_options(words: Sequence[str]) -> dict[str, str]:
-    """The options that are left when typer has taken its own, `--widths 64,128` or `--widths=64,128`, by name.
+    """The axes' options, which typer leaves over, `--widths 64,128` or `--widths=64,128`, by name.
 
     Raises:
-        ValueError: a word that is no option, an option without a value, or one twice.
+        ValueError: a word that is not an option, an option without a value, or an option given twice.
     """
     options: dict[str, str] = {}
     left = list(words)
@@ -195,7 +195,7 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster: "Cluster | None") -> int:
-    """All cells that are not there yet; how many failed."""
+    """Measure all missing cells; returns how many failed."""
     from experiments.console.study_progress import StudyProgress
     from experiments.studies.runner import planned, require_memory, run
     from experiments.studies.running.measuring import RunStopped
@@ -210,7 +210,7 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
 
     def kept() -> str:
         with bad_input(OSError):
-            left = planned(grid, folder.store)  # a worker may have kept a cell that it could not report any more
+            left = planned(grid, folder.store)  # a worker may have stored a cell that it could not report
         return f"{len(left.kept)} of {left.total} cells are kept in {folder.path}; the same command goes on from there"
 
     try:
@@ -225,7 +225,7 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
 def _finish(
     grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset", answers: "Sequence[Answer]", plot: bool, failed: int
 ) -> int:
-    """Answers printed, pictures into the folder; the exit status."""
+    """Print the answers and write pictures into the folder; returns the exit status."""
     from experiments.studies.whole_run import is_empty
 
     if is_empty(cells):

@@ -1,1 +1,1 @@
-"""What commands share: options, bad input, result files, progress, pages of text."""
+"""Parts that commands share: options, bad input, result files, progress, pages of text."""

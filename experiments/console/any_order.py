@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """What was asked of `ntkfl certify --any-order` or `--method`; see its options."""
+    """The options of `ntkfl certify --any-order` or `--method`."""
 
     after: int
     watch: bool
@@ -65,7 +65,7 @@ class AnyOrder:
     loss: str | None = None
 
     def certifier(self, setup: Setup) -> Certify:
-        """What certifies a network."""
+        """The function that certifies a network."""
         from ntkfl.any_order import certify_any_order, certify_method
 
         if self.method is None:
@@ -73,7 +73,7 @@ class AnyOrder:
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
 
     def require_memory(self, width: int | None, problem: Problem, setup: Setup) -> None:
-        """Raise ValueError where the certificate does not fit; under another loss than squares few samples may do."""
+        """Raise a ValueError if the certificate does not fit the memory; under other losses few samples may decide."""
         from ntkfl.any_order.certificate import pair_limits
         from ntkfl.any_order.method_certificate import require_method_memory
 
@@ -85,20 +85,20 @@ class AnyOrder:
 
     @property
     def trained_on(self) -> ConvexLoss:
-        """The loss."""
+        """The loss that is trained on."""
         from ntkfl.limit.convex_loss import SQUARES, loss_of
 
         return SQUARES if self.loss is None else loss_of(self.loss)
 
     @property
     def command(self) -> str:
-        """The first words of a command that asks the same."""
+        """The first words of a command with the same options."""
         if self.method is None:
             return "ntkfl certify --any-order" + ("" if self.loss is None else f" --loss {shlex.quote(self.loss)}")
         return shlex.join(["ntkfl", "certify", "--method", self.method, *(f"--option={o}" for o in self.option)])
 
     def check(self) -> None:
-        """Raise ValueError where the options do not go together."""
+        """Raise a ValueError if options exclude each other."""
         if self.weights is not None and self.momentum:
             raise ValueError("--momentum is tuned for networks that are drawn here; leave it out with --weights")
         if self.momentum and self.loss not in (None, "squares"):
@@ -159,7 +159,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
 def _in_any_order(
     certificate: AnyOrderCertificate, problem: Problem, asked: AnyOrder, seed: int, draw: Callable[[bytes], None] | None
 ) -> dict[str, Any]:
-    """Run the adversary, the export and the picture that were chosen; returns the adversary's result."""
+    """Run the adversary, the export and the picture, if asked for; returns the adversary's result."""
     attacked = _attacked(certificate, asked.attack, seed) if asked.attack else {}
     if asked.export is not None and certificate.certified:
         _export(certificate, asked.export, problem.x_test if asked.test else None)
@@ -171,7 +171,7 @@ def _in_any_order(
 
 
 def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
-    """The adversary's result against a certificate, or against what a failed one claims, printed and as a record."""
+    """Print the adversary's result against a certificate, or against a failed certificate's claim, and return it."""
     from ntkfl.any_order.adversary import attack_any_order
 
     with bad_input():
@@ -180,7 +180,7 @@ def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[
 
 
 def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
-    """Write the folder, checked, and say how anybody can check it again."""
+    """Write and check the folder, and print how anybody can check it again."""
     from ntkfl.any_order.export import CHECKER, export_any_order
 
     with bad_input():
@@ -189,7 +189,7 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 
 
 def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> str:
-    """What trains on until a network certifies."""
+    """The command that trains further until a network certifies."""
     words = [*of_file(asked.weights), *watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
     return replay(asked.command, options, setup, *words)
 
@@ -197,7 +197,7 @@ def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> st
 def _trained(
     problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
 ) -> tuple[int, Either]:
-    """The first round that certifies, or the last one judged."""
+    """The first round that certifies, or the last round tried."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
     certify = asked.certifier(setup)
@@ -209,7 +209,7 @@ def _trained(
 
 
 def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
-    """Margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final whatever else is known."""
+    """The picture of margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final."""
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
@@ -246,7 +246,7 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
 def _record(
     options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: Either
 ) -> dict[str, Any]:
-    """The certificate, what identifies the network, and the command that certifies it again."""
+    """The certificate, the identity of its network, and the command that certifies it again."""
     from ntkfl.trajectory import provenance
 
     words = [*of_file(asked.weights), *after_rounds(round_, asked.every)]

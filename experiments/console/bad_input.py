@@ -8,20 +8,20 @@ from contextlib import contextmanager
 import typer
 
 STATUS = 2
-NOTES = "ntkfl.data.user_files"  # the logger that says which column or array was taken as what
-TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # nobody's business
+NOTES = "ntkfl.data.user_files"  # logger of messages such as which column has the labels
+TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # of no use to a user
 
 
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
-    """Within it, an exception of our validators ends the program with "error: ..."; keep computations outside of it.
+    """A block in which an exception of our checks ends the program with "error: ..."; computations belong outside.
 
-    kinds: the exceptions that a user's input raises here. Default: ValueError, KeyError, OSError.
+    `kinds` are the exceptions that a user's input may raise in the block; default ValueError, KeyError, OSError.
     """
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
-    except BrokenPipeError:  # who reads has seen enough, as `| head` has: no fault of anybody's
+    except BrokenPipeError:  # the reader, such as `| head`, has seen enough: no fault
         raise
     except caught as error:
         typer.echo(f"error: {_said(error)}", err=True)
@@ -29,7 +29,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message of an error; for an error of the system, the file first and without its number."""
+    """The message of an error; for an error of the system, the file comes first, and the number is left out."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
@@ -37,9 +37,9 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Within it, the first warning from each place is printed as "warning: ...", with the number of further ones.
+    """A block in which the first warning from each place is printed as "warning: ...", with the number of further ones.
 
-    The log that says which column of a user's file was taken as what is printed once, too.
+    Messages that say which column of a user's file has which role are also printed once.
     """
     seen: dict[tuple[str, int], int] = {}
 

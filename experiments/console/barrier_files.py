@@ -1,4 +1,4 @@
-"""The networks that `ntkfl barrier` compares, as files or runs have them, and the data that they are compared on."""
+"""The networks that `ntkfl barrier` compares, from files or runs, and the data on which they are compared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Compared:
 def compared(
     paths: Sequence[Path], spec: str | None, n: int | None, unit: bool, seed: int, loss: str
 ) -> Compared | None:
-    """The networks and their data; None where all are runs of other models than two-layer ReLU networks.
+    """The networks and their data; None if all are runs of models other than two-layer ReLU networks.
 
     Without `n` all samples are taken. `unit` divides rows by their norms. The loss is "squared", "logistic" or
     "cross-entropy".
@@ -67,7 +67,7 @@ def compared(
 
 
 def _network(path: Path) -> AffineTwoLayer | None:
-    """The network in a file, or that of the run in a folder; None where the run is of another model.
+    """The network in a file, or of the run in a folder; None for a run of another model.
 
     Raises:
         ValueError, OSError: there is no network.
@@ -118,7 +118,7 @@ def _samples(
 
 
 def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """The test samples of a run, in their shape, their labels (one-hot for the squared loss), and a name for them.
+    """The test samples of a run in their own shape, their labels (one-hot for the squared loss), and a name.
 
     Raises:
         ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since the samples stay as

@@ -1,4 +1,4 @@
-"""How far a verification is, on stderr."""
+"""The progress of a verification, on stderr."""
 
 from experiments.console.progress_bar import Reporter
 

@@ -21,7 +21,7 @@ SHARE = 1e-6  # share of the squared residual up to which rounds are counted
 def search(
     problem: Problem, setup: Setup, after: int, every: int, *, steps: bool
 ) -> tuple[Setup, Certified, dict[str, Any]]:
-    """The setup at the boundary, what certifies there, and the search as a record; prints it beside Theorem B.3."""
+    """The setup at the boundary, the certificate there, and the search as a record; printed beside Theorem B.3."""
     from bounds.fl_ntk.theorem_requirements import requirements
     from verification.certificate_search import searched
 

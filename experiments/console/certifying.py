@@ -36,9 +36,9 @@ FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 def to_certify(
     options: Options, test: int | None = None, first: Callable[[Problem, Setup], None] | None = None
 ) -> tuple[Problem, Setup]:
-    """The data and the setup that are asked about; test: samples of a built-in data set to keep for tests.
+    """The data and the setup of the options; `test` samples of a built-in data set are kept for tests.
 
-    `first` raises where the certificate does not fit, before rows are compared.
+    `first` raises if the certificate does not fit the memory, before rows are compared.
 
     Raises:
         ValueError, OSError: as `chosen_problem`.
@@ -71,19 +71,19 @@ def of_file(weights: Path | None) -> list[str]:
 
 
 def named_place(weights: Path | None, round_: int) -> str:
-    """Where the network is from: a file, a round, or a round after a file."""
+    """The source of the network: a file, a round, or a round after a file."""
     if weights is None:
         return f"after round {round_}"
     return f"of {weights}" + (f" after round {round_}" if round_ else "")
 
 
 def watch_further(every: int, round_: int) -> list[str]:
-    """The words that train on, beyond a round that is not certified, until one is."""
+    """The words that train further, beyond a round that is not certified, until a round is."""
     return [f"--watch --every {every}"] + ([f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else [])
 
 
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
-    """The last round watched, with its certificate; prints for each round that is not certified why it is not."""
+    """The last round watched, with its certificate; prints for every other round why it is not certified."""
     judged: tuple[int, Certificate] | None = None
 
     def kept() -> str:
@@ -102,13 +102,13 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
 
 
 def require_attack(steps: int | None) -> None:
-    """Raise ValueError where an adversary would have nothing to attack."""
+    """Raise a ValueError if an adversary would have nothing to attack."""
     if steps is not None and steps < 1:
         raise ValueError(f"--attack is {steps}; it is how many steps, or windows, to look at, 1 or more")
 
 
 def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]:
-    """The adversary's result, printed and as a record."""
+    """Print the adversary's result, and return it as a record."""
     typer.echo(f"  {attack}")
     if certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
@@ -116,7 +116,7 @@ def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]
 
 
 def require_tests(problem: Problem) -> None:
-    """Raise ValueError where the data have no test samples."""
+    """Raise a ValueError if the data have no test samples."""
     if problem.x_test is None:
         raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
 
@@ -124,7 +124,7 @@ def require_tests(problem: Problem) -> None:
 def on_tests(
     certificate: AnyOrderCertificate | MethodCertificate | NetworkCertificate | RoundsCertificate, problem: Problem
 ) -> dict[str, Any]:
-    """How many test samples have a final class, and how many of these classes are right; printed too."""
+    """Print and return how many test samples have a final class, and how many of these classes are right."""
     import numpy as np
 
     assert problem.x_test is not None and problem.y_test is not None

@@ -68,8 +68,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
 def takes_options(command: Callable) -> Callable:
     """The command with the shared options of typer in place of its parameter `options: Options`.
 
-    One with a parameter `auto_step: bool` is told by it whether the step is to be found: `--eta-local auto`. One with a
-    parameter of a shared option's name declares that itself.
+    A parameter `auto_step: bool` of the command says whether the step is to be found: `--eta-local auto`. A command may
+    declare an option itself by a parameter of its name.
     """
     asked = inspect.signature(command).parameters
     parameters = [p for p in asked.values() if p.name not in ("options", "auto_step")]
@@ -137,11 +137,10 @@ def chosen_problem(
 ) -> "Problem":
     """The problem that the options name; without --data the default one, and n samples unless --n is given.
 
-    With `test` so many test samples of a named data set; a file brings its own.
+    `test` is the number of test samples of a named data set; a file has its own.
 
-    `first` raises where the problem is too large, before its rows are compared. `condition` raises where rows make a
-    kernel singular, by default under the conditions of FL-NTK's network.
-    `duplicates` None means that the command has no such option.
+    `first` raises if the problem is too large, before its rows are compared. `condition` raises if rows make a kernel
+    singular, by default that of FL-NTK's network. With `duplicates` None the command has no such option.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min zero, unless duplicates are kept.
@@ -173,7 +172,7 @@ def chosen_problem(
 
 
 def _lines_of(spec: str, error: "ParallelRows") -> str:
-    """Where in a .csv file the rows are that an error names."""
+    """The lines of a .csv file with the rows that an error names."""
     from ntkfl.data.user_files import csv_lines, is_csv
     from ntkfl.gram.degeneracy import said_groups
 
@@ -184,7 +183,7 @@ def _lines_of(spec: str, error: "ParallelRows") -> str:
 
 
 def one_output(problem: "Problem") -> "Problem":
-    """The same problem; labels that look like several classes are warned of.
+    """The same problem, with a warning if labels look like several classes.
 
     Raises:
         ValueError: labels with several outputs.
@@ -207,14 +206,14 @@ def one_output(problem: "Problem") -> "Problem":
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """The user's choices, completed so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
-    The kernel is computed where it is needed and not given.
+    The kernel is computed if it is needed and not given.
     """
     options = replace(options, width=options.width or LOOK_WIDTH, rounds=options.rounds or LOOK_ROUNDS)
     return with_stable_step(problem, options, kernel)
 
 
 def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
-    """With half the largest stable local step where the user gives none and the default is not stable."""
+    """The options with half the largest stable local step, if the user gives none and the default is not stable."""
     from ntkfl.exact_dynamics import UnstableSteps
     from ntkfl.problem import Setup
 
@@ -234,10 +233,10 @@ def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray | None
 
 
 def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str = "") -> list[Thing]:
-    """The things of these names.
+    """The entries of `known` with these names.
 
     Raises:
-        ValueError: an unknown one, with the nearest.
+        ValueError: an unknown name; the message has the nearest known one.
     """
     from ntkfl.messages import did_you_mean
 
@@ -262,7 +261,7 @@ def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:
 
 
 def refuse_steps(options: "Options", unused: tuple[str, ...]) -> None:
-    """Raise a ValueError that names the first of these options that is given to a command which tunes the steps."""
+    """Raise a ValueError if one of these options is given to a command that tunes the steps itself."""
     given = next((name for name in unused if getattr(options, name) is not None), None)
     if given is not None:
         raise ValueError(f"--{given.replace('_', '-')} is not for this command, which tunes the steps itself")
@@ -272,7 +271,7 @@ def step_counts(typed: str) -> tuple[int, ...]:
     """The numbers of local steps in --steps, ascending and each once.
 
     Raises:
-        ValueError: they are no whole numbers.
+        ValueError: a part is not a whole number.
     """
     try:
         return tuple(sorted({int(part) for part in typed.split(",")}))

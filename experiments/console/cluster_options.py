@@ -1,4 +1,4 @@
-"""The options that name a Dask cluster, of every command that can use one."""
+"""The options that name a Dask cluster, for the commands that can use one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ TlsKey = Annotated[str | None, typer.Option(help="this client's key, a .pem file
 def chosen_cluster(
     scheduler: str | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None
 ) -> "Cluster | None":
-    """The cluster that these options name; None: none.
+    """The cluster that these options name, or None.
 
     Raises:
         ValueError: TLS files without an address; as `Cluster`.
@@ -40,7 +40,7 @@ def chosen_cluster(
 
 @contextmanager
 def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["Client | None"]:
-    """A client of the cluster, if there is one; a cluster that is lost ends the program, with the sentence `kept`."""
+    """A client of the cluster, if there is one; if the cluster is lost, the program ends with the sentence `kept`."""
     if cluster is None:
         yield None
         return

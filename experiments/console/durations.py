@@ -11,7 +11,7 @@ def duration(text: str | float) -> float:
     """The seconds that a number with s, m, h or no unit means.
 
     Raises:
-        typer.BadParameter: it is no time.
+        typer.BadParameter: the text is not a time.
     """
     read = re.fullmatch(r"(-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([smh]?)", str(text).strip())
     if read is None:

@@ -1,4 +1,4 @@
-"""Every command runs here: an interrupt becomes its message and the exit status, here and nowhere else."""
+"""Every command runs here; only here an interrupt becomes a message and an exit status."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ REPORTED = "what was counted until then is reported"
 
 
 class Interruptible(TyperGroup):
-    """A group of commands: a KeyboardInterrupt of theirs is exit status 130, that of SIGTERM 143."""
+    """A group of commands: a KeyboardInterrupt gives exit status 130, or 143 by SIGTERM."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
@@ -41,7 +41,7 @@ class Interruptible(TyperGroup):
         except Exception:
             if not interruption.pending():
                 raise
-            kept = [NOTHING]  # what was interrupted made another error of it
+            kept = [NOTHING]  # the interrupted code raised another error
         interruption.ending()
         typer.echo("\n".join([f"stopped by {interruption.name()}", *kept]), err=True)
         raise typer.Exit(interruption.status())
@@ -49,17 +49,17 @@ class Interruptible(TyperGroup):
 
 @contextmanager
 def if_stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """Within it, an interrupt prints this text: what is kept, and how to go on."""
+    """A block in which an interrupt prints this text: what is stored, and how to continue."""
     try:
         yield
     except KeyboardInterrupt as error:
-        if not getattr(error, "__notes__", None):  # the innermost block knows best
+        if not getattr(error, "__notes__", None):  # the innermost block's text counts
             error.add_note(kept())
         raise
 
 
 def stopped(kept: str) -> KeyboardInterrupt:
-    """To be raised by a command that has kept what was done when it was interrupted, and has said all of it."""
+    """The exception for an interrupted command that has stored its results and has said so."""
     error = KeyboardInterrupt()
     error.add_note(kept)
     return error

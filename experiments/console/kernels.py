@@ -1,4 +1,4 @@
-"""The networks and kernels that commands are asked about: FL-NTK's, those of any depth, those in a user's file."""
+"""The networks and kernels of commands: FL-NTK's network, networks of any depth, networks in a user's file."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NETWORK = typer.Option(
     help="that of FL-NTK; fully connected or convolutional with L layers of weights, all trained, and activation "
     "PHI (relu, erf, gelu); or the network that a file defines",
 )
-RELATIVE = 1e-12  # relative to the root of the product of diagonal entries: error of a finite network's kernel; tested
+RELATIVE = 1e-12  # error of a finite network's kernel over the root of the product of diagonal entries; tested
 
 
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
-    """The kernel matrices of a network by the names that tables have for them, the limit's first where there is one.
+    """The kernel matrices of a network, by their names in tables; first the limit's, if there is one.
 
-    Only width, sigma and seed of the setup belong to a finite network. With `finite` the matrix of the network at
-    `setup.width` is there too; a file has no other.
+    Only width, sigma and seed of the setup belong to a finite network. With `finite` the result includes the matrix of
+    the network at `setup.width`; a file has only this one.
 
     Raises:
         ValueError: a network that is not understood, or does not fit the data.
@@ -74,7 +74,7 @@ def problem_and_gram(
 def network_of(
     spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
 ) -> tuple[Model, WideNetwork | None]:
-    """The network of this name for these data, at the setup's width; and itself of any width, where it has a limit.
+    """The network of this name for these data at the setup's width; and the network of any width, if it has a limit.
 
     Raises:
         ValueError: as `kernels`.
@@ -109,7 +109,7 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
 
 
 def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
-    """What raises where rows are known to make this network's kernel singular: FL-NTK's has its own conditions.
+    """A function that raises if rows make this network's kernel singular; FL-NTK's has its own conditions.
 
     Raises:
         ValueError: as `wide_of`.
@@ -123,7 +123,7 @@ def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[
 
 
 def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Problem:
-    """The problem that these kernels are of: `per_output` where a network has several outputs.
+    """The problem for these kernels: `per_output` if a network has several outputs.
 
     Raises:
         ValueError: the labels have another number of columns than the network has outputs.
@@ -151,14 +151,14 @@ def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
 
 
 def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.ndarray) -> Trajectory:
-    """Algorithm 1 in the kernel regime of this matrix, from these outputs, in the shape that the network has them."""
+    """Algorithm 1 in the kernel regime of this matrix, from these outputs of the network, in their shape."""
     import warnings
 
     from ntkfl import kernel_regime
     from ntkfl.exact_dynamics import UnstableSteps
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # the run beside it shows them
+        warnings.simplefilter("ignore", UnstableSteps)  # the network's run shows them
         if len(matrix) == problem.n:
             return kernel_regime(problem, setup, matrix).trajectory(outputs)
         run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())

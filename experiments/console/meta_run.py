@@ -1,4 +1,4 @@
-"""What `ntkfl verify` prints with --meta and with --symbolic.
+"""The output of `ntkfl verify` with --meta and with --symbolic.
 
 With --meta: the mutation matrix, faults of the library, and the verifier's false alarms. With --symbolic: every
 algebraic step of a proof, and whether a machine proved it.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verification.planted_faults.fault import PlantedFault
     from verification.planted_faults.noticing import Noticed
 
-OF, FAILED = 22, 1  # columns of a statement's id; exit status where a step is not proved
+OF, FAILED = 22, 1  # columns for a statement's id; exit status if a step is not proved
 RUNS = 10_000  # runs of true statements, in which no false alarm may occur
 EXPOSED = 1
 
@@ -71,8 +71,8 @@ def check_verifier(
     With `whole`, when all statements are asked for, 10,000 runs are made, otherwise one batch of fresh cases. With
     `library` only the planted faults are tried, and `write_markdown` gets their page.
 
-    Exit status 1 where an own mutant of a statement survives, a fault of the library changes no verdict, or a true
-    statement is called violated; 130 when interrupted.
+    Exit status 1 if a statement's own mutant survives, a fault of the library changes no verdict, or a true statement
+    is called violated; 130 if interrupted.
     """
     from verification import mutation_report as report
     from verification.false_alarms import false_alarms
@@ -149,5 +149,5 @@ def _finish(
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
     with warnings.catch_warnings(), CaseProgress() as progress:
-        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases pass limits on purpose
+        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases exceed limits on purpose
         yield progress

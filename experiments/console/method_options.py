@@ -6,10 +6,10 @@ from typing import Any
 
 
 def method_options(typed: Sequence[str] | None) -> dict[str, Any]:
-    """The options by name, each a number, true, false or null as JSON writes them, else text.
+    """The options by name; a value is a number, true, false or null in JSON's form, or else text.
 
     Raises:
-        ValueError: one without "=".
+        ValueError: an option without "=".
     """
     return dict(map(_parsed, typed or ()))
 

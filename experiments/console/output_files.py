@@ -1,4 +1,4 @@
-"""Result files that are known to be writable before the work starts and appear only when they are complete."""
+"""Result files that are checked for writing before the work starts, and appear only when complete."""
 
 import json
 import os
@@ -18,14 +18,14 @@ Write = Callable[[str | bytes], None]
 
 @contextmanager
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
-    """A function for each path that puts text, or bytes, there at once; None for None.
+    """A function for each path that writes text or bytes there in one step; None for a path None.
 
     The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. An
     earlier file at the path stays until then; without a call nothing changes.
 
-    A path that cannot be written, the same one twice, or one of the inputs is bad input. Where writing fails later, as
-    on a full disk, a message says so and the block goes on, so that its results can be printed; then the program ends
-    as with bad input.
+    A path that cannot be written, that occurs twice, or that is also an input, is bad input. If writing fails later, as
+    on a full disk, a message says so and the block continues, so that its results can be printed; then the program ends
+    as for bad input.
     """
     failed: list[Path] = []
     with ExitStack() as stack:
@@ -46,7 +46,7 @@ def picture_kind(path: Path) -> str:
     """The format of a picture, by its file's name.
 
     Raises:
-        ValueError: it is none that is drawn.
+        ValueError: no picture has this suffix.
     """
     if path.suffix.lower() not in PICTURES:
         raise ValueError(f"{path} has the suffix {path.suffix!r}; pictures are {' or '.join(PICTURES)}")
@@ -54,7 +54,7 @@ def picture_kind(path: Path) -> str:
 
 
 def as_json(content: Any) -> str:
-    """What is written as JSON, strictly so; see `verification.verdict.strict_json` for numbers that are not finite."""
+    """The content as strict JSON; see `verification.verdict.strict_json` for numbers that are not finite."""
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -85,7 +85,7 @@ def _reserved(path: Path, failed: list[Path]) -> Iterator[Write]:
 
 
 def _said(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
-    """Write, or say why that cannot be done and note it."""
+    """Write, or print why that fails, and note the failure."""
     try:
         write()
     except BrokenPipeError:
@@ -98,7 +98,7 @@ def _said(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except RuntimeError:  # as Python up to 3.12 says it
+    except RuntimeError:  # Python up to 3.12 raises this
         raise OSError(f"{path} is a link that leads back to itself; name a file") from None
 
 

@@ -1,4 +1,4 @@
-"""How far a command is, on stderr: a bar on a terminal, otherwise a line every few seconds."""
+"""The progress of a command, on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Reporter:
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
-        """Move the bar; without a bar print a line, unless one was printed a moment ago."""
+        """Move the bar; without a bar print a line, if the last line is some seconds old."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
         elif time.monotonic() >= self._next_line or last:
@@ -46,7 +46,7 @@ class Reporter:
 
 
 class ProgressBar(Reporter):
-    """A context in which `show` says how many are done; the last line is said always."""
+    """A context in which `show` says how many are done; the last line is always printed."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(unit)
@@ -79,7 +79,7 @@ class RunProgress(ProgressBar):
 
 
 def described(row: Row) -> str:
-    """The losses and accuracies of a row, those that were measured."""
+    """The measured losses and accuracies of a row."""
     values = {
         "test loss": f"{row.test_loss:.4g}",
         "test accuracy": f"{row.test_accuracy:.2%}",

@@ -1,4 +1,4 @@
-"""The loss of random rounds by runs with draws of their own: what `ntkfl rate --runs` prints."""
+"""The loss of random rounds, estimated by independent runs: the output of `ntkfl rate --runs`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def print_estimates(
     seed: int,
     **drawn: Any,
 ) -> None:
-    """Print the loss in its mean and over single runs, after some rounds up to the last one."""
+    """Print the mean of the loss and its spread over runs, after some rounds up to the last."""
     import numpy as np
 
     from experiments.console.tables import as_lines
@@ -52,5 +52,5 @@ def print_estimates(
 
 
 def _losses(sampled: SampledRounds, n: int) -> tuple[ndarray, ndarray]:
-    """The mean square error and the error of that."""
+    """The mean square error, and its error."""
     return sampled.mean_square.value / n, sampled.mean_square.error / n

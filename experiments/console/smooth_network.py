@@ -49,7 +49,7 @@ WIDTH = 512  # unless given
 
 @dataclass(frozen=True)
 class Smooth:
-    """What was asked of `ntkfl certify --network`; see its options."""
+    """The options of `ntkfl certify --network`."""
 
     network: str
     after: int
@@ -58,15 +58,15 @@ class Smooth:
     visits: float
     test: bool
     json_file: Path | None
-    weights: Path | None = None  # a file of the parameters, by the names that the network's model has
-    method: str | None = None  # whose rounds are certified; None: any order
+    weights: Path | None = None  # a file of the parameters, by the names in the network's model
+    method: str | None = None  # the method whose rounds are certified; None: any order
     option: tuple[str, ...] = ()
     export: Path | None = None  # a new folder for a certificate that holds
     attack: int | None = None  # windows that an adversary tries
     loss: str | None = None  # the loss trained on and certified; None: squares
 
     def check(self) -> None:
-        """Raise ValueError, before anything is read or trained, where the options do not go together.
+        """Raise a ValueError, before anything is read or trained, if options exclude each other.
 
         FileExistsError: the folder of the export is there and not empty.
         """
@@ -89,7 +89,7 @@ class Smooth:
                 raise ValueError(f"--export has no convolutions, and the network is {self.network}")
 
     def certifier(self, setup: Setup) -> Certify:
-        """What certifies a network.
+        """The function that certifies a network.
 
         Raises:
             ValueError: a method that is not covered, an option that it does not have.
@@ -111,14 +111,14 @@ class Smooth:
         return SQUARES if self.loss is None else loss_of(self.loss)
 
     def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
-        """Raise TooLittleMemory where the certificate of a network drawn here does not fit."""
+        """Raise TooLittleMemory if the certificate of a network drawn here does not fit."""
         from ntkfl.smooth_networks.watching import require_network_memory
 
         require_network_memory(problem, network, setup.width)
 
     @property
     def command(self) -> str:
-        """The first words of a command that asks the same."""
+        """The first words of a command with the same options."""
         words = ["ntkfl", "certify", "--network", self.network]
         words += ["--visits", f"{self.visits:g}"] if self.visits != 1 else []
         words += ["--loss", self.loss] if self.loss is not None else []
@@ -172,7 +172,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
 
 
 def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
-    """The adversary's result against a certificate that holds, printed and for the record."""
+    """Print the adversary's result against a certificate that holds, and return it for the record."""
     from ntkfl.smooth_networks import NetworkCertificate, attack_network
 
     if not certificate.certified:
@@ -184,7 +184,7 @@ def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
 
 
 def _export(certificate: Either, folder: Path, x_test: Any) -> None:
-    """Write the folder, checked, and say how anybody can check it again."""
+    """Write and check the folder, and print how anybody can check it again."""
     from ntkfl.smooth_networks import NetworkCertificate
     from ntkfl.smooth_networks.export import SCRIPT, export_network
 
@@ -217,7 +217,7 @@ def _judged(
     certify: Certify,
     start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
-    """The first round that certifies, or the last one judged."""
+    """The first round that certifies, or the last round tried."""
     from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
 
     try:

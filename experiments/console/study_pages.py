@@ -1,4 +1,4 @@
-"""What `ntkfl study` prints, as lines."""
+"""The output of `ntkfl study`, as lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from experiments.studies.study_folder import StudyFolder
     from ntkfl.estimate import Estimate
 
-SHOWN = 12  # values of an axis
+SHOWN = 12  # most values of an axis that are shown
 
 
 def option_lines(study: Study) -> list[str]:
@@ -51,7 +51,7 @@ def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> 
 
 
 def status_lines(folder: StudyFolder) -> list[str]:
-    """How far the run in a folder is, and what went wrong."""
+    """The state of the run in a folder, and its failures."""
     from experiments.studies.runner import planned
     from experiments.studies.running.code_version import version_of
 
@@ -71,7 +71,7 @@ def status_lines(folder: StudyFolder) -> list[str]:
 
 
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
-    """The answers as a table, worst first, each note once below it, and how many cells they rest on."""
+    """The answers as a table, worst first; below it each note once, and the number of cells behind the answers."""
     from rich.text import Text
 
     from bounds import Outcome

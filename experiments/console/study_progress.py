@@ -1,4 +1,4 @@
-"""How far a study is, on stderr."""
+"""The progress of a study, on stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from experiments.studies.running.measuring import Status
     from experiments.studies.study import Point
 
-SHORTEST = 1e-6  # least seconds of a cell: the time left is estimated from the work left, not from the number of cells
+SHORTEST = 1e-6  # least seconds of a cell; the time left is estimated from the work left, not from the number of cells
 
 
 class StudyProgress(Reporter):
@@ -26,12 +26,12 @@ class StudyProgress(Reporter):
         self._seconds = seconds
         self._work = sum(self._weight(cell) for cell in plan.todo)
         self._worked = self._worked_first = 0.0
-        self._first = 0.0  # the time left is estimated from what follows the first report
+        self._first = 0.0  # time of the first report, after which the time left is estimated
         super().__init__(text=self.text, total=self._work)
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """The state of the study in one line."""
         remaining = self.total - self.done - self.failed
         parts = [f"{self.done} of {self.total} cells", f"{self.failed} failed", f"{remaining} remaining"]
         if remaining and self._worked > self._worked_first:
@@ -53,7 +53,7 @@ class StudyProgress(Reporter):
 
 
 def span(seconds: float) -> str:
-    """A time as people say it."""
+    """A time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1g} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

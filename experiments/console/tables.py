@@ -1,4 +1,4 @@
-"""Tables as text: as wide as the terminal, or where the output is piped, as a page."""
+"""Tables as text: as wide as the terminal, or as a page if the output is piped."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ PIPED_WIDTH = 120
 
 
 def console(least: int = 0) -> Any:
-    """rich's console for this output; `least`: columns that it is taken to have."""
+    """rich's console for this output; `least` is the least width in columns."""
     from rich.console import Console
 
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
@@ -16,7 +16,7 @@ def console(least: int = 0) -> Any:
 
 
 def as_lines(table: Any, least: int = 0) -> str:
-    """A table without what fills its lines up."""
+    """The lines of a table, without trailing spaces."""
     shown = console(least)
     with shown.capture() as captured:
         shown.print(table)

@@ -1,1 +1,1 @@
-"""Formulas as people read them: LaTeX, MathML, and signs in the plain text of notes."""
+"""Formulas for readers: LaTeX, MathML, and mathematical signs in the plain text of notes."""

@@ -1,4 +1,4 @@
-"""Where a formula may go on in the next line: before relations and signs, also within parentheses of a long term."""
+"""Line breaks of formulas: before relations and signs, also within the parentheses of a long term."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,14 +11,14 @@ OPENS = ("{", "(", "[", r"\{", r"\lvert", r"\lVert")
 CLOSES = ("}", ")", "]", r"\}", r"\rvert", r"\rVert")
 RELATIONS = ("=", ":=", "<", ">", r"\le", r"\ge", r"\approx", r"\to")
 SPACES = (r"\quad", r"\qquad")
-NO_TERM = (*RELATIONS, *SPACES, "+", "-", r"\cdot", ",", "^", "_")  # a sign behind one of these is no sum's
+NO_TERM = (*RELATIONS, *SPACES, "+", "-", r"\cdot", ",", "^", "_")  # a sign after one of these does not join terms
 SIGNS = ("+", "-")
 FRACTION = re.compile(r"(?P<sign>(?:\\[lg]e |= )?(?:[+-] )?)\\frac\{")
 WORDS = re.compile(r"(?P<sign>\\[lg]e |= )?\\text\{(?P<words>[^}]+)\}")
 
 
 def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
-    """LaTeX in pieces that join to a formula with the same value, each narrower than the room where that can be."""
+    """LaTeX in pieces that join to an equal formula, each narrower than the room if possible."""
     row = row.strip()
     if width(row) <= room or r"\begin" in row:
         return [row]
@@ -29,7 +29,7 @@ def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Each token, and its depth between braces, brackets and bars; these have the depth outside."""
+    """Each token with its depth within braces, brackets and bars, which have the outer depth themselves."""
     depth, bars = 0, list[int]()
     for token in TOKEN.finditer(text):
         sign = token[0]
@@ -58,7 +58,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _narrowed(piece: str, width: Callable[[str], float], room: float) -> list[str]:
-    """A piece that has no room: cut between words, within its widest parentheses, or between its factors."""
+    """A piece that is too wide, cut between words, within its widest parentheses, or between its factors."""
     if width(piece) <= room:
         return [piece]
     if words := WORDS.fullmatch(piece):
@@ -80,7 +80,7 @@ def _narrowed(piece: str, width: Callable[[str], float], room: float) -> list[st
 
 
 def _factors(text: str) -> list[str]:
-    """A product cut behind its outermost parentheses and their powers."""
+    """A product, cut after its outermost parentheses and their powers."""
     cuts, behind, script = [0], False, False
     for token, depth in _tokens(text):
         if depth:
@@ -98,7 +98,8 @@ def _factors(text: str) -> list[str]:
 
 
 def _groups(text: str) -> Iterator[tuple[int, int, int, int]]:
-    r"""Outermost \left( ... \right) without a power: where each begins, its content begins and ends, and it ends."""
+    r"""Outermost \left( ... \right) without a power: where each begins, where its content begins and ends, and where it
+    ends."""
     opened = None
     for token, depth in _tokens(text):
         if depth == 0 and token[0] == r"\left(":
@@ -130,5 +131,5 @@ def _out_of_the_fraction(piece: str, width: Callable[[str], float], room: float)
 
 
 def _end(text: str, at: int) -> int:
-    """Where the group ends whose first character is at this place."""
+    """The end of the group that begins at this place."""
     return next(token.end() + at for token, depth in _tokens("{" + text[at:]) if token[0] == "}" and depth == 0) - 1

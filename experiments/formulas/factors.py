@@ -7,8 +7,8 @@ import sympy as sp
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
 HALF = sp.Rational(1, 2)
-LONG = 100  # a larger denominator is written as a decimal, where that is finite
-ZEROS = 5  # so many zeros or more become a power of ten
+LONG = 100  # a larger denominator gives a decimal, if that is finite
+ZEROS = 5  # this many zeros or more become a power of ten
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def fraction(value: sp.Basic) -> Fraction:
     upper, lower = (size, sp.Integer(1)) if decimal(size) else (sp.Integer(size.p), sp.Integer(size.q))
     drawn = sp.Mul(*root)
     under = sp.Mul(*(part for part in root if part.is_Rational))
-    if under != 1 and lower % under == 0:  # the number under the root cancels one below the line
+    if under != 1 and lower % under == 0:  # the number under the root cancels the number below the line
         lower /= under
         rest = [part for part in root if not part.is_Rational]
         drawn = sp.Mul(sp.Mul(*rest), 1 / under, evaluate=False) if rest else sp.Integer(1)
@@ -58,12 +58,12 @@ def fraction(value: sp.Basic) -> Fraction:
 
 
 def in_order(factors: Iterable[sp.Basic]) -> list[sp.Basic]:
-    """Greek letters first, then Latin ones, as the papers have them; then what is no symbol, as it comes."""
+    """Greek letters first, then Latin letters, as in the papers; then other factors in their order."""
     return sorted(factors, key=_rank)
 
 
 def decimal(value: sp.Rational) -> str:
-    """A whole number's digits, or a finite decimal's where its denominator is long; else nothing."""
+    """The digits of a whole number, or of a finite decimal with a long denominator; else nothing."""
     if value.is_Integer:
         return str(value.p)
     places = next((k for k in range(1, 19) if 10**k % value.q == 0), None)
@@ -74,7 +74,7 @@ def decimal(value: sp.Rational) -> str:
 
 
 def powers_of_ten(value: sp.Rational) -> tuple[sp.Rational, int]:
-    """A number as (rest, exponent) of 10 where it has many zeros; else with the exponent 0."""
+    """A number as (rest, exponent) of 10 if it has many zeros; otherwise with the exponent 0."""
     digits = str(value.p if value.is_Integer else value.q)
     zeros = len(digits) - len(digits.rstrip("0"))
     if zeros < ZEROS or not (value.is_Integer or value.q == 10**zeros):

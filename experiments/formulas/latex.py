@@ -1,4 +1,4 @@
-"""Formulas as LaTeX, as the papers set them: a product is one fraction, roots are drawn together."""
+"""Formulas as LaTeX, in the papers' manner: a product is one fraction, and its roots are one root."""
 
 import re
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def terms(value: sp.Basic) -> list[str]:
 def typed(text: str) -> str:
     """A formula in plain text, as statements have for their left sides: "max_r |u_r(t) - u_r(0)|".
 
-    Words stay words, functions and sums are set as such, w~ and w^ are letters with a sign above them.
+    Words stay words, functions and sums are set as functions and sums, w~ and w^ are letters with an accent.
     """
     made = _typed(TYPED.findall(text))
     while (joined := WORDS.sub(r"\\text{\1 ", made)) != made:
@@ -52,7 +52,7 @@ def typed(text: str) -> str:
 
 
 def _typed(parts: list[str], ends: str = "") -> str:
-    """The parts up to the first one that ends the group; they are taken from the list."""
+    """The parts up to the first part that ends the group, removed from the list."""
     made: list[str] = []
     while parts and parts[0] not in ends.split():
         part = parts.pop(0)
@@ -98,7 +98,7 @@ def _typed_atom(part: str) -> str:
 
 
 def in_parentheses(text: str) -> str:
-    """LaTeX between parentheses that grow with it."""
+    """LaTeX between parentheses of its height."""
     return rf"\left({text}\right)"
 
 
@@ -115,7 +115,7 @@ def name(symbol: sp.Basic) -> str:
 
 
 def _tokens(text: str) -> str:
-    """Words, numbers and signs, as they come."""
+    """The words, numbers and signs of a text, in order."""
     return " ".join(
         GREEK.get(part) or (part if (len(part) == 1 and part.isalnum()) or part.isdigit() else _sign(part))
         for part in TOKEN.findall(text)
@@ -159,7 +159,7 @@ class _Latex(LatexPrinter):
         return f"- {size}" if parts.negative else size
 
     def _row(self, number: sp.Rational, factors: Sequence[sp.Basic], root: sp.Basic) -> str:
-        """Factors side by side: what comes first, symbols, roots drawn as one, sums and functions; 1 of none."""
+        """Factors side by side: the number, symbols, one root, sums and functions; 1 if there are none."""
         pieces = [] if number == 1 else [self._print(number)]
         others = in_order(factors)
         if not pieces and root == 1 and len(others) == 1:
@@ -223,7 +223,7 @@ class _Latex(LatexPrinter):
         return rf"\left|{self._print(expr.args[0])}\right|"
 
     def _print_Rational(self, expr: sp.Rational) -> str:
-        """Finite decimals of many digits as such, powers of ten as such, other numbers as fractions."""
+        """Finite decimals of many digits and powers of ten as they are, other numbers as fractions."""
         if expr < 0:
             return f"- {self._print(-expr)}"
         ten, exponent = powers_of_ten(expr)

@@ -16,14 +16,14 @@ from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
-LONG = 20  # characters on one line of a matrix that is worth a name
+LONG = 20  # least characters, on one line, of a matrix that gets a name
 NAME = "M"
 
 
 def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, sp.MatrixSymbol | None, sp.Basic | None]:
     """The formula with its longest repeated matrix replaced by a symbol, that symbol, and the matrix.
 
-    Without such a matrix, or where the name is taken: the formula, None, None.
+    Without such a matrix, or if the name is taken: the formula, None, None.
     """
     product = _worth_a_name(formula)
     if product is None or any(symbol.name == NAME for symbol in formula.free_symbols):
@@ -45,7 +45,7 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
 
 
 def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
-    """The matrices that occur twice, as they are or transposed; transposing is slow, so that few are tried."""
+    """The matrices that occur twice, perhaps transposed; few are tried, since transposing is slow."""
     alike = Counter(map(_symbols, seen))
     return [
         node
@@ -65,18 +65,18 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """The number of transposes in the text: of a matrix and its transpose the one with fewer transposes is named."""
+    """The number of transposes in the text; of a matrix and its transpose, that with fewer gets the name."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
-WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
-NARROWEST = 30  # that a phone has room for: a wider row may go on in the next line there
+WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
+NARROWEST = 30  # the same on a phone, where a wider row may continue in the next line
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
-# latex2mathml prints the name of these
+# latex2mathml prints the names of these commands
 SIZED_BAR = re.compile(r"(?P<size>\\(?:[bB]igg?[lr]|left|right))\s*\\[lr](?P<bar>[vV]ert)")
 BARS = re.compile(
-    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # sizes of their own, braces that are shown, braces that group
+    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # own sizes, braces that are shown, braces that group
     r"|\\(?:[bB]igg?(?P<sized>[lr])\s*\\?\||(?P<named>[lr])[vV]ert)|(?P<typed>\|)"
 )
 
@@ -84,7 +84,7 @@ Element = ElementTree.Element
 
 
 def mathml(text: str, display: str = "inline") -> Markup:
-    """LaTeX as MathML; whatever stands in it is text there, never markup.
+    """LaTeX as MathML; its characters are text there, never markup.
 
     `display` is "inline", or "block" for a formula of its own.
     """
@@ -96,7 +96,7 @@ def _markup(math: Element) -> Markup:
 
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
-    """The claim of one form, a formula a part: left side, relation, right side."""
+    """The claim of a form, with a formula for each part: left side, relation, right side."""
     shown = zip(claim_rows(statement, form), claim_lines(statement, form), strict=False)
     return [flowing(rows, alt) for rows, alt in shown]
 
@@ -128,13 +128,13 @@ def _piece(text: str, goes_on: bool) -> Markup:
 
 
 def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
-    """The claim of one form as LaTeX, a list of rows a part; a part too long to read is left out, unless whole."""
+    """The claim of a form as LaTeX, a list of rows for each part; too long parts are left out unless `whole`."""
     formula, lefts = statement.forms[form], statement.left_formulas(form)
     return [_claim(statement.kind, formula, lefts, number, whole) for number in range(len(formula.parts))]
 
 
 def failure(formula: Formula) -> Markup | None:
-    """The probability with which a form may fail; None where it may not."""
+    """The probability with which a form may fail, or None."""
     return None if formula.failure is None else inline(formula.failure)
 
 
@@ -150,7 +150,7 @@ def inline(value: sp.Basic) -> Markup:
 
 @cache
 def width(text: str) -> float:
-    """How wide LaTeX is drawn, in characters, roughly."""
+    """The rough width of LaTeX in characters."""
     return _width(_element(text))
 
 
@@ -193,7 +193,7 @@ def _last(kind: Kind, whole: sp.Tuple) -> str:
 
 
 def _filled(row_terms: Sequence[str]) -> Iterator[str]:
-    """Terms side by side as long as a row has room."""
+    """Terms side by side, as many as fit into a row."""
     row = row_terms[0]
     for term in row_terms[1:]:
         if width(f"{row} {term}") > WIDEST:
@@ -205,7 +205,7 @@ def _filled(row_terms: Sequence[str]) -> Iterator[str]:
 
 
 def _element(text: str, display: str = "inline") -> Element:
-    """latex2mathml writes characters as references that are not to be escaped again: here they are characters."""
+    """The MathML element, with characters in place of latex2mathml's references, which would be escaped again."""
     text = SIZED_BAR.sub(lambda bar: bar["size"] + ("|" if bar["bar"] == "vert" else r"\|"), text)
     math = convert_to_element(text, display=display)
     for node in math.iter():
@@ -217,7 +217,7 @@ def _element(text: str, display: str = "inline") -> Element:
 
 
 def _pair_bars(math: Element, text: str) -> None:
-    """Say which bars of norms open and which close: browsers set a bar that may be either apart, like a relation."""
+    """Mark which bars of norms open and which close, since browsers set an unmarked bar apart, like a relation."""
     bars = [node for node in math.iter("mo") if node.text in ("|", "‖") and "form" not in node.attrib]
     forms = list(_bar_forms(text))
     if len(bars) == len(forms):

@@ -20,16 +20,16 @@ SIGNS = {"≤": r"\le", "≥": r"\ge", "→": r"\to", "±": r"\pm", "∞": r"\in
 SIGNS |= {sign: GREEK[name] for name, sign in greek_unicode.items()}
 MARKS = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "|": r"\textbar{}", "<": r"\textless{}"}
 MARKS |= {">": r"\textgreater{}", '"': "''"} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
-MARKS |= {sign: MARKS.get(sign, sign) + r"\allowbreak{}" for sign in "/#"}  # where a path may break
+MARKS |= {sign: MARKS.get(sign, sign) + r"\allowbreak{}" for sign in "/#"}  # places where a path may break
 
 
 def as_tex(statement: Statement) -> str:
-    """A theorem a form, with its hypotheses, and below each a remark with its recorded outcome and evidence."""
+    """A theorem for each form, with its hypotheses, and below it a remark with its recorded outcome and evidence."""
     return "\n\n".join([PREAMBLE, *("\n".join(_theorem(statement, form)) for form in statement.forms)])
 
 
 def text(plain: str) -> str:
-    """Plain text for LaTeX: Greek letters and signs as formulas, marks that mean something there as themselves."""
+    """Plain text for LaTeX: Greek letters and signs become formulas, special characters are escaped."""
     return "".join(map(_sign, prose(plain)))
 
 

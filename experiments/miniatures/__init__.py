@@ -1,4 +1,4 @@
-"""Miniatures: small runs that answer a question which a table or a figure of the papers raises, one file each."""
+"""Miniatures: small runs that answer a question of a table or a figure of the papers, a file for each."""
 
 from functools import cache
 

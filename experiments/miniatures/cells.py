@@ -1,4 +1,4 @@
-"""The cells of a miniature, one a setting and seed: run, or read from the file that an earlier run has left."""
+"""The cells of a miniature, one for each setting and seed: run, or read from the file of an earlier run."""
 
 import json
 import re
@@ -13,18 +13,18 @@ from experiments.miniatures.miniature import Keys, Miniature, Setting
 from experiments.studies.running.cell_store import write_json
 from ntkfl import interruption
 
-Progress = Callable[["Cell", int, int], None]  # the cell just done, how many are done, of how many
+Progress = Callable[["Cell", int, int], None]  # the last cell, the number done, the number of all
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What came out of one setting with one seed.
+    """The results of a setting with a seed.
 
     Args:
-        keys: what was run.
-        numbers: the quantities by name; empty where training failed, and `failure` says how.
-        curves: the quantities that are measured in every round, one value a round.
-        seconds: processor time, of the process that ended it.
+        keys: the keys that were run.
+        numbers: the quantities by name; empty if training failed, as `failure` says.
+        curves: the quantities that are measured in every round, a value for each round.
+        seconds: processor time of the process that completed the cell.
     """
 
     miniature: str
@@ -49,11 +49,11 @@ def run(
 
     Args:
         miniature: the miniature whose settings are run.
-        seeds: every setting is run with each of them.
-        out: folder with a file for each cell, which is complete or missing; cells that it has are not run again, and a
-            miniature that keeps rounds goes on in the middle of a cell; default no folder.
-        quick: with the miniature's quick keys.
-        progress: told each finished cell; default nobody.
+        seeds: every setting is run with each seed.
+        out: folder with a complete file for each cell that is done; these cells are not run again, and a miniature that
+            stores rounds continues in the middle of a cell; default no folder.
+        quick: whether the miniature's quick keys are used.
+        progress: called with each finished cell; default: nothing is called.
         where: more keys: the `device` that trains, the `path` of the data; default none.
 
     Raises:
@@ -83,7 +83,7 @@ def planned_cell(
         miniature: to which it belongs.
         setting: one of its settings.
         seed: seed of the run.
-        quick: with the keys of a trial.
+        quick: whether the keys of a trial are used.
         where: more keys, of the machine; default none.
     """
     keys = {**setting.keys, **(miniature.quick if quick else {}), **(where or {})}
@@ -91,7 +91,7 @@ def planned_cell(
 
 
 def path_of(out: Path, cell: Cell) -> Path:
-    """Its file.
+    """The file of a cell.
 
     Args:
         out: folder of the cells.
@@ -116,7 +116,7 @@ def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
         keys["keep"] = str(out / miniature.label / "runs")
     try:
         measured = dict(miniature.measure(keys, cell.seed))
-    except FloatingPointError as error:  # a result as well: this setting diverges
+    except FloatingPointError as error:  # divergence of a setting is a result too
         return replace(cell, failure=str(error), seconds=time.process_time() - begun)
     wanted = {quantity.name: quantity for quantity in miniature.quantities}
     if sorted(measured) != sorted(wanted):
@@ -139,7 +139,7 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
     for key in {**there.keys, **cell.keys}:
         value_there, wanted = there.keys.get(key), _plain(cell.keys).get(key)
-        if value_there != wanted and key != "path":  # data may be moved
+        if value_there != wanted and key != "path":  # the data may have been moved
             raise ValueError(
                 f"{path} is of another run: {key} is {value_there!r} there and {wanted!r} here; name a new folder"
             )

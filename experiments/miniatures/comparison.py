@@ -1,9 +1,9 @@
-"""Settings against their baselines and controls, seed by seed, and whether the paper's ordering is seen.
+"""Comparison of settings with baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
-An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, so is
-the difference from the control: an effect that the step size alone has is no effect of the method. Where the baseline
-has a control of its own, the two differences from the controls are compared. The comparison also has the numbers that
-the paper prints, and how much a curve still moves over its last third, which shows whether training has ended.
+An ordering is seen if the difference from the baseline exceeds its error and, for a setting with a control, so does the
+difference from the control: an effect that the step size alone has is not an effect of the method. If the baseline has
+its own control, the two differences from the controls are compared. The comparison also has the numbers that the paper
+prints, and how much a curve still moves over its last third, which shows whether training has ended.
 """
 
 import csv
@@ -22,7 +22,7 @@ from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting,
 
 State = Literal["flat", "moves", "unclear"]
 FILE = Path(__file__).with_name("paper_numbers.csv")  # paper, table, dataset, model, setting, metric, method, mean, std
-BEYOND = 2.0  # standard errors that a difference must exceed to be called one
+BEYOND = 2.0  # standard errors that a difference must exceed to count
 SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"
 NO_CLAIM, OWN_NOISE = "no claim: at chance", "within its own noise"
 BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
@@ -30,13 +30,13 @@ BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
 
 @dataclass(frozen=True)
 class LastThird:
-    """What curves of one setting do over their last third.
+    """The change of a setting's curves over their last third.
 
     Args:
         change: mean over the seeds of the rise of each seed's straight line through these rounds; NaN: not known.
         error: standard error of `change`; NaN: not known.
-        state: "flat" where change and twice its error together are below the limit, "moves" where it is beyond that
-            error, else "unclear".
+        state: "flat" if change plus twice its error is below the limit, "moves" if the change exceeds twice its error,
+            else "unclear".
     """
 
     change: float
@@ -45,12 +45,12 @@ class LastThird:
 
 
 def last_third(curves: Sequence[Sequence[float]], limit: float, beyond: float) -> LastThird:
-    """The rule by which a plateau is called one.
+    """The rule that decides whether curves are at a plateau.
 
     Args:
-        curves: curves of one setting, one a seed, a value a round.
+        curves: the curves of a setting: a curve for each seed, a value for each round.
         limit: the largest change of a flat curve.
-        beyond: standard errors that a change must exceed to be called one.
+        beyond: standard errors that a change must exceed to count.
 
     Raises:
         ValueError: a curve of fewer than 6 rounds, whose last third is no line.
@@ -80,7 +80,7 @@ class Printed(NamedTuple):
 
 
 def printed(setting: Setting, quantity: Quantity) -> Printed | None:
-    """The paper's printed number for this quantity and setting; None where there is none.
+    """The paper's printed number for this quantity and setting, or None.
 
     Args:
         setting: a setting of a miniature.
@@ -118,7 +118,7 @@ def _rows() -> tuple[Mapping[str, str], ...]:
 class Difference(NamedTuple):
     """The mean over the seeds of one setting's difference from another with the same seed, and its standard error.
 
-    Below the resolution, one test image of the accuracy say, a difference is none, however equal the seeds are.
+    A difference below the resolution, such as one test image of an accuracy, does not count, however small its error.
     """
 
     mean: float = math.nan
@@ -130,14 +130,14 @@ class Difference(NamedTuple):
         """ "higher", "lower" or "within noise", or "too few seeds"."""
         if math.isnan(self.error):
             return "too few seeds"
-        if abs(self.mean) > max(BEYOND * self.error, self.resolution * (1 - 1e-9)):  # one image is a difference
+        if abs(self.mean) > max(BEYOND * self.error, self.resolution * (1 - 1e-9)):  # a difference of one image counts
             return "higher" if self.mean > 0 else "lower"
         return "within noise"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One quantity of one setting.
+    """A quantity of a setting, compared.
 
     Args:
         mean: the mean over the seeds; NaN: not known.
@@ -153,7 +153,7 @@ class Comparison:
         claim: the paper's ordering; None: it has none.
         verdict: whether the paper's ordering is seen; "" where there is no ordering.
         plateau: the change of the curve over its last third; None: it is not computed.
-        settled: "" where setting, baseline and control are at their plateaus, else what is missing.
+        settled: "" if setting, baseline and control are at their plateaus, otherwise what is missing.
     """
 
     setting: str
@@ -201,10 +201,10 @@ def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
 
 
 def mean_and_error(values: Sequence[float]) -> Difference:
-    """The mean and its standard error; NaN where there are too few values.
+    """The mean and its standard error; NaN if there are too few values.
 
     Args:
-        values: one a seed.
+        values: a value for each seed.
     """
     if not values:
         return Difference()
@@ -213,10 +213,10 @@ def mean_and_error(values: Sequence[float]) -> Difference:
 
 
 def chance(seeds: int) -> float:
-    """The chance that a difference of mean 0, normal over the seeds, exceeds so many standard errors.
+    """The chance that a difference of mean 0, normal over the seeds, exceeds BEYOND standard errors.
 
     Args:
-        seeds: how many, at least 2.
+        seeds: number of seeds, at least 2.
     """
     return float(2 * stats.t.sf(BEYOND, seeds - 1))
 
@@ -295,14 +295,14 @@ def _at_chance(value: Difference, quantity: Quantity) -> bool:
 
 
 def _claim(difference: float, deviation: float) -> Sign | None:
-    """What printed numbers claim; nothing where they differ by less than their deviations together."""
+    """The claim of printed numbers; none if they differ by less than the sum of their deviations."""
     if abs(difference) <= deviation or not difference:
         return None
     return "higher" if difference > 0 else "lower"
 
 
 def _verdict(claim: Sign, finding: str, beyond: Difference | None) -> str:
-    """The paper's claim beside what was found, against the baseline and against the control."""
+    """The verdict on the paper's claim, from the findings against the baseline and against the control."""
     if finding not in ("higher", "lower"):
         return NOT_SEEN if finding == "within noise" else finding
     if finding != claim:

@@ -1,4 +1,4 @@
-"""Training runs of a miniature, and what is taken from them."""
+"""Training runs of a miniature, and their measurements."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from ntkfl.training import Run, run
 from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 
 ACCURACY = "test accuracy"
-TEST_IMAGES = {"digits": 359, "fashion-mnist": 10_000, "cifar-10": 10_000}  # where `test` is not among the keys
+TEST_IMAGES = {"digits": 359, "fashion-mnist": 10_000, "cifar-10": 10_000}  # used if `test` is not among the keys
 LAST = 5  # rounds whose mean FedGuCci reports
 # data and model of FedGuCci's tables, except Table 2's first columns
 CIFAR = {"data": "cifar-10", "model": "simple-cnn"}
@@ -23,11 +23,11 @@ DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # decays of FedGuCci's relea
 RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # settings of FedGuCci's tables
 IMAGES = {"images": ("50000 of 32 x 32 x 3", "1438 of 8 x 8")}  # CIFAR-10 and digits
 SCALE = IMAGES | {"model": ("CNN of 122570 parameters", "MLP 64-64-64-10")}
-NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that a run may be resumed with others of
+NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that may change when a run is resumed
 
 
 def trained(keys: Keys, seed: int) -> Run:
-    """The run with these keys of `RunConfig`; with a folder `keep` among them it is kept there, or continued."""
+    """The run with these keys of `RunConfig`; a folder `keep` among them stores the run, or continues it."""
     config = {key: value for key, value in keys.items() if key != "keep"} | {"seed": seed}
     if "keep" not in keys:
         return run(**config)
@@ -48,7 +48,7 @@ def accuracies(done: Run) -> np.ndarray:
 
 
 def accuracy(last: int = LAST, **printed: str) -> Quantity:
-    """The mean over the last rounds as a quantity, for ten classes, with its printed value by these fields.
+    """The mean accuracy over the last rounds as a quantity, for ten classes; the fields select its printed value.
 
     A curve is flat if it moves by less than a point, the size of the papers' differences between methods; a difference
     of less than one test image counts as none.
@@ -70,10 +70,10 @@ def settings(
     named: str = "{}",
     claim: Mapping[str, Sign] = EMPTY,
 ) -> tuple[Setting, ...]:
-    """Settings of these names, with their own keys and the common ones, each compared with the baseline.
+    """Settings of these names, with their own and the common keys, each compared with the baseline.
 
-    A method with a control (`step_size.control`) is followed by that control as a setting, unless one of the names is
-    it already; methods with the same step size share it.
+    A method with a control (`step_size.control`) is followed by that control as a setting, unless a setting is that
+    control already; methods with the same step size share a control.
     """
     printed = printed or {}
     chosen: dict[str, Setting] = {}
@@ -99,7 +99,7 @@ def settings(
 
 
 def of_rounds(miniature: Miniature, rounds: int) -> Miniature:
-    """The miniature with so many rounds in place of its own; step sizes of controls depend on their number."""
+    """The miniature with another number of rounds, on which the controls' step sizes depend."""
     setting_of = {
         setting.name: replace(setting, keys={**setting.keys, "rounds": rounds}) for setting in miniature.settings
     }

@@ -26,13 +26,13 @@ class Segments:
     def accuracy_barriers(self) -> Tensor:
         """sup over the grid of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A_1 + (1 - alpha) A_2), (rows,); at least 0.
 
-        Where both ends classify nothing correctly the ratio is undefined, and NaN.
+        If both ends classify nothing correctly, the ratio is undefined, and NaN.
         """
         return (1 - self.accuracies / _line(self.accuracies)).amax(0)
 
 
 def segments(scores: Scores, first: Params, second: Params, points: int = POINTS) -> Segments:
-    """The segments from each row of `first` to the same row of `second`, or to `second` if that is one model.
+    """The segments from each row of `first` to the same row of `second`, or to `second` if it is a single model.
 
     Source: FedGuCci, Definition 2.1 and Table 1.
     """
@@ -48,7 +48,7 @@ def group_barriers(scores: Scores, models: Params, size: int) -> Tensor:
     """1 - accuracy of the mean of `size` models / mean of their accuracies, for each of the groups, one after another.
 
     Raises:
-        ValueError: the number of models is no multiple of `size`.
+        ValueError: the number of models is not a multiple of `size`.
     Source: FedGuCci, Definition 3.6.
     """
     count = len(next(iter(models.values())))

@@ -18,7 +18,10 @@ BASE = "FedAvg"
 LOSS, ABOVE = "test loss", "above the lowest"
 CLAIM: Mapping[str, Sign] = {LOSS: "lower", ABOVE: "lower"}
 PLACES = np.linspace(-0.5, 1.5, 41)  # on the line from the model without IMA, 0, to the other one, 1
-LAST_MEAN = IMA | {"ima_exploration": "none", "ima_start": 0.999}  # after the last round: nobody trains from the mean
+LAST_MEAN = IMA | {
+    "ima_exploration": "none",
+    "ima_start": 0.999,
+}  # after the last round, so that nobody trains from it
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:

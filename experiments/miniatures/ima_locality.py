@@ -12,7 +12,7 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, S
 DISTANCE = "distance"
 SILO: Keys = {"clients": 10, "participation": 1.0, "partition": "shards:2"}
 BASE = "constant rate"
-BETTER: Mapping[str, Sign] = {ACCURACY: "higher"}  # that the distance is smaller goes without saying
+BETTER: Mapping[str, Sign] = {ACCURACY: "higher"}  # no claim about the distance, which is smaller in any case
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, Sequence[float]]:

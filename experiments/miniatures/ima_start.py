@@ -18,7 +18,7 @@ STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # starts of the 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
     """The first round whose accuracy reaches the mean of the last rounds of the run without IMA.
 
-    One more than there are rounds, where none does. It also has the accuracy after each round.
+    If no round does, it is one more than the number of rounds. The result also has the accuracy after each round.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])
@@ -33,7 +33,7 @@ def _curve(keys: str, seed: int) -> list[float]:
 
 
 def of_starts(common: Keys, method: str = BASE, label: str = "IMA from {:.3g} of the rounds") -> tuple[Setting, ...]:
-    """A row of Table II: the method without IMA, and IMA from each of the starts on."""
+    """A row of Table II: the method without IMA, and with IMA from each of the starts."""
     later = {label.format(share): start for start, share in STARTS.items()}
     starts = {method: "none (FMA)"} | later
     return settings(

@@ -21,16 +21,17 @@ SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
 
 @dataclass(frozen=True)
 class Quantity:
-    """One measured number.
+    """A measured number.
 
     Args:
         name: as in the table.
         unit: its unit in the table.
         printed: the fields that select its rows in paper_numbers.csv; None: the paper prints none.
-        last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of its last `last`
-            values.
-        flat: a curve that moves by less than this over its last third is at its plateau; None: it is not asked.
-        chance: the value of a model that has learnt nothing, at which no ordering means anything; None: there is none.
+        last: if `Miniature.measure` gives a curve, with a value for each round, the number is the mean of its last
+            `last` values.
+        flat: a curve that changes by less than this over its last third is at its plateau; None: plateaus are not
+            judged.
+        chance: the value of a model that has learnt nothing, at which orderings mean nothing; None: there is none.
         resolution: (keys of a setting) -> the smallest difference that counts, such as that of one test image.
     """
 
@@ -50,12 +51,12 @@ class Setting:
     Args:
         name: as in the table.
         keys: the argument of `Miniature.measure`.
-        against: the setting that it is a variation of; None: of none.
-        control: the setting that shares only its step size; None: there is none, or it is `against`. Where the baseline
-            has one too, the two differences from the controls are compared.
-        printed: further fields that select its rows in paper_numbers.csv, beside the quantity's; None: the paper has no
-            such row.
-        claim: by quantity, the paper's claim about the comparison, where it prints no numbers.
+        against: the setting of which this is a variation; None: a baseline.
+        control: the setting that has only the step size in common; None: there is none, or it is `against`. If the
+            baseline has a control too, the two differences from the controls are compared.
+        printed: fields, beside the quantity's, that select its rows in paper_numbers.csv; None: the paper has no such
+            row.
+        claim: by quantity, the paper's claim about the comparison if it prints no numbers.
     """
 
     name: str
@@ -74,17 +75,17 @@ class Miniature:
         name: as on the command line.
         question: the question that it answers.
         source: paper, and label of the table or figure.
-        scale: by its name, each number that was made smaller, as (the paper's, here).
+        scale: each number that was made smaller, by name, as (the paper's, here).
         measure: (keys of a setting, seed) -> the quantities, each a number or a curve.
-        seeds: how many by default.
+        seeds: default number of seeds.
         caveat: a text on the limits of its numbers.
         quick: keys that replace a setting's for a trial.
         draw: keys that replace a setting's -> a picture of the first seed.
-        picture: its path in the repository.
-        at: the scale that this is, one of SCALES.
+        picture: path of the picture in the repository.
+        at: the scale of this miniature, one of SCALES.
         larger: the same question on other scales, by their names.
-        no_paper: why it is not there on the paper's own scale.
-        keeps_rounds: whether `measure` takes a folder `keep` among the keys, in which every round is kept.
+        no_paper: why there is none on the paper's own scale.
+        keeps_rounds: whether `measure` takes a key `keep`, a folder in which every round is stored.
     """
 
     name: str
@@ -128,7 +129,8 @@ class Miniature:
             scale: its name.
 
         Raises:
-            ValueError: an unknown scale, with the nearest; or one on which this is not there, with the reason.
+            ValueError: an unknown scale (the message has the nearest), or a scale without this miniature (the message
+                has the reason).
         """
         if scale not in SCALES:
             raise ValueError(f"there is no scale {scale!r}.{did_you_mean(scale, SCALES)} They are {', '.join(SCALES)}")
@@ -141,12 +143,12 @@ class Miniature:
     def also(
         self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
     ) -> Miniature:
-        """The same with one more, larger scale; every round of its runs is kept.
+        """The miniature with a further, larger scale, on which every round of a run is stored.
 
         Args:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
-            here: a text on what `scale` is here; what is left out is as in the paper.
+            here: a text on the `scale` there; everything else is as in the paper.
             adds: a text that is added to the caveat; default nothing.
             changes: other fields.
         """

@@ -41,19 +41,19 @@ SILO = {"clients": 10, "participation": 1.0}
 POINTS = 31  # a side of the picture
 COLUMNS = 3  # columns of the picture
 ABOVE = "above the lowest"
-HIGHEST = 4.0  # nats; what is higher has one colour
+HIGHEST = 4.0  # nats; higher losses have one colour
 
 
 @dataclass(frozen=True, eq=False)
 class ThreeModels:
-    """Three models, one a row of `models`, and the data on whose test samples they are evaluated."""
+    """Three models, as rows of `models`, and the data on whose test samples they are evaluated."""
 
     model: Model
     data: FederatedData
     models: Params
 
     def vectors(self) -> np.ndarray:
-        """The parameters of each, (3, S)."""
+        """The parameters of the three models, (3, S)."""
         return torch.cat([rows.reshape(len(rows), -1) for rows in self.models.values()], 1).double().numpy()
 
     def score(self, vector: np.ndarray) -> Score:
@@ -80,7 +80,7 @@ class ThreeModels:
         return self.score(self.vectors().mean(0))
 
     def rise(self, parts: int = 12) -> float:
-        """The largest loss in the triangle, on a grid of so many parts a side, less the largest at its corners."""
+        """The largest loss in the triangle, on a grid with `parts` parts a side, less the largest at its corners."""
         vectors = self.vectors()
         largest = max(self.score(weights @ vectors).loss for weights in _triangle(parts))
         return largest - max(corner.loss for corner in self.corners())
@@ -112,7 +112,7 @@ def three_models(keys: Keys, seed: int) -> ThreeModels:
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """Accuracies of the three and of their mean, and how far the loss rises between them."""
+    """The accuracies of the three models and of their mean, and how far the loss rises between them."""
     three = three_models(keys, seed)
     alone, centre = 100 * np.array([corner.accuracy for corner in three.corners()]), three.centre()
     *_, losses = three.losses(POINTS)
@@ -145,7 +145,7 @@ def draw(quick: Keys) -> Figure:
 
 
 def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
-    """One plane: filled contours of the loss, the three models and their mean."""
+    """The panel of a plane: filled contours of the loss, the three models and their mean."""
     plane, s, t, losses = three.losses(POINTS)
     levels = np.linspace(0, HIGHEST, 17)
     filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")

@@ -1,4 +1,4 @@
-"""Models trained alone on the same data from starts of their own, with or without a connectivity loss to an anchor."""
+"""Models trained alone on the same data from different starts, with or without a connectivity loss to an anchor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params, stacked, tree_map
 
-ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of a model
+ANCHOR_SEEDS = 10_000  # added to a seed, so that the anchor's batches differ from the models'
 
 
 @dataclass(frozen=True, eq=False)
 class Solo:
-    """How models are trained alone."""
+    """The training of models alone."""
 
     data: FederatedData  # data of one client; every model trains as this client
     model: Model
@@ -43,12 +43,12 @@ class Solo:
         return cls(data, build(keys["model"], data, dtype=torch.float64, device="cpu", seed=seed), keys["epochs"])
 
     def starts(self, count: int, seed: int) -> Params:
-        """Initial models, one a row; the anchor's start is another one."""
+        """Initial models, one in each row; the anchor has another start."""
         seeds = np.random.SeedSequence((seed, 1)).generate_state(count)
         return stacked([self.model.initial(int(start)) for start in seeds])
 
     def anchor(self, epochs: int, seed: int) -> Params:
-        """One more model, trained for so many epochs."""
+        """A further model, trained for `epochs` epochs."""
         start = self.model.initial(int(np.random.SeedSequence((seed, 2)).generate_state(1)[0]))
         if not epochs:
             return start
@@ -58,7 +58,7 @@ class Solo:
     def trained(self, starts: Params, anchor: Params, beta: float, seed: int) -> Params:
         """The models, rows as in `starts`, after training with beta times the connectivity loss to the anchor.
 
-        Every model has its own order of the samples, the same whatever beta is.
+        Every model has its own order of the samples, the same for every beta.
         """
         count = len(next(iter(starts.values())))
         data = replace(

@@ -1,7 +1,7 @@
-"""The control of a method: FedAvg at the step size that the method amounts to where outputs are linear in the weights.
+"""The control of a method: FedAvg at the step size to which the method amounts if outputs are linear in the weights.
 
-A gain that this control shares is a gain of the step size. Every factor is read off the method's exact limit (its
-function `linear`, or X4 for FedGuCci); a network and cross-entropy follow it to the first order in the rate.
+A gain that this control shares is a gain of the step size. Every factor comes from the method's exact limit (its
+function `linear`, or X4 for FedGuCci), which a network and cross-entropy follow to first order in the rate.
 """
 
 import math
@@ -50,9 +50,9 @@ NONE_BECAUSE = {
 def control(keys: Keys) -> Keys | None:
     """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
 
-    `CONTROL_OF` describes each in words. Adam's steps do not depend on the size of a gradient: of FedGuCci's factors
-    only the server's stays, and the local rate is divided by it. Where steps are sequential, each with the optimizer's
-    momentum, the local rate is multiplied by the ratio of the ways that a constant gradient goes.
+    `CONTROL_OF` describes each control in words. Adam's steps do not depend on the size of a gradient: of FedGuCci's
+    factors only the server's stays, and the local rate is divided by it. If steps are sequential, each with the
+    optimizer's momentum, the local rate is multiplied by the ratio of the displacements by a constant gradient.
 
     Args:
         keys: keys of a training run.
@@ -114,24 +114,24 @@ def local_steps(keys: Keys) -> int:
 
 
 def way(steps: int, momentum: float, pull: float = 0.0) -> float:
-    """How far steps of a constant unit gradient go at rate 1.
+    """The displacement by steps with a constant unit gradient at rate 1.
 
     Args:
-        steps: how many.
+        steps: number of steps.
         momentum: momentum of sgd.
-        pull: the share of the way so far by which each step is drawn back; default 0.
+        pull: the share of the displacement so far by which each step is drawn back; default 0.
     """
     return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))
 
 
 def _without_averaging(keys: Keys) -> Keys | None:
-    """The method at IMA's rates and passes alone: the mean of one model is that model."""
+    """The method with IMA's rates and passes but without averaging, as the mean of one model."""
     if keys.get("ima_window") == 1:
         return None
     late = keys.get("ima_exploration", "exponential")
     if late == "none":
         return {key: value for key, value in keys.items() if not key.startswith("ima")}
-    only_there = {"ima_released"} if late in ("exponential", "constant") else set()  # it shifts the averaging alone
+    only_there = {"ima_released"} if late in ("exponential", "constant") else set()  # it only shifts the averaging
     return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
 
 
@@ -145,8 +145,8 @@ def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum:
         further = (1 + beta * mean) / (1 + beta * square)
         return (1 / further if optimizer == "adam" else 1 + beta * square), further
     if optimizer == "adam":
-        return 2.0, 1.0  # two steps of the same length for one
-    passes = 2 if released and method == "fedgucci+" else 1  # its gradient at w is not cleared before that at w + e
+        return 2.0, 1.0  # two steps of equal length in place of one
+    passes = 2 if released and method == "fedgucci+" else 1  # the gradient at w is not cleared before the one at w + e
     velocity = walked = 0.0
     for _ in range(steps):
         for gradient in (1.0, passes * beta * mean):
@@ -160,5 +160,5 @@ def _mean_of_powers(decay: float, count: int) -> float:
 
 
 def _server(rate: float) -> dict[str, Any]:
-    """The option of FedAvg's server; none where its rate is 1."""
+    """The option of FedAvg's server; none if its rate is 1."""
     return {} if rate == 1 else {"options": {"server_rate": rate}}

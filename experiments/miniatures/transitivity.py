@@ -33,7 +33,7 @@ PRINTED = {
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """What Tables 1 and 7 and Figure 4 show, on the test samples."""
+    """The quantities of Tables 1 and 7 and of Figure 4, on the test samples."""
     solo = Solo.of(keys, seed)
     anchor = solo.anchor(keys["anchor_epochs"], seed)
     models = solo.trained(solo.starts(keys["models"], seed), anchor, keys["beta"], seed)

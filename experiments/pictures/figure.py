@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel with its axis, and of its axes alone
+COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel's width, and of the height of its axes
 LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
-PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; a picture of one panel without words around it
+PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; of a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
 SET = re.compile(r"\\mathrm|[${}_^]")  # what a letter of mathtext is set with, and what is not drawn
@@ -34,13 +34,13 @@ SET = re.compile(r"\\mathrm|[${}_^]")  # what a letter of mathtext is set with, 
 def drawn(
     statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, most: int | None = None, narrow: bool = False
 ) -> Figure:
-    """The figure of one statement: a panel for each form, the ratio against what it varies with, the failures.
+    """The figure of a statement: a panel for each form, one of the ratio against a varying knob, one of failures.
 
     Args:
         statement: the statement, for its words.
         seen: the points of each checked form.
         seed: the first of the cases, for the caption; default 0.
-        most: how many panels are drawn, the forms' first; default all.
+        most: the most panels that are drawn, first those of the forms; default all.
         narrow: whether panels stand below each other, as wide as a phone; default False.
 
     Raises:
@@ -106,7 +106,7 @@ def drawn(
 
 
 def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
-    """The first panel of the form that mutants are made of, or else of the last form seen, without a legend.
+    """The first panel, without a legend, of the form from which mutants are made, or else of the last form seen.
 
     Args:
         statement: the statement, for its words.
@@ -158,7 +158,7 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
 
 
 def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) -> dict[str, Any]:
-    """What is drawn beside each name."""
+    """The marks and names of the legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Points, the families' colours, and the shade over what would refute a claim."""
+"""Points, the families' colours, and the shade over the area that would refute a claim."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def points(
 
 
 def by_family(seen: Seen) -> list[tuple[str, list[int]]]:
-    """The rows of each family, without those that have an infinite side."""
+    """The rows of each family, without rows with an infinite side."""
     finite = [i for i in range(len(seen.x)) if math.isfinite(seen.x[i]) and math.isfinite(seen.y[i])]
     numbered = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
     return [(name, chosen) for name, chosen in numbered if chosen]
 
 
 def shade_refuted(axes: Axes, kind: Kind, xs: Scale, ys: Scale) -> None:
-    """Shade where a case would refute the claim, and draw the line left = right."""
+    """Shade the area in which a case would refute the claim, and draw the line left = right."""
     if kind is Kind.TWO_SIDED:
         for low, high in ((ys.low, 0), (1, ys.high)):
             axes.axhspan(low, high, **SHADE)

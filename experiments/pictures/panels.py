@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-LABEL_LETTERS = 32  # letters of a line
-PARTS, FEW = 5, 4  # parts of a claim that are named below the axis; different ratios that have a distribution
+LABEL_LETTERS = 32  # most letters of a line
+PARTS, FEW = 5, 4  # most parts of a claim that are named below the axis; least different ratios for a distribution
 
 Draw = Callable[["Axes"], None]
 
@@ -59,7 +59,7 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
 
 
 def main_form(statement: Statement, seen: Mapping[Form, Seen]) -> Form:
-    """The form that mutants are made of, or the last form seen."""
+    """The form from which mutants are made, or else the last form seen."""
     return statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
 
 
@@ -102,7 +102,7 @@ def _sides(statement: Statement, form: Form, seen: Seen, styles: Styles, axes: A
 
 
 def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
-    """Every fitted exponent with its interval, less what is claimed."""
+    """Every fitted exponent with its interval, less the claimed exponent."""
     order = statement.kind is Kind.ORDER
     parts = sorted({exponent.part for exponent in seen.exponents})
     ends = [0.0]
@@ -145,7 +145,7 @@ def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> 
 
 
 def _ladder(statement: Statement, lines: Sequence[Curve], styles: Styles, axes: Axes) -> None:
-    """The fitted quantities over the size, each relative to its last, beside the power that is claimed."""
+    """The fitted quantities over the size, each over its last value, beside the claimed power."""
     relative = len(lines) > 1
     order = statement.kind is Kind.ORDER
     shown, sizes = [], [size for line in lines for size in line.x]

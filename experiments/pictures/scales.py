@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-NEAR = {"x": 0.22, "y": 0.08}  # shares of an axis: labels that are nearer would overlap
+NEAR = {"x": 0.22, "y": 0.08}  # shares of an axis; nearer labels would overlap
 HAIR = 0.004  # share of an axis: shorter error bars are invisible
-APART = 4  # decades between points and the line left = right beyond which the line is not brought into view
+APART = 4  # decades between points and the line left = right; beyond, the line is not brought into view
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Scale:
     high: float
 
     def place(self, values: Sequence[float]) -> np.ndarray:
-        """Where values are drawn: 0 at its place below the others."""
+        """The positions of values: 0 has its place below the others."""
         at = np.asarray(values, float)
         return at if self.floor is None else np.where(at <= self.floor, self.floor, at)
 
@@ -56,7 +56,7 @@ class Scale:
             if self.floor is not None:
                 places, said = [self.floor, *places], said | {self.floor: "0"}
             span, apart, kept = math.log(self.high) - math.log(self.low), NEAR[name], list[float]()
-            for place in places:  # no two labels in each other's way
+            for place in places:  # without overlapping labels
                 if not kept or (math.log(place) - math.log(kept[-1])) / span >= apart:
                     kept.append(place)
             places = kept
@@ -74,7 +74,7 @@ class Scale:
 
 
 def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e-3) -> Scale:
-    """The scale on which these numbers are drawn: linear where one is negative, else logarithmic.
+    """The scale for these numbers: linear if one is negative, otherwise logarithmic.
 
     Infinite values are left out.
     """
@@ -93,7 +93,7 @@ def scaled(values: Iterable[float], *, log: bool | None = None, zero: float = 1e
 
 
 def linear(values: Iterable[float]) -> Scale:
-    """The linear scale that these numbers are drawn on; infinite ones are left out."""
+    """The linear scale for these numbers; infinite numbers are left out."""
     finite = [v for v in values if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
     pad = 0.06 * (high - low) or 0.1 * abs(high) or 0.1
@@ -112,7 +112,7 @@ def bring_together(xs: Scale, ys: Scale) -> None:
 
 
 def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | None:
-    """Error bars, (2, points): those that are long enough to be visible; None where none is."""
+    """The error bars, (2, points), that are long enough to be visible; None if there are none."""
     half = np.asarray(errors, float)
     half = np.where(np.isfinite(half), half, 0.0)
     with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
-"""Pictures on pages: their size, and colours of their own for light and dark."""
+"""Pictures on pages: their size, and their colours on light and dark pages."""
 
 import re
 
-DARK = {  # colours of the drawing that dark schemes replace; every other colour is visible on both grounds
+DARK = {  # colours that dark schemes replace; every other colour is visible on both grounds
     "#000000": "#e8e8e8",
     "#ffffff": "#16181c",
     "#222222": "#cfd3d8",
@@ -18,7 +18,7 @@ COLOR = re.compile("#[0-9a-f]{6}")
 
 
 def themed(svg: bytes) -> bytes:
-    """An SVG whose colours follow the reader's scheme, as that of the page around it.
+    """The SVG with colours that follow the reader's scheme, as the page around it does.
 
     Args:
         svg: as matplotlib writes it, with #-colours in styles.
@@ -32,7 +32,7 @@ def themed(svg: bytes) -> bytes:
 
 
 def pixels(svg: bytes) -> tuple[int, int]:
-    """The size of an SVG, which a page reserves before it has loaded it.
+    """The size of an SVG, for a page to reserve before loading.
 
     Args:
         svg: as matplotlib writes it.

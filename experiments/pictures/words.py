@@ -1,4 +1,4 @@
-"""What is written in the picture of a statement."""
+"""The texts in the picture of a statement."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def ratio_word(statement: Statement) -> str:
 
 
 def sharpest(statement: Statement, seen: Seen) -> str:
-    """The largest ratio of one form; "" where none is finite."""
+    """The largest ratio of one form; "" if none is finite."""
     finite = [ratio for ratio in seen.ratio if math.isfinite(ratio)]
     if not finite:
         return ""
@@ -39,7 +39,7 @@ def sharpest(statement: Statement, seen: Seen) -> str:
 
 
 def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
-    """What is drawn, in a line."""
+    """The caption: what is drawn, in a line."""
     total = max(form_seen.cases for form_seen in seen.values())
     rows = max(
         len(form_seen.family) - sum(form_seen.families[at] == STORED for at in form_seen.family)
@@ -86,19 +86,19 @@ def short(name: str) -> str:
 
 
 def left_words(statement: Statement, form: Form) -> str:
-    """The left side as a formula, if there is a single one that is short enough for an axis."""
+    """The left side as a formula, if there is only one, short enough for an axis."""
     formulas = statement.left_formulas(form)
     drawn_formula = _drawable(typed(formulas[0])) if len(formulas) == 1 and len(formulas[0]) <= LEFT_LETTERS else None
     return drawn_formula or "left side (measured)"
 
 
 def _math(symbol: Any) -> str:
-    """A symbol as matplotlib draws it, or its name where it cannot."""
+    """A symbol in matplotlib's mathematics, or its name if matplotlib cannot draw it."""
     return _drawable(latex(symbol)) or str(symbol)
 
 
 def _drawable(text: str) -> str | None:
-    """LaTeX as matplotlib takes it; None where it cannot draw it."""
+    """LaTeX in matplotlib's form; None if matplotlib cannot draw it."""
     from matplotlib.mathtext import MathTextParser
 
     try:

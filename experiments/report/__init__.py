@@ -1,1 +1,1 @@
-"""The report: verdicts and studies as one folder of static pages that need neither a network nor a script."""
+"""The report: verdicts and studies as a folder of static pages, which need neither a network nor scripts."""

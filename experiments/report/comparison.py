@@ -1,4 +1,4 @@
-"""Two runs compared: outcomes that changed, bounds that became tighter or looser, new forms, removed forms."""
+"""A comparison of two runs: changed outcomes, bounds that became tighter or looser, new forms, removed forms."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # touching a bound counts as hold
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that changed of one form; `before` or `now` is empty where the form is new or gone."""
+    """A change of a form; `before` or `now` is empty if the form is new or gone."""
 
     id: str
     form: Form
@@ -66,7 +66,7 @@ WHAT = {
 
 
 def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comparison:
-    """What changed from one run to another.
+    """The changes from one run to another.
 
     An outcome is worse if it contradicts the recorded one and did not before, or if it is further from holding.
 
@@ -123,7 +123,7 @@ def _ratio(name: str, ratio: float | None) -> str:
 
 
 def _far(before: float | None, now: float | None, factor: float) -> bool:
-    """Whether two ratios differ by more than the factor; where one is 0 or not finite, whether they differ at all."""
+    """Whether two ratios differ by more than the factor; if one is 0 or not finite, whether they differ at all."""
     if before is None or now is None:
         return before is not now
     if not all(math.isfinite(x) and x for x in (before, now)):

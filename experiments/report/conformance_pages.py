@@ -1,4 +1,4 @@
-"""One page an implementation: the verdict of `ntkfl conform run` on each of its methods."""
+"""A page for each implementation: the verdict of `ntkfl conform run` on each of its methods."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from experiments.report.outcomes import Shown
 from ntkfl.conformance import Outcome
 from ntkfl.conformance.conformance_page import from_json, summary, table
 
-VERDICTS = {  # verdicts, the worst first, with the style of a statement's outcome
+VERDICTS = {  # verdicts, worst first, with the style of a statement's outcome
     outcome.value: Shown(sign, outcome.value, style, rank)
     for rank, (outcome, sign, style) in enumerate(
         [(Outcome.DIFFERS, "✗", "violated"), (Outcome.FAILED, "?", "unresolved"), (Outcome.EQUAL, "✓", "holds")]

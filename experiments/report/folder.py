@@ -1,4 +1,4 @@
-"""A report's folder is written whole or not at all, and nothing that a user put there is ever removed."""
+"""Write a report's folder as a whole or not at all, and never remove a user's file."""
 
 import json
 import os
@@ -10,10 +10,10 @@ MANIFEST = "ntkfl-report.json"
 
 
 def check(folder: Path) -> None:
-    """Refuse a place for a report unless nothing is there, or an empty folder, or an older report.
+    """Refuse a path for a report, unless it does not exist, or is an empty folder or an older report.
 
     Raises:
-        OSError: it is a file, or a folder that cannot be written. ValueError: it has files that no report wrote.
+        OSError: the path is a file, or cannot be written. ValueError: the folder has files that no report wrote.
     """
     target = folder.resolve()
     if target.exists() and not target.is_dir():
@@ -36,8 +36,8 @@ def check(folder: Path) -> None:
 def write(files: Mapping[str, bytes], folder: Path) -> None:
     """Put the files in the folder, in place of an older report.
 
-    They are written to a folder beside it first, and the folders change places at the end: a crash leaves the older
-    report.
+    The files are first written to a folder beside it, and the folders change places at the end, so that a crash leaves
+    the older report.
 
     Raises:
         OSError, ValueError: as `check`, or the disk is full.

@@ -1,4 +1,4 @@
-"""The first page: how many statements hold, by paper and form, and in one line."""
+"""The first page: how many statements hold, by paper and form, and in a line."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ WORDS: dict[str, str] = {
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """For each paper, the number of its forms with each outcome; nothing where it has no form with that outcome."""
+    """For each paper, the number of its forms with each outcome; empty if there is none."""
     rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
@@ -59,7 +59,8 @@ def headline(verdicts: Sequence[Verdict]) -> str:
 
 
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:
-    """ "of 3 forms, 2 hold": the settled ones, of `count` or of all; `how`: words for one that holds, for several."""
+    """ "of 3 forms, 2 hold": the settled forms, of `count` or of all; `how` has words for one form that holds, and for
+    several."""
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts) if count is None else count
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
     return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"

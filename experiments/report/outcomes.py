@@ -1,4 +1,4 @@
-"""How an outcome is shown: a sign and a word, so that no one needs to see its colour."""
+"""The display of an outcome: a sign and a word, so that it does not depend on colour."""
 
 from dataclasses import dataclass
 
@@ -30,11 +30,11 @@ class Shown:
     style: str  # its name in the style sheet
     rank: int  # its place among all; 0 is worst
     meaning: str = ""  # the meaning of the word
-    differs: Outcome | None = None  # what is recorded instead, where that is another outcome, or open
+    differs: Outcome | None = None  # the recorded outcome, if it is another outcome, or open
 
 
 def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False) -> Shown:
-    """How an outcome is shown; what is not refuted ranks a little worse than what holds."""
+    """The display of an outcome; *not refuted* ranks a little worse than *holds*."""
     sign, meaning = UNTRIED if untried else LOOKS[outcome]
     word = NOT_REFUTED if untried else outcome.value
     place = 2 * (ORDER.index(outcome) if outcome in ORDER else len(ORDER)) - untried
@@ -43,6 +43,6 @@ def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = Fals
 
 
 def shown_verdict(verdict: Verdict) -> Shown:
-    """A verdict's outcome, and the recorded one where the two differ or that is open and refuted."""
+    """A verdict's outcome, with the recorded one if the two differ, or if that is open and refuted."""
     said = verdict.contradicts_record or verdict.refutes_open
     return shown(verdict.outcome, verdict.recorded if said else None, verdict.would_exclude is not None)

@@ -35,9 +35,9 @@ def built(
 
     Args:
         run: the verdicts; None: the report has none.
-        studies: a page each; default none.
+        studies: the studies, with a page for each; default none.
         changes: since an earlier run; default None: no page of changes.
-        implementations: what conformance has measured, a page each; default none.
+        implementations: the results of conformance runs, with a page for each; default none.
 
     Raises:
         ValueError: two studies, or two adapters, of one name.
@@ -110,7 +110,7 @@ def built(
 
 
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The tables of a nested record: first its plain values, then one table for each nested part."""
+    """The tables of a nested record: its plain values, then a table for each nested part."""
     nested = {name: part for name, part in provenance.items() if isinstance(part, Mapping)}
     rest = [(name, _said(value)) for name, value in provenance.items() if name not in nested]
     tables = [("The run", rest)] if rest else []

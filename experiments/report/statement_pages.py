@@ -1,4 +1,4 @@
-"""One page for each statement: its claim in every form, and all that its checks have found."""
+"""A page for each statement: its claim in every form, and all results of its checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ FORM_TITLES = {
 
 @dataclass(frozen=True)
 class FormPart:
-    """One form on the page of its statement; `verdict` is None where the form was not checked in this run."""
+    """One form on the page of its statement; `verdict` is None if the form was not checked in this run."""
 
     statement: Statement
     form: Form
@@ -46,7 +46,7 @@ class FormPart:
 
     @property
     def title(self) -> str:
-        """What the form is; a stated form that only a scan or a report has is not called printed."""
+        """The title of the form; a stated form that only a scan or a report has is not called printed."""
         read_as = READ_AS.get(self.claim.nature) if self.form is Form.STATED else None
         return read_as.capitalize() if read_as else FORM_TITLES[self.form]
 
@@ -71,18 +71,18 @@ class StatementPage:
 
     @property
     def path(self) -> str:
-        """Where the page is in the report."""
+        """The path of the page in the report."""
         return address(self.statement.id)
 
     @property
     def seen(self) -> dict[Form, Seen]:
-        """The numbers that the verdicts kept of their cases; none in verdicts of an older version."""
+        """The numbers of the cases that the verdicts store; verdicts of an older version have none."""
         kept = {form: part.verdict.seen for form, part in self.parts.items() if part.verdict is not None}
         return {form: seen for form, seen in kept.items() if seen is not None}
 
     @property
     def image(self) -> str | None:
-        """The path of its picture in the report; None where there is nothing to draw."""
+        """The path of its picture in the report; None if there is nothing to draw."""
         return self.path.removesuffix("html") + "svg" if self.seen else None
 
     @cached_property
@@ -97,19 +97,19 @@ class StatementPage:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture in pixels, which a page keeps free before it is loaded."""
+        """Width and height of the picture in pixels, for a page to reserve before loading."""
         from experiments.pictures import pixels
 
         return pixels(self.picture)
 
 
 def address(identifier: str) -> str:
-    """Where the page of a statement is in the report."""
+    """The path of a statement's page in the report."""
     return f"statements/{slug(identifier).replace('_', '-')}.html"
 
 
 def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[StatementPage]:
-    """A page for every statement that the run has a verdict of, in the catalogue's order."""
+    """A page for every statement with a verdict in the run, in the catalogue's order."""
     verdicts = {(v.id, v.form): v for v in run.verdicts}
     differing = {(f.verdict.id, f.verdict.form): f for f in findings}
     wanted = dict.fromkeys(v.id for v in run.verdicts)
@@ -127,7 +127,7 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
     ]
 
 
-# functions that templates call, by their own names
+# functions that templates call
 OF_FORMULAS = (claims, failure, inline, premise)
 OF_VERDICTS = (
     *(amount, answer, case_text, counts_lines, elsewhere_text, needed_text),

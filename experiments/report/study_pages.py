@@ -1,4 +1,4 @@
-"""One page a study: its question, its answers, its figures with their data, and how it was run."""
+"""A page for each study: its question, its answers, its figures with their data, and how it was run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from experiments.studies.grid import Grid
     from experiments.studies.study import Answer, Axis
 
-ENLARGED = 1.6  # pixels a point: what is legible in print is small on a screen
-SHOWN = 16  # values of an axis that are listed
+ENLARGED = 1.6  # pixels for a point, since print sizes are small on a screen
+SHOWN = 16  # most values of an axis that are listed
 
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """One answer for the page."""
+    """An answer on the page."""
 
     claim: str
     source: str
@@ -76,7 +76,7 @@ def study_page(path: Path) -> StudyPage:
     """The page of the study in a folder that `ntkfl study run` filled.
 
     Raises:
-        ValueError: no study's folder, or one without results. OSError: it cannot be read.
+        ValueError: not a study's folder, or a folder without results. OSError: it cannot be read.
     """
     from experiments.studies.default_charts import charts_of
     from experiments.studies.study_folder import StudyFolder
@@ -115,7 +115,7 @@ def _answer(answer: Answer) -> AnswerRow:
 
 
 def _measured(value: float, error: float) -> str:
-    """With the digits that the error justifies; six without an error."""
+    """The value with the digits that its error justifies; six digits without an error."""
     return amount(value, error) if error else ratio_text(value, 6)
 
 
@@ -140,7 +140,7 @@ def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[st
 
 
 def _size(path: Path) -> tuple[int, int]:
-    """Width and height at which a picture is shown, from its own size in points."""
+    """Width and height of a picture on the page, from its size in points."""
     box = ElementTree.parse(path).getroot().attrib["viewBox"].split()
     return round(float(box[2]) * ENLARGED), round(float(box[3]) * ENLARGED)
 
@@ -181,7 +181,7 @@ def _replay(grid: Grid) -> str:
 
 
 def _number(value: float | int | str | None) -> str:
-    """Six digits; nothing for NaN."""
+    """The number to six digits; nothing for NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -19,7 +19,7 @@ class VerdictFile:
 
     @property
     def own_data(self) -> bool:
-        """Whether cases were made of the user's own data, on which the recorded outcomes were not settled."""
+        """Whether cases were made of the user's own data, for which no outcomes are recorded."""
         return any(verdict.own_data for verdict in self.verdicts)
 
     @property
@@ -31,14 +31,14 @@ class VerdictFile:
 def read(path: Path, *, any_version: bool = False) -> VerdictFile:
     """The content of a file.
 
-    any_version: verdicts of statements that this version does not have are let through.
+    With `any_version`, verdicts of statements that this version does not have are accepted.
 
     Args:
         path: the JSON file.
-        any_version: whether files of other versions are read too, default no.
+        any_version: whether files of other versions are read, default no.
 
     Raises:
-        ValueError: not a file that `ntkfl verify --json` wrote, a form that is there twice, or a statement or form that
+        ValueError: not a file that `ntkfl verify --json` wrote, a form that occurs twice, or a statement or form that
             this version does not have. OSError: it cannot be read.
     """
     try:

@@ -1,7 +1,7 @@
-"""Studies: each answers, over a grid of cells, a question that a theorem or a figure of the papers raises.
+"""Studies: each answers a question of a theorem or a figure of the papers by a grid of cells.
 
-A study is one module of `questions` with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), a
-module that an installed package announces under that name as `ntkfl.studies`, or a file of the user's with a STUDY.
+A study is a module with a STUDY: a module of `questions` with the study's name (`width_scaling.py` has
+"width-scaling"), a module that an installed package announces under that name as `ntkfl.studies`, or a user's file.
 Importing the package imports no study.
 """
 
@@ -51,7 +51,7 @@ def catalogue() -> dict[str, Study]:
 
 
 def module_file(spec: str) -> Path:
-    """The file of a study, given by its name or, for one of the user's, by its path.
+    """The file of a study, given by its name, or by its path for a user's study.
 
     Args:
         spec: name of a study, or path of a file of yours.
@@ -64,7 +64,7 @@ def module_file(spec: str) -> Path:
 
 @cache
 def find(spec: str) -> Study:
-    """The study of this name, or in the user's file of this path.
+    """The study of this name, or in the user's file at this path.
 
     Args:
         spec: name of a study, or path of a file of yours.

@@ -1,4 +1,4 @@
-"""From the cells of a study to its answers, by the rules that verdicts are made by; missing cells do not count."""
+"""From the cells of a study to its answers, by the rules of verdicts; missing cells do not count."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from verification.judging.tally import Tally
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 INFINITE = "a cell is infinite"
-Side: TypeAlias = "Numbers | np.ndarray | float"  # a side of a comparison: a number a cell
-SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
+Side: TypeAlias = "Numbers | np.ndarray | float"  # a side of a comparison: a number for each cell
+SURE = 1 - 1e-6  # level at which a mean or a share violates, since one true claim in a hundred leaves its 99% interval
 
 
 def along(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the finite values of all cells, (cells,), as charts show them.
+    """For each place on an axis the finite values of all cells, (cells,), as charts show them.
 
     Args:
         values: values of all cells.
@@ -32,7 +32,7 @@ def along(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def samples(values: Numbers, name: str) -> list[np.ndarray]:
-    """For each place on one axis the values of all cells, (cells,); an infinite value is kept.
+    """For each place on an axis the values of all cells, (cells,), infinite ones included.
 
     Args:
         values: values of all cells.
@@ -43,7 +43,7 @@ def samples(values: Numbers, name: str) -> list[np.ndarray]:
 
 
 def errors(cells: Cells, name: str) -> Numbers:
-    """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one.
+    """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has an error.
 
     Args:
         cells: cells at all points, NaN where one is missing.
@@ -64,7 +64,7 @@ def exponent(
     biased: bool = True,
     note: str = "",
 ) -> Answer:
-    """A power of the size: the slope over the sizes that have cells, `samples` being those of each, against theory.
+    """A power of the size: the slope over the sizes that have cells, with `samples` of each, against theory.
 
     Args:
         claim: in words.
@@ -72,7 +72,7 @@ def exponent(
         theory: the power.
         sizes: (k,).
         samples: the cells' numbers at each size.
-        axes: names of the axes whose values make the sizes; default (): every cell has a size of its own.
+        axes: names of the axes that determine the sizes; default (): every cell has its own size.
         biased: whether the interval admits finite-width bias.
         note: beside the answer; default none.
     """
@@ -101,7 +101,7 @@ def power_law(
     biased: bool = True,
     note: str = "",
 ) -> Answer:
-    """A power of a numerical axis, from one number a cell, against theory.
+    """A power of a numerical axis, from a number for each cell, against theory.
 
     Args:
         claim: in words.
@@ -117,7 +117,7 @@ def power_law(
 
 
 def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Callable[[], Estimate]) -> Answer:
-    """A power of the width that a statement measures on a ladder, where it has networks enough.
+    """A power of the width that a statement measures on a ladder, if that has enough networks.
 
     Args:
         claim: in words.
@@ -136,7 +136,7 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
 def measured_exponent(
     claim: str, source: str, theory: float, measure: Callable[[], Estimate], note: str = ""
 ) -> Answer:
-    """A power that `measure` finds, or says to be lost in the noise, against theory.
+    """A power that `measure` finds, or calls lost in the noise, against theory.
 
     Args:
         claim: in words.
@@ -156,13 +156,13 @@ def measured_exponent(
 
 
 def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
-    """A number that theory only bounds: it holds where its interval is below, and is violated where it is above.
+    """A number that theory only bounds: the claim holds if its interval is below, and is violated if it is above.
 
     Args:
         claim: in words.
         source: source of the theory.
         measured: with its interval.
-        bound: the most it may be.
+        bound: the bound of the number.
         note: beside the answer; default none.
     """
     return Answer(claim, source, None, measured, compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome, note)
@@ -172,19 +172,19 @@ def half_width(values: np.ndarray, level: float) -> float:
     """Half the width of Student's interval of a mean, from two values or more.
 
     Args:
-        values: one a seed, two or more.
+        values: a value for each seed, two or more.
         level: level of the interval, such as .99.
     """
     return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def _seeds_needed(estimate: Estimate) -> str:
-    """About how many times the seeds a half-width that falls with their root takes to be fine enough."""
+    """By about what factor more seeds would make the half-width, which falls with their root, fine enough."""
     return f"about {np.ceil((float(estimate.error) / COARSE) ** 2):.0f} times the seeds"
 
 
 def interval(claim: str, source: str, theory: float, measured: Estimate, note: str = "") -> Answer:
-    """A number of order one against theory: in the interval it holds, outside it is violated.
+    """A number of order one against theory: the claim holds if theory is in the interval, and is violated outside.
 
     Args:
         claim: in words.
@@ -232,17 +232,17 @@ def upper(
 ) -> Answer:
     """left <= right in every cell that has both; measured is left/right of the worst cell, violated cells first.
 
-    If it holds while some cells are unresolved, it is that of the worst resolved cell, whose ratio is known.
+    If the claim holds while some cells are unresolved, it is that of the worst resolved cell, whose ratio is known.
 
     Args:
         claim: the claim in words.
         source: the source of the theory.
-        left: the left side, a number a cell, NaN where there is none.
+        left: the left side, a number for each cell, or NaN.
         right: the right side, likewise.
         left_error: error of each left side, default 0.
         right_error: error of each right side, default 0.
         note: a text beside the answer; default none.
-        failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
+        failure: the probability with which theory lets a single cell fail; None: never.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
     there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
@@ -272,7 +272,7 @@ def _known(error: Side, value: Side) -> np.ndarray:
 
 
 def _ratio(worst: Comparison, method: str) -> Estimate:
-    """left/right of a cell, as `verification.compare` has it; it is not known where the right side may be 0."""
+    """left/right of a cell, as in `verification.compare`; unknown if the right side may be 0."""
     left, right = worst.left, worst.right
     low, high, ratio = float(left.value), float(right.value), 1.0
     if low != high:
@@ -289,7 +289,7 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
     Args:
         claim: in words.
         source: source of the theory.
-        difference: difference of the two sides, a number a cell, NaN where there is none.
+        difference: difference of the two sides, a number for each cell, or NaN.
         error: error of each difference.
         scale: the scale of the differences.
         note: beside the answer; default none.
@@ -316,13 +316,13 @@ def untested(claim: str, source: str, theory: float | None, note: str, settled_b
         source: source of the theory.
         theory: its number, if it has one.
         note: what is missing.
-        settled_by: names of the axes of which further values would test it; default the seeds'.
+        settled_by: names of the axes on which further values would test the claim; default the seeds'.
     """
     return Answer(claim, source, theory, None, Outcome.UNTESTED, note, settled_by=settled_by)
 
 
 def infinite(claim: str, source: str, theory: float | None, note: str = "") -> Answer:
-    """A claim about cells of which one is infinite: whatever cells are added, it stays unresolved.
+    """A claim about cells one of which is infinite: it stays unresolved, whatever cells are added.
 
     Args:
         claim: in words.

@@ -1,4 +1,4 @@
-"""A chart as data: the table of its numbers comes first, so that it can be saved, tested and read aloud."""
+"""A chart as data, with a table of its numbers that can be saved, tested and read aloud."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 class Label:
     """The quantity of an axis, and its unit ("1" for a pure number).
 
-    names: names of the places 0, 1, 2, ... on an axis without numbers.
+    `names` are those of the places 0, 1, 2, ... on an axis without numbers.
     """
 
     says: str
@@ -25,12 +25,12 @@ class Label:
 
 @dataclass(frozen=True)
 class Series:
-    """Points that belong together; `lower` and `upper`: of the interval at each, where there is one.
+    """Points that belong together; `lower` and `upper` are the ends of their intervals, if they have intervals.
 
-    of: the measured series that belongs to this theory; the two are drawn in one colour.
+    `of` is the measured series of this theory; both are drawn in the same colour.
 
     Raises:
-        ValueError: columns of different lengths, or one end of the intervals without the other.
+        ValueError: columns of different lengths, or only one end of the intervals.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes with its series; sideways: x runs down the page and y across it."""
+    """A pair of axes with its series; `sideways`: x runs down the page and y across it."""
 
     title: str
     x: Label
@@ -76,7 +76,7 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Chart:
-    """One figure: `name` of its files, `caption` below it, `alt` for who cannot see it, n and seeds in the caption."""
+    """A figure: the `name` of its files, its `caption`, with n and seeds, and its `alt` text."""
 
     name: str
     caption: str
@@ -85,7 +85,7 @@ class Chart:
 
 
 def table(chart: Chart) -> list[Row]:
-    """What is drawn, one row a point, in the order of COLUMNS; `value` is the colour of a heatmap's cell.
+    """The drawn numbers, a row for each point, in the order of COLUMNS; `value` is the colour of a heatmap's cell.
 
     Args:
         chart: to be drawn.

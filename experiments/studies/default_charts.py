@@ -1,4 +1,4 @@
-"""The charts of a study without charts of its own: every quantity along an axis, and the numbers beside theory's."""
+"""The charts of a study that brings none: every quantity along an axis, and measured numbers beside theory's."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,17 +9,17 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import STUDENT_BARS, mean, measured_numbers, numbers_panel, points
 from experiments.studies.study import SEED, Axis, Cells, Quantity, Study
 
-MOST = 6  # series of a panel
-DECADE = 10.0  # from the least to the largest: what spans more is drawn on a log axis
+MOST = 6  # most series of a panel
+DECADE = 10.0  # ratio of the largest to the least; a larger span is drawn on a log axis
 
 
 def charts_of(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    """The study's own figures, or these."""
+    """The study's own charts, or the default charts."""
     return default_charts(study, cells) if study.charts is None else tuple(study.charts(cells))
 
 
 def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    """One figure of the quantities, a panel each, and one of the answers that have a number beside theory's."""
+    """A figure of the quantities, with a panel for each, and a figure of the answers with a number beside theory's."""
     seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "one run a point"
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
-HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legend, a line of the legend, a named place
+HEIGHT, LEGEND_LINE, PLACE = (
+    2.3,
+    0.16,
+    0.2,
+)  # inches: heights of a panel, of a legend's line, of a named place
 DPI = 150
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
 MARGIN, NAME = 0.6, 4.0  # inches: space left by a title and an entry, the name of a place
 WITHIN = 300.0  # largest ratio of the ends of a log axis whose ticks are numbers, not powers of ten
 FEW, MANY = 6, 12  # most named places on a log axis; with more, its ticks are powers of ten
-COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
+COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # safe for the colour-blind
 MARKERS = "osD^vPX"
 OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
 DASHES = {"theory": "--", "bound": ":"}
@@ -46,7 +50,7 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
 
 
 def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
-    """Write the chart as .png (150 dpi), .svg and, its table, .csv; returns their paths.
+    """Write the chart as .png (150 dpi) and .svg, and its table as .csv; returns the paths.
 
     Args:
         chart: to be drawn.
@@ -71,9 +75,9 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
 
 
 def draw(chart: Chart) -> Figure:
-    """The chart as a figure of one column, or of two where it has several panels or names along an axis.
+    """The chart as a figure of one column, or of two columns if it has several panels or names along an axis.
 
-    Every panel's legend stands below the panel, where it hides nothing.
+    A panel's legend is below the panel, and hides nothing.
 
     Args:
         chart: to be drawn.
@@ -110,7 +114,7 @@ def draw(chart: Chart) -> Figure:
 
 
 def shown(text: str, across: float = DOUBLE) -> str:
-    """A text with Greek letters, indices and powers set as such, on lines that fit so many inches.
+    """A text with Greek letters, indices and powers, on lines that fit `across` inches.
 
     Args:
         text: such as "y_inf(t) ~ m^(-1/2)".
@@ -126,12 +130,12 @@ def _height(panel: Panel | Heatmap, across: float) -> float:
 
 
 def _legend_height(panel: Panel | Heatmap, across: float) -> int:
-    """Lines of the legend."""
+    """Height of the legend."""
     return sum(entry.count("\n") + 1 for entry in _entries(panel, across).values())
 
 
 def _entries(panel: Panel | Heatmap, across: float) -> dict[str, str]:
-    """The words of the legend, by series: a theory is named beside its measured series."""
+    """The words of the legend for each series; a theory is named beside its measured series."""
     series = panel.over if isinstance(panel, Heatmap) else panel.series
     theories: dict[str, str] = {}
     for line in series:
@@ -149,7 +153,7 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
         if series.of:
             style = styles[series.of]
         else:
-            turn, place = divmod(len(styles), len(COLORS))  # the eighth has the first one's colour, not its marker
+            turn, place = divmod(len(styles), len(COLORS))  # the eighth has the first colour again
             style = styles[series.name] = COLORS[place], MARKERS[(place + turn) % len(MARKERS)]
         handle = _draw_series(axes, series, *style, panel)
         if not series.of:
@@ -207,7 +211,7 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap, acros
 
 
 def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
-    """Where cells around these values begin and end."""
+    """The edges of cells around these values."""
     at = np.log(centres) if log else np.asarray(centres, float)
     steps = np.diff(at) if len(at) > 1 else np.array([1.0])
     ends = np.concatenate([[at[0] - steps[0] / 2], at[:-1] + np.diff(at) / 2, [at[-1] + steps[-1] / 2]])
@@ -215,7 +219,7 @@ def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
 
 
 def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[float] = ()) -> None:
-    """places: the abscissas of the points; a few of them are the ticks of a log axis."""
+    """`places` are the abscissas of the points; a few of them are the ticks of a log axis."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator
 
     across, down = (y, x) if sideways else (x, y)

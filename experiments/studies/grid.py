@@ -17,8 +17,8 @@ class Grid:
     """The cells of a study on these axes.
 
     Args:
-        spec: the study's name, or the path of the user's file that has it.
-        axes: the study's, with chosen values.
+        spec: the study's name, or the path of a user's file.
+        axes: the study's axes, with the chosen values.
     """
 
     spec: str
@@ -35,10 +35,10 @@ class Grid:
         return tuple(len(axis.values) for axis in self.axes)
 
     def with_seeds(self, count: int) -> "Grid":
-        """The same grid with this many seeds, from the study's first one on.
+        """The grid with this number of seeds, from the study's first seed on.
 
         Args:
-            count: how many, at least 1.
+            count: number of seeds, at least 1.
 
         Raises:
             ValueError: the study draws nothing by seeds.
@@ -66,8 +66,8 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
         replaced: values by option, without its dashes, as text with commas between; for seeds their number.
 
     Raises:
-        ValueError: an unknown study or option, with the nearest; values of another type than the defaults, no
-            value, or the same value twice.
+        ValueError: an unknown study or option (the message has the nearest), values of another type than the defaults,
+            no value, or the same value twice.
     """
     study = find(spec)
     flags = {axis.flag.replace("_", "-"): axis for axis in study.axes}

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def own_seed(*parts: int | float | str, bits: int = 63) -> int:
-    """A seed of so many bits (63, or 32 as numpy's own are) that these values of the point make, the seed first."""
+    """A seed of `bits` bits (63, or numpy's 32) from these values of the point, the seed first."""
     entropy: list[int] = []
     for part in parts:
         if isinstance(part, float):

@@ -22,8 +22,8 @@ ENGINE: Final = "h5netcdf"
 def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
     """The stored cells, with the study's axes as dimensions; NaN where a cell is missing.
 
-    Variables and axes have a description in `long_name` and a unit in `units`. The attributes of the whole have the
-    study and its folder, the code's version, the numbers of cells and of missing ones, and the provenance (JSON).
+    Variables and axes have a description in `long_name` and a unit in `units`. The attributes of the Dataset have the
+    study and its folder, the code's version, the numbers of cells and of missing cells, and the provenance (JSON).
 
     Args:
         grid: the study and its cells.
@@ -59,7 +59,7 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
 
 
 def write(results: xarray.Dataset, path: Path) -> None:
-    """The NetCDF file, there whole or not at all.
+    """Write the NetCDF file, as a whole or not at all.
 
     Args:
         results: results of a study, from `gathered`.
@@ -85,13 +85,13 @@ def read(path: Path) -> xarray.Dataset:
 
 
 def grid_of(results: xarray.Dataset) -> Grid:
-    """The grid whose cells these are: the folder's may be another by now.
+    """The grid of these cells; the folder's grid may be another by now.
 
     Args:
         results: results of a study, from `gathered`.
 
     Raises:
-        ValueError: they are no study's, or their study has other axes now.
+        ValueError: the results are not a study's, or their study has other axes now.
     """
     if "spec" not in results.attrs:
         raise ValueError("these are no study's results, or of an earlier version: run it again")

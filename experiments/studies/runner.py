@@ -1,4 +1,4 @@
-"""Running a study: the cells that are missing are measured, by any workers, until none is left."""
+"""Run a study: workers of any kind measure the missing cells until none is left."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +19,12 @@ from ntkfl.memory import require
 from verification.processes import cores
 
 SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
-SECONDS_BETWEEN_LOOKS = 0.5  # between two looks at the cells on which another process works
+SECONDS_BETWEEN_LOOKS = 0.5  # between two checks of the cells on which another process works
 Report = Callable[[Cell, Status], None]
 
 
 class Workers(Protocol):
-    """What measures cells: this process, other processes on this machine, or a cluster."""
+    """Workers that measure cells: this process, other processes on this machine, or a cluster."""
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with its result, as cells finish.
@@ -51,7 +51,7 @@ class Plan:
 
 
 def planned(grid: Grid, store: CellStore | None) -> Plan:
-    """Look at every cell's file; what is to do is in order of its length, longest first, so that no worker idles.
+    """Look at every cell's file; the cells to do are ordered by length, longest first, so that no worker idles.
 
     Args:
         grid: the study and its cells.
@@ -74,15 +74,15 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
 
 
 def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> None:
-    """Refuse a run whose largest cells do not fit into this machine's memory by the study's own estimates.
+    """Refuse a run whose largest cells, by the study's own estimates, do not fit into this machine's memory.
 
     Args:
         grid: the study and its cells.
-        todo: cells that are not there.
+        todo: the missing cells.
         processes: number of worker processes; default: the cores.
 
     Raises:
-        TooLittleMemory: with the sizes, or the number of processes, that would fit.
+        TooLittleMemory: the message gives the sizes, or the number of processes, that would fit.
     """
     if not todo:
         return
@@ -107,19 +107,19 @@ def run(
     cluster: Cluster | None = None,
     report: Report = lambda cell, status: None,
 ) -> None:
-    """Measure and store cells; cells that another process is measuring are waited for. What fails is stored as failed.
+    """Measure and store cells, and wait for cells that another process measures. A failure is stored as such.
 
     Args:
         grid: the study and its cells.
         store: the folder of the cells.
         todo: the missing cells.
-        processes: number of processes on this machine; None: as many as cores, or none beside this one where starting
-            them takes longer.
+        processes: number of processes on this machine; None: as many as cores, or only this process if starting others
+            takes longer.
         cluster: a cluster that measures instead; default this machine.
-        report: called with each cell and its result; default nobody.
+        report: called with each cell and its result; default: nothing is called.
 
     Raises:
-        RunStopped: the disk is full, a worker has other code, the scheduler is lost. What is stored stays.
+        RunStopped: the disk is full, a worker has other code, or the scheduler is lost. Stored cells stay.
     """
     left = list(todo)
     try:

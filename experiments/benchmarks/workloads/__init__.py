@@ -1,4 +1,4 @@
-"""The workloads that `ntkfl bench` measures, one file each."""
+"""The workloads that `ntkfl bench` measures, a file for each."""
 
 from functools import cache
 

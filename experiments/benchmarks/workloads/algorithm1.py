@@ -65,7 +65,7 @@ def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
 
 
 def _by_simulator(script: str) -> Callable[[Sizes], Call]:
-    """A federated simulator elsewhere, in float32; a round is the median of those after the first."""
+    """A federated simulator in another environment, in float32; a round's time is the median after the first round."""
 
     def build(sizes: Sizes) -> Call:
         from experiments.benchmarks.elsewhere import timed_there

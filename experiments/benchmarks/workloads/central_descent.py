@@ -15,7 +15,7 @@ def _given(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ours(sizes: Sizes) -> Call:
-    """The tiles, and fifty rounds of one local step of clients of one size, which are steps of all samples."""
+    """The tiles, and fifty rounds of one local step of clients of equal size, which are steps on all samples."""
     from ntkfl import Problem, Setup, kernel_regime
 
     x, y = _given(sizes)
@@ -24,7 +24,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _step_by_step(sizes: Sizes) -> Call:
-    """The same tiles, and a product for every step."""
+    """The tiles, and a product for every step."""
     from ntkfl import gram
     from ntkfl.gram.tiles import Tiles
 

@@ -16,7 +16,7 @@ def _ours(sizes: Sizes, dtype: str = "float32") -> Call:
 
 
 def _product(sizes: Sizes, dtype: str, whole: bool = False) -> Call:
-    """x x^T slab by slab, as the tiles compute it: rows end at the diagonal, or are whole."""
+    """x x^T slab by slab, as the tiles compute it; rows end at the diagonal, or are whole."""
     from ntkfl.gram.tiles import SLAB
 
     x = unit_rows(sizes["n"], sizes["d"]).astype(dtype)

@@ -8,7 +8,7 @@ from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, un
 
 
 def _ours(sizes: Sizes, given_room: bool = False) -> Call:
-    """Into one array where there is room given, as the product: the system hands out no memory while the clock runs."""
+    """Into a given array, as the product does, so that the system need not provide memory while the clock runs."""
     from ntkfl import gram
 
     x = unit_rows(sizes["n"], sizes["d"])
@@ -71,5 +71,5 @@ WORKLOAD = Workload(
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"n": 4000}),
     ),
     along="n",
-    tolerance=1e-7,  # arccos loses digits at small angles, and ours does not
+    tolerance=1e-7,  # arccos loses digits at small angles; ours does not
 )

@@ -27,7 +27,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _drawn(sizes: Sizes, on_devices: bool = False) -> Call:
-    """The same with the weights drawn too; counted by all devices of JAX, or here."""
+    """Draw the weights too; count on all JAX devices, or in this process."""
     import jax
 
     from ntkfl import gram
@@ -102,7 +102,7 @@ def _neural_tangents(sizes: Sizes) -> Call:
 
 
 def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
-    """The same where neural-tangents has the JAX that it was made for, on which every implementation runs."""
+    """neural-tangents with the JAX that it was made for, on which every implementation runs."""
 
     def build(sizes: Sizes) -> Call:
         from experiments.benchmarks.elsewhere import timed_there
@@ -121,7 +121,7 @@ OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with t
     (3, {"m": 2**14, "d": 10}),
 )
 ON_DEVICES = partial(_drawn, on_devices=True)
-HELD = {"m": 2**20}  # weights that are held; drawn block by block there may be any number
+HELD = {"m": 2**20}  # most weights that are held; with blocks there may be any number
 WORKLOAD = Workload(
     name="initial-gram",
     says="H(0), n samples of d features, m neurons",

@@ -1,4 +1,4 @@
-"""Federated training at infinite width from its Gram matrix on, ten outputs, against loops over rounds."""
+"""Federated training at infinite width from a given Gram matrix, with ten outputs, against loops over rounds."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _swept(sizes: Sizes) -> Call:
-    """The same for one server step after the other, from one setup; the first step is that of the other workloads."""
+    """The outputs for several server steps from one setup; the first step is that of the other workloads."""
     from dataclasses import replace
 
     from ntkfl.limit.infinite_width import KernelRegime
@@ -46,7 +46,7 @@ def _swept(sizes: Sizes) -> Call:
 
 
 def _round_by_round(sizes: Sizes) -> Call:
-    """One product with the n x n map of a round after the other."""
+    """A product with the n x n map for every round."""
     from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
@@ -64,7 +64,7 @@ def _round_by_round(sizes: Sizes) -> Call:
 
 
 def _step_by_step(sizes: Sizes) -> Call:
-    """Every client's every local step, as the algorithm is written."""
+    """Every local step of every client, as the algorithm is written."""
     problem, _, h = _given(sizes)
     clients = problem.members
     own = [h[np.ix_(mine, mine)] for mine in clients]

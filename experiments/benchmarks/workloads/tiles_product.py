@@ -7,7 +7,7 @@ import numpy as np
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 OUTPUTS = 10
-REPEATED = 10  # in a row, so that the clock sees more than a few milliseconds
+REPEATED = 10  # repeated, so that the clock measures more than a few milliseconds
 
 
 def _given(sizes: Sizes):

@@ -1,4 +1,4 @@
-"""`ntkfl certify`: whether one concrete network converges, before any training or from a round of it on."""
+"""`ntkfl certify`: whether a given network converges, before any training or from some round on."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -209,7 +209,7 @@ def certify(
 
 
 def _say_stable_step(best: "Certified", setup: "Setup") -> None:
-    """Which step would do, where no width helps."""
+    """Print which step would certify if no width helps."""
     step = best.found.stable_step(setup)
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
@@ -241,7 +241,7 @@ def _after(problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Cert
 
 
 def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Certified":
-    """The certificate at the first round that certifies, else at the last."""
+    """The certificate of the first round that certifies, or else of the last round."""
     from verification.certification import watch
 
     reached = 0

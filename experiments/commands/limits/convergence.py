@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOT_STABLE = 1  # exit status
 ROUNDS = 100  # most rounds of runs, by default
-NOISY = 10_000  # rounds that are tried where noise may keep the residual from ever being so small
+NOISY = 10_000  # most rounds that are tried if noise may keep the residual from ever being so small
 
 
 @takes_options
@@ -200,7 +200,7 @@ def rate(
 
 
 def _of_rows(problem: "Problem") -> str:
-    """Why long rows leave only tiny steps stable, and what shortens them; nothing where no row is longer than 1."""
+    """Why long rows allow only tiny steps, and how to shorten them; nothing if no row is longer than 1."""
     import numpy as np
 
     from ntkfl.problem import UNIT_TOLERANCE
@@ -246,7 +246,7 @@ def _numbers(name: str, typed: str | None, kind: type) -> list | None:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The rows of one kernel; where not all kernels are `certified`, each eigenvalue says whether it is."""
+    """The rows of the table for one kernel; if not all kernels are `certified`, each eigenvalue says whether it is."""
     from ntkfl import gram
 
     what = ", certified" if certified else ""
@@ -301,6 +301,6 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
         if isinstance(regime, RandomRegime) and regime.noise.gaussian:
             return str(regime.rounds_to(eps, at_most=NOISY))
         return str(regime.rounds_to(eps))
-    except ValueError as error:  # unstable steps, a part of the residual where H is zero, or too many
+    except ValueError as error:  # unstable steps, a residual that stays where H is zero, or too many rounds
         counted = re.search(r"within (\d+) rounds", str(error))
         return f"over {counted[1]}" if counted else "never"

@@ -147,7 +147,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
 
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
-    """Rounds predicted from this network's start beside its own, and the pairs that the two order differently."""
+    """Print a network's rounds beside those predicted from its start, and the pairs that these order differently."""
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
     from verification.tables import plain_table
@@ -172,7 +172,7 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned") -> str:
-    """A method's best steps and their rounds, before the table is made."""
+    """Print a method's best steps and rounds before the table is complete."""
     rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
     left = "" if tuned.left is None else f"{_left(tuned)} left"
     return f"{left or rounds or 'too many rounds to count, or no end,'} with {_steps(tuned)}"
@@ -188,7 +188,7 @@ def _steps(tuned: "Tuned") -> str:
 
 
 def _picture(comparison: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
-    """Rounds against local steps, a line a method."""
+    """The picture of rounds against local steps, with a line for each method."""
     from experiments.pictures import as_bytes
     from experiments.studies.chart import Chart, Label, Panel, Series
     from experiments.studies.drawing import draw

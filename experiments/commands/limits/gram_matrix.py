@@ -15,7 +15,7 @@ from experiments.console.output_files import reserved
 if TYPE_CHECKING:
     from bounds import Options
 
-DEFAULT_CLIENTS = 4  # over which built-in data are split unless told otherwise, which fewer samples refuse
+DEFAULT_CLIENTS = 4  # clients of built-in data; fewer samples cannot be split over so many
 UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partition")
 
 

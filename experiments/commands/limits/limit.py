@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem
 
 IMAGES = {"fashion-mnist": (2000, 1000), "digits": (1200, 500)}  # samples and test samples, unless given
-REPORTED = 13  # rounds, evenly by their logarithm
+REPORTED = 13  # number of rounds that are reported, evenly by their logarithm
 
 
 @takes_options
@@ -182,7 +182,7 @@ def _cell(part: "Estimate | None") -> str:
 
 
 def _picture(all_curves: "list[LimitCurves]", kind: str) -> bytes:
-    """Residual and accuracies against the round, a panel for each method; the same axes for all."""
+    """The picture of residual and accuracies against the round: a panel for each method, with common axes."""
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes

@@ -142,9 +142,9 @@ def _print(
 
 
 def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
-    """Beyond how many rounds no clip is known to be inactive, where that is fewer than were tried."""
+    """Print from how many rounds on no clip is known to be inactive, if these are fewer than were tried."""
     plans = [plan for setting in settings for plan in setting.plans(epsilon, delta, clipped)]
-    longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # nothing is clipped by the noise of one round
+    longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # the noise of a single round clips nothing
     beyond = [plan for plan in plans if plan.rounds > longest]
     if beyond:
         least = min(beyond, key=lambda plan: (plan.rounds, plan.moved))
@@ -163,7 +163,7 @@ def _picture(
     clip: float | None,
     kind: str,
 ) -> bytes:
-    """The error against epsilon, a line for each number of local steps."""
+    """The picture of the error against epsilon, with a line for each number of local steps."""
     import numpy as np
     from matplotlib.figure import Figure
 

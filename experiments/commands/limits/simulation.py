@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
 FIELDS = ("width", "local_steps", "eta_local", "eta_global", "rounds")
-FL_NTK = ("finite", "linearised", "infinite")  # its network, and what becomes of it
+FL_NTK = ("finite", "linearised", "infinite")  # FL-NTK's network, its linearisation, its limit
 DEEP_WIDTH = 512  # default width of other networks
-LINES = 10  # rounds that are printed, the first and the last among them
+LINES = 10  # number of rounds that are printed, with the first and the last
 
 
 @takes_options
@@ -74,7 +74,7 @@ def simulation(
         said = f"{network} width" if network in FL_NTK else model.name
         typer.echo(f"{said}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
         rounds = np.unique(np.linspace(0, run.rounds, LINES).round().astype(int))
-        with np.errstate(over="ignore"):  # overflow of a square: then inf is printed
+        with np.errstate(over="ignore"):  # an overflow of a square is printed as inf
             typer.echo("\n".join(_lines(run, rounds, exact)))
         if write:
             write(as_npz(run))

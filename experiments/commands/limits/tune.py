@@ -1,4 +1,4 @@
-"""`ntkfl tune`: the best outer optimizer, local steps and rates for a budget, with all that is drawn."""
+"""`ntkfl tune`: the best outer optimizer, local steps and rates for a budget, by expected losses over all draws."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ntkfl.tuned_outer import OuterChoice
 
 SAMPLES = 50  # samples of a built-in data set
-ROUNDS = 20  # where no budget is given
+ROUNDS = 20  # the budget unless one is given
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 
 
@@ -115,7 +115,7 @@ def _print(choices: "list[OuterChoice]", said: str) -> None:
 
 
 def _picture(choices: "list[OuterChoice]", kind: str) -> bytes:
-    """The loss against local steps, a line an outer optimizer."""
+    """The picture of the loss against local steps, with a line for each outer optimizer."""
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes

@@ -1,1 +1,1 @@
-"""Commands about models: trained, compared, averaged; implementations tested."""
+"""Commands that train, compare and average models, and test implementations."""

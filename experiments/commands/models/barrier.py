@@ -1,4 +1,4 @@
-"""`ntkfl barrier`: the exact barriers between saved networks, two or many."""
+"""`ntkfl barrier`: the exact barriers between two or more saved networks."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -89,7 +89,7 @@ def barrier_between(
 
 
 def _setting(given: "Compared", loss: str) -> tuple[dict[str, Any], str]:
-    """The sizes of the networks as their files have them, and the data: for JSON, and in one line."""
+    """The sizes of the networks in their files, and the data: for JSON, and as a line of text."""
     hidden = given.networks[0].hidden.shape
     shape = {
         "hidden units": hidden[0] - given.unit,
@@ -115,7 +115,7 @@ def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None)
 
 
 def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
-    """The barriers of the mean of all networks, then those of every pair; with `align` those of aligned ones too."""
+    """The barriers of the mean of all networks, then of every pair; with `align` those of the aligned networks too."""
     content, lines = _group_numbers(files, given.networks, given, loss)
     setting, said = _setting(given, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]
@@ -173,7 +173,7 @@ def _classes(y: "np.ndarray") -> "np.ndarray":
 
 
 def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
-    """The printed and written results: name to numbers, or to the reason why there are none.
+    """The results that are printed and written, by name: numbers, or the reason why there are none.
 
     Raises:
         ValueError: networks, data and loss that do not fit each other.
@@ -201,7 +201,7 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
 
 
 def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
-    """The same numbers with the second network aligned to the first, and how far apart they are then."""
+    """The same numbers with the second network aligned to the first, and the distance of the two."""
     from ntkfl.connectivity.alignment import align
 
     first, second = _own(given)
@@ -219,7 +219,7 @@ def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 
 def _own(given: "Compared") -> "list[TwoLayer]":
-    """The networks without the unit that was added to carry the outputs' biases."""
+    """The networks without the extra unit that carries the outputs' biases."""
     from ntkfl.connectivity.network import TwoLayer
 
     own = len(given.networks[0].hidden) - given.unit
@@ -259,7 +259,7 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:
-    """One line; a number below its error, or on the grid below that of the exact barrier, is printed as 0."""
+    """A line of results; a number below its error (on the grid, below the exact barrier's error) is printed as 0."""
     from ntkfl.messages import number_of
 
     if "undefined" in numbers:

@@ -75,7 +75,7 @@ def _lines(comparison: "MethodComparison") -> list[str]:
 
 
 def _text(interval: "Interval", share: bool, sign: bool = False) -> str:
-    """A mean and its half-width: of an accuracy in percent, else to four places."""
+    """A mean and its half-width: in percent for an accuracy, otherwise to four places."""
     scale, unit, places = (100, " %", 2) if share else (1, "", 4)
     plus = "+" if sign else ""
     return f"{scale * interval.mean:{plus}9.{places}f} ± {scale * interval.half:.{places}f}{unit}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from experiments.connectivity_rows import BoundsRow
 
 HEADER = ("networks", "d", "Theorem 3.5", "R1", "sure", "R2", "largest gap", "barrier", "accuracy barrier")
-WIDTH = 140  # characters a line of the table, wherever it is printed
+WIDTH = 140  # characters in a line of the table, on any terminal
 CLASSES = 10
 
 

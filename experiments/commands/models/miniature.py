@@ -114,10 +114,10 @@ def _draw(figure: "Figure", picture: Path) -> None:
 def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) -> "list[Miniature]":
     """The miniatures on these scales.
 
-    With `skip` a miniature that is missing on a scale is left out, and a message says so.
+    With `skip`, a miniature that is missing on a scale is left out with a message.
 
     Raises:
-        ValueError: an unknown scale; one on which a miniature is not there.
+        ValueError: an unknown scale, or a scale without one of these miniatures.
     """
     from experiments.miniatures.miniature import SCALES
 
@@ -135,10 +135,11 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
 def _where(
     miniatures: "Sequence[Miniature]", device: str | None, path: str | None, rounds: int | None
 ) -> dict[str, str | int]:
-    """The keys that replace a setting's: device, folder of the data and number of rounds, those that are given.
+    """The given keys among device, folder of the data and number of rounds, which replace a setting's.
 
     Raises:
-        ValueError: a device, or rounds, for what is no run of the training engine; one folder for several data sets.
+        ValueError: a device, or rounds, for a miniature that the training engine does not run; a folder for several
+            data sets.
     """
     for miniature in miniatures:
         if device and not all("method" in setting.keys for setting in miniature.settings):
@@ -152,7 +153,7 @@ def _where(
 
 
 def _command(names: Sequence[str], options: dict[str, Any]) -> str:
-    """The command that was given; of a path its last part, and nothing for what was not given."""
+    """The command that was given, without options that were not given; of a path only the last part."""
     words = ["ntkfl miniature", *names]
     for name, given in options.items():
         for value in given if isinstance(given, list) else [given]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def method_lines() -> Iterator[str]:
-    """Every method by name: its rule and its source, and below it its options with their defaults."""
+    """For every method, a line with its rule and source, and below it lines with its options and defaults."""
     from ntkfl.training.methods import catalogue, options
 
     for name, module in sorted(catalogue().items()):
@@ -28,7 +28,7 @@ def method_lines() -> Iterator[str]:
 
 
 def _default(option: inspect.Parameter) -> str:
-    """The default as `--option` takes it; behind it, of words, which there are."""
+    """The default in the form of `--option`; after it the possible words, if the option takes words."""
     words = sorted(set(_words(option.annotation)))
     shown = "null" if option.default is None else str(option.default)
     shown = shown.lower() if isinstance(option.default, bool) else shown
@@ -36,7 +36,7 @@ def _default(option: inspect.Parameter) -> str:
 
 
 def _words(annotation: Any) -> Iterator[str]:
-    """The literals in a type."""
+    """The literal words in a type."""
     if get_origin(annotation) is Literal:
         yield from map(str, get_args(annotation))
     else:
@@ -52,7 +52,7 @@ def _option(annotation: Any, help: str, *names: str) -> Any:
     return Annotated[annotation | None, typer.Option(*names, help=help, show_default=False)]
 
 
-# one for each key of RunConfig but method and options, in the order in which --help lists them
+# an option for each key of RunConfig but method and options, in the order of --help
 KEYS: dict[str, Any] = {
     "data": _option(str, "data set by name, or the path of a file (digits)"),
     "path": _option(str, "folder or file of the data set, where it is not the usual one"),
@@ -113,7 +113,7 @@ KEYS: dict[str, Any] = {
 
 
 def takes_keys(command: Callable) -> Callable:
-    """A command with parameters `**keys`, for which typer now offers the KEYS."""
+    """The command, with the KEYS as typer's options in place of its parameters `**keys`."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in KEYS.items()]
@@ -175,7 +175,7 @@ def train(
 
 
 def _number(value: Any) -> Any:
-    """An integer for an integer or its text, otherwise the value itself: RunConfig says what it must be."""
+    """An integer for an integer or its text, otherwise the value itself, which RunConfig checks."""
     try:
         return int(value) if float(value).is_integer() else value
     except (ValueError, OverflowError):
@@ -189,7 +189,7 @@ def _kept(job: "PreparedRun") -> str:
 
 
 def _print(done: "Run") -> None:
-    """What was trained, then a line for each quantity: last, best, mean of the last rounds."""
+    """Print what was trained, and a line for each quantity: its last value, its best, the mean of the last rounds."""
     from ntkfl.training.engine.measurement import loss_unit
     from ntkfl.training.runs.summary import summary
 

@@ -1,1 +1,1 @@
-"""Commands about the statements: checked, attacked, listed, shown, applied to data, begun."""
+"""Commands that check, attack, list, show and begin statements, and apply them to data."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
-HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together, and cases: time ends the search, not count
+HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together; most cases, so that time ends the search
 
 
 def attack(
@@ -101,7 +101,7 @@ def attack(
 
 
 def _stages(name: str) -> "Callable[[str], None]":
-    """What says each stage of one search on stderr."""
+    """The function that prints each stage of a search on stderr."""
     return lambda stage: typer.echo(f"{name}: {stage}", err=True)
 
 
@@ -118,7 +118,7 @@ def _wanted(
     """The chosen statements and forms.
 
     Raises:
-        KeyError: an unknown id. ValueError: no id, a form that a statement does not have, a budget that is none.
+        KeyError: an unknown id. ValueError: no id, a form that a statement does not have, an invalid budget.
     """
     from bounds import Form, find
 
@@ -140,7 +140,7 @@ def _wanted(
 
 
 def _lines(done: "Attack", path: Path) -> list[str]:
-    """What was tried, what was found, and where it is kept."""
+    """The lines that say what was tried, what was found, and where it is stored."""
     from bounds.listing import PART, word_for
     from ntkfl.messages import number_of
     from verification.plain_text import claim_lines
@@ -188,10 +188,10 @@ def _lines(done: "Attack", path: Path) -> list[str]:
 
 
 def _replay(path: Path, ids: list[str] | None) -> None:
-    """Judge a file's case again; exit status 1 when its violation does not stand.
+    """Judge a file's case again; exit status 1 if its violation is not confirmed.
 
     Raises:
-        typer.Exit: as said; 2 for a file that cannot be read or was changed.
+        typer.Exit: status 1 as above; 2 for a file that cannot be read or was changed.
     """
     from bounds import load
     from ntkfl.extensions import is_file

@@ -1,4 +1,4 @@
-"""`ntkfl list` and `ntkfl show`: the statements, without running anything."""
+"""`ntkfl list` and `ntkfl show`: the statements, as recorded."""
 
 import shutil
 from pathlib import Path

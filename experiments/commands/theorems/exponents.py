@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")
-WIDER = 1000  # columns, than any table
+WIDER = 1000  # columns: wider than any table
 NUMBERS = ("theory", "measured", "interval", "coefficient: theory")
 
 
@@ -48,7 +48,7 @@ def exponents(
 
 
 def lines_of(rows: "Sequence[Exponent]") -> list[str]:
-    """A table, titles under its rows; in a narrow terminal quantity, statement and title stand above the numbers."""
+    """A table with titles under its rows; in a narrow terminal quantity, statement and title are above the numbers."""
     from rich.text import Text
 
     from verification.tables import plain_table
@@ -57,7 +57,7 @@ def lines_of(rows: "Sequence[Exponent]") -> list[str]:
     whole = plain_table(HEADER, numbers=NUMBERS)
     for row in cells:
         whole.add_row(*map(Text, row))
-    room, needed = console().width, console(WIDER).measure(whole).maximum  # a console never measures more than its own
+    room, needed = console().width, console(WIDER).measure(whole).maximum  # a measure is at most the width
     if needed <= room:
         head, *lines = as_lines(whole).splitlines()
         return [head, *chain(*([line, *_under(title, room)] for line, title in zip(lines, titles, strict=True)))]

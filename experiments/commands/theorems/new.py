@@ -1,4 +1,4 @@
-"""`ntkfl new`: writes a first file for a statement, a method, an architecture or a study of the user's own."""
+"""`ntkfl new`: writes a first file for a user's own statement, method, architecture or study."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +18,7 @@ RUN = {
     "architecture": "ntkfl train fedavg --model {} --data digits --rounds 5",
     "study": "ntkfl study run {} --out {}-cells",
 }
-COMMIT = {  # what else is needed where the file is in the project's folder
+COMMIT = {  # what else is needed if the file is in the project's folder
     "method": "  add its plain loop to LOOPS in ntkfl/conformance/loops.py, and its cases to OPTIONS in "
     "ntkfl/conformance/catalogue.py\n  add its paper to experiments/references.bib, with its name as a keyword\n"
     "  python tests/ntkfl/method_matrix.py --output METHODS.md",

@@ -99,7 +99,7 @@ def verify(
         if device is not None:
             from ntkfl.training.engine.devices import torch_device
 
-            torch_device(device)  # refuses one that this machine does not have
+            torch_device(device)  # refuses a device that this machine does not have
         everything = not (ids or meta or trials is not None)
         until_decided = everything if until_decided is None else until_decided
         if until_decided and trials is not None:
@@ -150,7 +150,7 @@ def verify(
             pages = {"write_json": write_json, "write_markdown": write_markdown}
             with if_stopped(lambda: REPORTED), held():
                 return check_verifier(statements, forms, options, whole=not (ids or paper), library=library, **pages)
-        with if_stopped(lambda: REPORTED), held():  # except for the cases: counts are reported, whatever happens
+        with if_stopped(lambda: REPORTED), held():  # interrupts wait, except during the cases
             if whole:
                 verdicts, complete = _run_on_data(statements, forms, options, own_step)
             else:
@@ -173,7 +173,7 @@ def verify(
 
 
 def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "Options":
-    """The options with the largest step that the hypotheses allow, which is told."""
+    """The options with the largest step that the hypotheses allow; the step is printed."""
     from verification.judging.way_out import passing_step
 
     step, name = passing_step(statements, forms, options)
@@ -182,7 +182,7 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 
 
 def _start_early() -> None:
-    """Where several processes will check all statements: let their parent do its imports beside this process."""
+    """Start the parent of the worker processes, if several will check all statements, so that it imports meanwhile."""
     from verification.processes import cores, start_server
 
     if cores() > 1:
@@ -208,7 +208,7 @@ def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tupl
 
 
 def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> None:
-    """Load the data once, so that what is wrong with them, or with steps chosen for them, is said before the work.
+    """Load the data once, so that faults of the data, or of steps for them, are reported before the work.
 
     Raises:
         ValueError, OSError: the data, or their partition, are refused.
@@ -262,7 +262,7 @@ def _run(
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        # warned about for the user's setup already; stored cases exceed it on purpose
+        # the user's setup has had this warning already, and stored cases exceed the limit on purpose
         warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
@@ -275,7 +275,7 @@ def _run(
 def _run_on_data(
     statements: "list[Statement]", forms: "list[Form]", options: "Options", own_step: bool
 ) -> "tuple[list[Verdict], bool]":
-    """As `_run`, of the forms about the user's data; what cannot be tested is told before the cases are run."""
+    """As `_run`, for the forms about the user's data; untestable forms are named before the cases are run."""
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.planning import plans_on_data, verify_planned
 
@@ -292,7 +292,7 @@ def _run_on_data(
 
 
 def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
-    """How many forms are run, how many with other steps than the user's; the forms not run, by the unmet hypothesis."""
+    """How many forms are run, and how many with other steps than the user's; the forms not run, by unmet hypothesis."""
     run = [plan for plan in plans if plan.unmet is None]
     steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
     own = (
@@ -307,7 +307,7 @@ def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[st
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
-    """The pages, or what is new and the table; then the totals, and what was not tested."""
+    """Print the pages, or what is new and the table; then the totals, and what was not tested."""
     from verification.verdict_list import news_lines, table, totals, untested_lines, worst_first
     from verification.verdict_page import as_text
 

@@ -1,4 +1,4 @@
-"""One question on two scales: whether what differs from the paper differs on both."""
+"""A question on two scales: whether a difference from the paper occurs on both."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,10 +10,10 @@ Result = tuple[Miniature, Sequence[Cell]]
 
 
 def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
-    """The pairs of results of one miniature on two scales, in the order given.
+    """The pairs of results of the same miniature on two scales, in the given order.
 
     Args:
-        results: results of miniatures, on one scale each.
+        results: results of miniatures, each on one scale.
     """
     for number, first in enumerate(results):
         yield from ((first, other) for other in results[number + 1 :] if other[0].name == first[0].name)
@@ -36,7 +36,7 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
 
 
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
-    """The conclusion from an ordering on two scales: a sign that stays is no effect of the scale.
+    """The conclusion from an ordering on two scales: if the sign is the same, it is not an effect of the scale.
 
     Args:
         first: a setting and quantity on the first scale.

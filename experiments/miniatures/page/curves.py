@@ -1,4 +1,4 @@
-"""The curves of a miniature, drawn: each setting's mean over the seeds, a panel for each baseline."""
+"""The picture of a miniature's curves: each setting's mean over the seeds, in a panel for each baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
 
 
 def drawn(miniature: Miniature, cells: Sequence[Cell]) -> Figure:
-    """The first such quantity against the rounds; the last third is shaded, controls are dashed."""
+    """The first quantity with curves against the rounds; the last third is shaded, controls are dashed."""
     from matplotlib.figure import Figure
 
     (quantity, *_) = with_curves(miniature)

@@ -19,13 +19,13 @@ class Found:
         self.miniatures: Mapping[str, Miniature] = {miniature.label: miniature for miniature, _ in results}
 
     def every(self, wanted: Callable[[Mapping], bool] = lambda keys: True) -> Iterator[tuple[str, Comparison]]:
-        """The comparisons with a baseline whose setting's keys are wanted, each with the label of its miniature."""
+        """The comparisons with a baseline of settings whose keys are `wanted`, each with the label of its miniature."""
         for label, rows in self.rows.items():
             keys = {setting.name: setting.keys for setting in self.miniatures[label].settings}
             yield from ((label, row) for row in rows if not math.isnan(row.difference) and wanted(keys[row.setting]))
 
     def one(self, label: str, setting: str, quantity: str = "test accuracy") -> Comparison | None:
-        """A single comparison; None where it is not among the results."""
+        """A single comparison; None if it is not among the results."""
         return next((r for r in self.rows.get(label, ()) if (r.setting, r.quantity) == (setting, quantity)), None)
 
 
@@ -136,7 +136,7 @@ def _scaffold(results: Found) -> str:
 
 
 def _ima(results: Found) -> str:
-    added: dict[tuple[float, ...], Comparison] = {}  # a run that two miniatures have, or two names, counts once
+    added: dict[tuple[float, ...], Comparison] = {}  # a run with two names, or in two miniatures, counts once
     for label, row in results.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1):
         if row.quantity == "test accuracy" and not math.isnan(row.beyond) and not label.startswith("ima-window"):
             added.setdefault(tuple(round(value, 6) for value in (row.mean, row.difference, row.beyond)), row)

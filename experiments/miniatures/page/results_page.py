@@ -1,4 +1,4 @@
-"""What miniatures found, as Markdown and as CSV."""
+"""The results of miniatures as Markdown and as CSV."""
 
 import csv
 import io
@@ -74,11 +74,11 @@ FIELDS = (
 )
 
 
-NO_SPREAD = 1e-9  # rounding leaves an error of seeds that agree
+NO_SPREAD = 1e-9  # a smaller error is the rounding of seeds that agree
 
 
 def page(results: Sequence[Result], command: str) -> str:
-    """The page of these miniatures: how to read the page, one line for each result, then every table."""
+    """The page of these miniatures: how to read it, a line for each result, then every table."""
     lines = [
         "# Miniatures of the papers' experiments",
         "",
@@ -152,7 +152,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
 
 
 def _pictures(miniature: Miniature) -> list[str]:
-    """The pictures that the repository keeps: the miniature's own picture and its curves."""
+    """The pictures in the repository: the miniature's own picture and its curves."""
     scale = "" if miniature.at == SMALL else f" --scale {miniature.at}"
     kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
     if with_curves(miniature) and miniature.at != PAPER:
@@ -168,7 +168,7 @@ def _pictures(miniature: Miniature) -> list[str]:
 
 
 def curves_of(miniature: Miniature) -> str:
-    """Where the repository keeps the picture of its curves."""
+    """The path in the repository of the picture of its curves."""
     return f"docs/curves/{miniature.label}.svg"
 
 
@@ -220,7 +220,7 @@ def _scales(first: Result, other: Result) -> str:
 
 
 def as_csv(results: Iterable[Result]) -> str:
-    """One line for each setting and quantity, unrounded; an empty field means that there is no such number."""
+    """A line for each setting and quantity, unrounded; an empty field means that there is no such number."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(FIELDS)
@@ -264,7 +264,7 @@ def _texts(row: Comparison) -> dict[str, str]:
 
 
 def _change(row: Comparison) -> str:
-    """The paper's difference; where it prints no numbers, nothing."""
+    """The paper's difference; empty if it prints no numbers."""
     return "" if row.paper_difference is None else f"{_rounded(row.paper_difference):+g}"
 
 
@@ -280,7 +280,7 @@ def _with_error(value: float, error: float, signed: bool = False) -> str:
 
 
 def _rounded(value: float) -> float:
-    """To four digits, as long as that is as exact as printed numbers are."""
+    """The number to four digits, if printed numbers are no more exact."""
     return float(f"{value:.4g}")
 
 

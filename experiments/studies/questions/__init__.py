@@ -1,1 +1,1 @@
-"""The studies: one question, and the grid of runs that answers it, a file."""
+"""The studies, a file for each: a question, and the grid of runs that answers it."""

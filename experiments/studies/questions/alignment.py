@@ -46,7 +46,7 @@ INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
 KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
 IMAGES, SEEN = 500, 200  # images for training, and images for barriers
-ROUND, BETA = 4, 3.0  # passes of a client's round, and FedGuCci's
+ROUND, BETA = 4, 3.0  # passes of a client's round; beta of FedGuCci
 KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
 AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}
 ENTEZARI, GIT, GUCCI = "Entezari et al. 2022, Conjecture 1", "Ainsworth et al. 2023", "FedGuCci, section 4"
@@ -82,14 +82,14 @@ def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndar
 
 
 def alone(run: Federation, start: int, order: int) -> Params:
-    """The one client's model at the end of its round."""
+    """The model of a single client at the end of its round."""
     reordered = replace(run, seed=order)
     ends = reordered.round(reordered.start(run.model.initial(start)), keep_ends=True).ends or {}
     return {name: rows[0] for name, rows in ends.items()}
 
 
 def measure(point: Point) -> Measured:
-    """The barriers between the two, the share of units that move, and how far apart the models are."""
+    """The barriers between the two models, the share of units that move, and the models' distance."""
     (first, second), x, y = models(point)
     by_weights, by_activations = align(first, second), align(first, second, "activations", x)
     others = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}
@@ -104,8 +104,8 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The powers of the width that the conjecture is about, who has the lower barriers, and what training does."""
-    cells = cells.reindex(models=list(KINDS))  # a run of some of them has no cells of the others
+    """The conjecture's powers of the width, the ways of training with lower barriers, and the effect of training."""
+    cells = cells.reindex(models=list(KINDS))  # a run of some ways of training has no cells of the others
     independent = {
         f"{data}, {passes} passes": cells.sel(data=data, passes=passes, models=INDEPENDENT)
         for data, passes in product(cells.data.to_numpy(), cells.passes.to_numpy())
@@ -130,7 +130,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _falls(cells: Cells, name: str, where: str) -> Answer:
-    """Whether the power of the width is below 0; the conjecture gives no number for it."""
+    """Whether the power of the width is below 0; the conjecture gives no number."""
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_widths = zip(
         cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
@@ -159,7 +159,7 @@ def _weights_first(cells: Cells, where: str) -> Answer:
 
 
 def _longer(cells: Cells) -> Answer:
-    """Whether the barrier that weight matching leaves falls in training: longest against shortest, start by start."""
+    """Whether the barrier after weight matching falls in training: longest against shortest, for each start."""
     passes = [int(count) for count in cells.passes.to_numpy()]
     short, long = min(passes), max(passes)
     claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
@@ -177,7 +177,7 @@ def _longer(cells: Cells) -> Answer:
 
 
 def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
-    """Whether the mean difference of cells that have both is below 0, by Student's interval."""
+    """Whether the mean difference of cells that have both numbers is below 0, by Student's interval."""
     (left, unsure), (right, less_sure) = (
         (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (first, other)
     )
@@ -195,7 +195,7 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Barriers against the width after the longest training: alone, and as clients, before and after alignment."""
+    """Barriers against the width after the longest training: of lone models and clients, before and after alignment."""
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
 
     def panel(data: str, title: str, kinds: tuple[str, ...], names: tuple[str, ...]) -> Panel:

@@ -1,15 +1,15 @@
-"""Any-order frontier: from which round on is convergence proved for every order, and what ends the proof's reach?
+"""Any-order frontier: from which round on is convergence proved for every order, and what limits the proof?
 
 Networks train on digits with the tuned heavy ball at the server. Every few rounds the any-order certificate, X.11 and
-X.12 judge the network. X.11 also judges the start, at a step so short that X.11 needs no shorter one. A further
-quantity of the start is the largest distance D at which the certificate would hold, were the labels that near. A chain
+X.12 judge the network. X.11 also judges the start, at a step so short that a shorter one would not change its result. A
+further quantity of the start is the largest distance D to the labels' fit at which the certificate would hold. A chain
 reaction in D limits this distance. Of m n pairs of neuron and sample some q = sqrt(2/pi) m n kappa D lie within kappa D
 of their kinks and are held, where kappa is about sqrt(few/m). A neuron that is held at the kink of x_i may move by D
 |G_ij| at the kink of x_j, G = x x^T. So q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|:
 they add gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a
-solution up to D = (2 gamma)^(-1/2), which goes with m^(-1/4) and about 1/n. In the cells that we have measured,
-training that goes on brings D below this limit. What ends the reach in a given number of rounds is a network so narrow
-that its residual falls too slowly.
+solution up to D = (2 gamma)^(-1/2), which scales like m^(-1/4) and about like 1/n. In the measured cells, further
+training brings D below this limit. Within a given number of rounds the limit is a network so narrow that its residual
+falls too slowly.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,14 @@ from ntkfl.problem import Problem, Setup, Weights
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit
-SHORT = 1e-4  # share of that step, for X.11: its result no longer depends on a step so short
-NEVER = ("round", "round_x", "held")  # quantities without a value where nothing certifies
-WIDE = 500  # neurons: the power of the width is fitted from here on
+SHORT = 1e-4  # share of that step for X.11, whose result does not depend on so short a step
+NEVER = ("round", "round_x", "held")  # quantities without a value if nothing certifies
+WIDE = 500  # neurons from which on the power of the width is fitted
 SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
-    """First rounds that certify (NaN where none does), the any-order certificate's numbers there, and its reach."""
+    """First rounds that certify (NaN if none does), the any-order certificate's numbers there, and its reach."""
     n, width, clients = point["n"], point["width"], point["clients"]
     problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.members]
@@ -81,7 +81,7 @@ def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
 
 
 def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
-    """Whether X.11 or X.12 certifies; balls are used only where float64 expects it."""
+    """Whether X.11 or X.12 certifies; balls are used only if float64 expects it."""
     if not expected(problem, setup, weights).promising:
         return False
     later_first = reversed(tuple(THEOREMS.values()))  # X.12 is expected to certify
@@ -90,7 +90,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
 
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
-    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # axes on which the start does not depend
+    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # axes that do not change the start
     start = (cells.edge / cells.chain).isel(once)
     wide = start.sel(width=start.width >= WIDE)
     widths = wide.width.to_numpy().astype(float)
@@ -115,7 +115,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """First rounds, the distance and the held pairs against n, a series for each width."""
+    """First rounds, distance and held pairs against n, with a series for each width."""
 
     def panel(title: str, y: Label, name: str, other: str, role: Role, says: str) -> Panel:
         series = []
@@ -145,7 +145,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
-    """Samples, and medians over everything but n and the width, where the medians are finite."""
+    """Numbers of samples, and medians over all axes but n and the width, where the medians are finite."""
     values = (
         cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
     )

@@ -46,7 +46,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Symmetry at k = 0; the powers of the width at the last step, of the step size at the widest networks."""
+    """Symmetry at k = 0; powers of the width at the last step, and of the step size for the widest networks."""
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
     first = abs(cells[DIFFERENCE].sel({STEP: 0})).max("pair", skipna=False)
     yield equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0, note=CHECK)
@@ -79,7 +79,7 @@ def _in_width(ladder: StoredLadder, claim: str, theory: float) -> Answer:
 
 
 def _by_step_size(cells: Cells) -> tuple[np.ndarray, list[np.ndarray]]:
-    """1/eta_l, and for each the fluctuations after one local step of the first round, times m^(3/4)."""
+    """1/eta_l, and for each value the fluctuations after one local step of the first round, times m^(3/4)."""
     samples = []
     for eta in cells[ETA].to_numpy():
         ladder = _ladder(cells.sel({ETA: eta, STEP: 1}))

@@ -1,7 +1,7 @@
 """Averaging factors: how does the error of the averaged model split into the paper's factors, round by round?
 
 The expectation is over joint draws of the clients' models: networks whose clients share a start in each draw and are
-averaged every round. The factors and the remainder are computed apart from the error that they add up to.
+averaged every round. The factors and the remainder are computed independently of the error, which is their sum.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ GAP, SCALE = "squared_gap", "scale"
 
 
 def measure(point: Point) -> Measured:
-    """The factors after every round, E (f_FMA - f_WENS)^2, and the size of what is squared."""
+    """The factors after every round, E (f_FMA - f_WENS)^2, and the size of the squared difference."""
     seed = point[SEED]
     problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=point["partition"])
     setup = Setup(width=WIDTH, eta_local=ETA, local_steps=point["local_steps"])
@@ -91,7 +91,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 def dominates(cells: Cells) -> Answer:
     """IMA's claim about Theorem 1: with unlike clients the heterogeneity bias is the largest part after early training.
 
-    Held against the exact parts in the last round, clients having classes of their own, at the most local steps.
+    It is compared with the exact parts in the last round, for clients with different classes and the most local steps.
     """
     claim = "late in training, clients unlike, the heterogeneity bias is the largest part of the error"
     late = cells.isel(round=-1).sel(partition="shards:1") if "shards:1" in cells.partition else None
@@ -104,7 +104,7 @@ def dominates(cells: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The factors over the rounds, a panel a partition, at the largest number of local steps."""
+    """The factors over the rounds, with a panel for each partition, at the largest number of local steps."""
     steps = int(cells.local_steps.max())
     panels = []
     for partition in cells.partition.to_numpy():

@@ -1,6 +1,6 @@
 """Certificate frontier: how wide must a network be before the a-priori certificate says that it converges?
 
-The data are n points of the sphere, the first two at a given angle, which sets the smallest eigenvalue lambda. A cell
+The data are n points of the sphere; the angle of the first two is given and sets the smallest eigenvalue lambda. A cell
 looks for the smallest width that certifies, as `ntkfl certify --search` does, at the steps of the certificate's closed
 form: eta_l K = lambda / (5 mu^2), eta_g = 1.
 """
@@ -28,7 +28,7 @@ SOURCE = "fl-ntk/B.3-certificate"
 
 
 def problem_of(samples: int, features: int, degrees: float, seed: int) -> Problem:
-    """Points of the sphere, the second of them turned to this angle with the first; the two have other labels.
+    """Points of the sphere, the second at this angle to the first, with the other label.
 
     The angle is in degrees.
     """
@@ -41,7 +41,7 @@ def problem_of(samples: int, features: int, degrees: float, seed: int) -> Proble
 
 
 def measure(point: Point) -> Measured:
-    """The smallest certified width (NaN where no width certifies) and the width that theory compares it with."""
+    """The smallest certified width (NaN if no width certifies), and theory's width."""
     problem = problem_of(point["n"], point["d"], point["angle"], point[SEED])
     values = np.linalg.eigvalsh(gram.infinite(problem.x))
     smallest, largest = float(values[0]), float(values[-1])
@@ -77,7 +77,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     below = measured & (complexity < complexity[never].min(initial=np.inf))  # what happened to be certified is no cut
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
-        """Where no width certifies, the smallest is above the largest: violated, or open where that is allowed."""
+        """A bound on the smallest certified width, which is above the largest width tried if no width certifies."""
         left = np.where(never, LARGEST + 1.0, width)
         return upper(claim, source, left, right, np.where(never & (right >= left), np.inf, 0.0), note=note)
 
@@ -122,7 +122,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _ascending(x: Numbers, y: Numbers, infinite: bool = False) -> tuple[list[float], list[float]]:
-    """A point for every cell with an x and a y, in the order of x; with `infinite` also for cells without a y."""
+    """A point for every cell with an x and a y, ordered by x; with `infinite` also for cells without a y."""
     across, up = x.to_numpy().ravel(), y.to_numpy().ravel()
     there = np.flatnonzero(np.isfinite(across) & (infinite | np.isfinite(up)))
     order = there[np.argsort(across[there])]

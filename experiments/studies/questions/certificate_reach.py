@@ -1,9 +1,9 @@
 """Certificate reach: at which residual does a deep network, trained in all layers, first certify for any order?
 
 A cell draws a network with the widths and activation of its name, as `ntkfl.networks.wide` does. Gauss-Newton steps,
-theta + J' K^-1 (target - f), take it towards the labels of images, each time to the residual that the last look
-required, until a look certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's
-smallest eigenvalue stays, so that the residual that certifies should grow as m^(1/2).
+theta + J' K^-1 (target - f), take it towards the labels of images, each time to the residual that the last attempt
+required, until an attempt certifies. The curvature bounds fall as m^(-1/2) in NTK parametrisation while the kernel's
+smallest eigenvalue stays, so the largest residual that certifies should grow as m^(1/2).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ntkfl.smooth_networks.window import needed_residual
 
 TEST = 500
 IMAGES = "digits", "fashion-mnist"
-LOOKS, STEPS = 4, 12  # at most, and Gauss-Newton steps from one look to the next
+LOOKS, STEPS = 4, 12  # most attempts, and Gauss-Newton steps between attempts
 CLOSE = 0.02  # relative distance from the wanted residual that the steps must reach
-SHARE = 0.98  # share of the residual that a look requires, for the next look
-LEAST = 0.02  # the same where the rounding bound of the residual leaves less: nearer the labels more may be required
+SHARE = 0.98  # the next attempt has this share of the required residual
+LEAST = 0.02  # the least such share, if the residual's rounding bound leaves less
 ROUNDING = 1e-9  # relative rounding of a distance, generous
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
 KINKED = "relu"
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 
 def parts(name: str) -> Parts:
-    """What "fc:DEPTH:ACTIVATION[:standard][:fixed]" says.
+    """The parts of a name "fc:DEPTH:ACTIVATION[:standard][:fixed]".
 
     Raises:
         ValueError: another form.
@@ -64,7 +64,7 @@ def parts(name: str) -> Parts:
 
 
 def named(word: str) -> str:
-    """The name, if it is one.
+    """The name, if it is a network's.
 
     Raises:
         ValueError: it is none.
@@ -74,7 +74,7 @@ def named(word: str) -> str:
 
 
 def images(word: str) -> str:
-    """The name of a set of images, if it is one.
+    """The word, if it names a set of images.
 
     Raises:
         ValueError: it is none.
@@ -99,7 +99,7 @@ def drawn(name: str, width: int, features: int, seed: int) -> tuple[Layer, ...]:
 
 
 def measure(point: Point) -> Measured:
-    """The requirement at the start, and the numbers of the first certified checkpoint; NaN where none certifies."""
+    """The required residual at the start, and the numbers of the first certified checkpoint; NaN if none certifies."""
     problem = data.BUILT_IN[point[DATA]](n=point["n"], seed=point[SEED], test=TEST)
     layers = drawn(point["network"], point["width"], problem.d, point[SEED])
     certificate = certify_layers(layers, problem)
@@ -137,7 +137,7 @@ def _certified(certificate: NetworkCertificate, layers: tuple[Layer, ...], probl
 
 
 def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tuple[Layer, ...] | None:
-    """Gauss-Newton steps to outputs that are so far from the labels, on the line to them; None if they do not come."""
+    """Gauss-Newton steps to outputs at this distance from the labels, on the line to them; None if they fail."""
     done = passed(layers, problem.x)
     left = done.outputs.value - problem.y.reshape(problem.n, -1)
     target = problem.y.reshape(problem.n, -1) + residual * left / np.linalg.norm(left)
@@ -151,7 +151,7 @@ def towards(layers: tuple[Layer, ...], problem: Problem, residual: float) -> tup
 
 
 def _to_fit(layers: tuple[Layer, ...], problem: Problem) -> float:
-    """|theta - theta*|, theta* a fit whose difference to theta is in the span of the gradients there (Newton)."""
+    """|theta - theta*|, by Newton's method, for a fit theta* with theta - theta* in the span of its gradients."""
     at, moved = layers, [np.zeros_like(layer.weight) for layer in layers]
     for _ in range(STEPS // 2):
         done = passed(at, problem.x)
@@ -166,7 +166,7 @@ def _kernel(done: Pass) -> np.ndarray:
 
 
 def _pulled(done: Pass, weights: np.ndarray) -> list[np.ndarray]:
-    """J' weights, a matrix a layer; 0 where it is not trained."""
+    """J' weights, a matrix for each layer; 0 for a layer that is not trained."""
     per_output = weights.reshape(done.outputs.value.shape)
     return [
         layer.scale * np.einsum("ic,icm,ik->mk", per_output, before.value, h.value, optimize=True)
@@ -189,12 +189,12 @@ def _added(layers: tuple[Layer, ...], moved: list[np.ndarray]) -> tuple[Layer, .
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The power of the width, of smooth networks in NTK parametrisation; and that a fit is as near as is certified."""
+    """The power of the width for smooth networks in NTK parametrisation; and whether a fit is as near as certified."""
     smooth = [name for name in map(str, cells.network.to_numpy()) if _has_power(name)]
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
     logs = values.copy(data=np.log(values.to_numpy()))
-    scaled = values / np.exp(logs.mean("width"))  # NaN stays NaN; a cell's own level does not matter
+    scaled = values / np.exp(logs.mean("width"))  # NaN stays NaN; the level of a cell does not matter
     certified, total = int(cells["first"].notnull().sum()), int(cells["start"].notnull().sum())
     ratio = (cells["first"] / cells["start"]).to_numpy()
     seen = ratio[np.isfinite(ratio)]
@@ -210,7 +210,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The first certified residual over the width, a panel for each number of samples."""
+    """The first certified residual over the width, with a panel for each number of samples."""
     y, names = Label("first certified |y - f|", log=True), [str(name) for name in cells.network.to_numpy()]
     panels = []
     for n in cells.n.to_numpy():
@@ -229,7 +229,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _has_power(name: str) -> bool:
-    """Whether theory gives the network's residual a power of the width: smooth, in NTK parametrisation."""
+    """Whether theory gives a power of the width for this network: it is smooth, in NTK parametrisation."""
     of = parts(name)
     return of.activation != KINKED and not of.standard
 

@@ -28,15 +28,15 @@ from ntkfl.problem import Problem, Setup, Weights
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
 SHARE = 0.01  # share of the residual up to which rounds are counted
-LEG = 50  # rounds simulated at a time: one compiled function for all cells of one N and K
-SMALL = 0.5  # eta_l K |H_inf| up to which X.6 claims its exponents
+LEG = 50  # rounds simulated at a time, so that all cells of one N and K share a compiled function
+SMALL = 0.5  # largest eta_l K |H_inf| for which X.6 claims its exponents
 SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room
 SPHERE = "sphere"
 AS_MANY = "N"  # a server step equal to the number of clients
 
 
 def problem_of(name: str, clients: int, seed: int) -> Problem:
-    """The samples of a seed, dealt to the clients in turn; the samples' order is the same for any number of clients."""
+    """The samples of a seed, dealt to the clients in turn; their order does not depend on the number of clients."""
     whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1) if name == SPHERE else data_of(name, seed)
     return replace(whole, owner=np.random.default_rng([seed, 7]).permutation(whole.n) % clients)
 
@@ -55,7 +55,7 @@ def setup_of(point: Point) -> Setup:
 
 
 def measure(point: Point) -> Measured:
-    """Rounds and rates of the network, the kernel regime and the bounds; NaN where the steps are not stable.
+    """Rounds and rates of the network, of the kernel regime and of the bounds; NaN if the steps are not stable.
 
     The network runs for at least as many rounds as the bound says. If that is not enough, its number of rounds is
     infinite.
@@ -88,7 +88,7 @@ def measure(point: Point) -> Measured:
 
 
 def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
-    """X.3b's bound on the spectral radius, where its hypotheses hold."""
+    """X.3b's bound on the spectral radius, if its hypotheses hold."""
     largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.members)
     if setup.eta_global > 1 or setup.eta_local * largest > 1:
         return np.nan
@@ -97,7 +97,7 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
 
 
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
-    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for `most` rounds and a leg more.
+    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for `most` rounds plus a leg.
 
     If a leg overflows, the last residual is infinite. The cell is kept, since the kernel regime called its steps
     stable.
@@ -141,7 +141,7 @@ def _seconds(point: Point) -> float:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bounds in every cell, and the exponents in N, eta_l K of the rounds, where the steps are small."""
+    """The bounds in every cell, and for small steps the exponents of the rounds in N and eta_l K."""
     small = cells.where(cells.small <= SMALL)
     work = small.eta_local * small.local_steps
     unstable = int((np.isfinite(cells.rate) & np.isnan(cells.rounds_limit)).sum())

@@ -45,9 +45,9 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-SHOWN, APART = 3, 0.2  # widths of runs a panel; places of quantities on a line
-CONVOLUTION = 100  # times the time of a layer between as many neurons as it has channels
-WIDEST = 4  # widths that a second slope is over
+SHOWN, APART = 3, 0.2  # widths of runs in a panel; distance of quantities on a line
+CONVOLUTION = 100  # a convolution takes so many times the time of a dense layer with as many neurons as it has channels
+WIDEST = 4  # widths of a second slope
 NOTE = "the interval holds the change of the slope without the two smallest"
 BENDS = "no one power: smooth parts fall as m^(-1), what kinks add on average as m^(-1/2)"
 
@@ -68,7 +68,7 @@ def limit(network: str) -> KernelRegime:
 
 
 def measure(point: Point) -> Measured:
-    """How far one trained network is off the limit and off the regime of its own kernel, and its residuals by round."""
+    """Distances of a trained network from the limit and from its own kernel's regime, and its residuals by round."""
     import torch  # slow to load, also for what follows
 
     from ntkfl.training.engine_trajectory import network_trajectory
@@ -84,7 +84,7 @@ def measure(point: Point) -> Measured:
     measured = {"kernel": float(np.linalg.norm(kernel - theory.gram)) / scale}
     try:
         run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
-    except FloatingPointError:  # infinitely far off everything; to leave the cell out would flatter the others
+    except FloatingPointError:  # all distances are infinite; without this cell the others would look too good
         far = dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf)
         return measured | far | {"residual": [np.inf] * (ROUNDS + 1)}
     end = in_float64(run.weights[ROUNDS])
@@ -119,10 +119,10 @@ def _work(point: Point) -> float:
 
 
 def named(word: str) -> str:
-    """The name of any network in NTK parametrisation, as the study has it.
+    """The study's name for a network in NTK parametrisation.
 
     Raises:
-        ValueError: a word that names none, a width, or the standard parametrisation.
+        ValueError: a word that names no network, a width, or the standard parametrisation.
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 
@@ -136,7 +136,7 @@ def named(word: str) -> str:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The exponent of every quantity for networks of all depths together, and for each; then how depth counts."""
+    """The exponent of every quantity for all depths together and for each depth; then the effect of the depth."""
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
     several = {label: members for label, members in families.items() if len(members) > 1}
@@ -148,14 +148,14 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
-    """The power of the width for one network, or for several, each over its own mean along the widths."""
+    """The power of the width for one network, or for several networks, each over its mean along the widths."""
     widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
     if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
         claim, source = f"{says} ~ m^({power:g}) under {label}", LIMITS if quantity in TO_LIMIT else SMOOTH
         return exponent(claim, source, power, widths, measured, axes=("width",), biased=False, note=NOTE)
-    # What kinks add on average falls as m^(-1/2) and is small: only the bound of the literature can be held against it.
+    # The average effect of kinks falls as m^(-1/2) and is small, so only the bound of the literature can be tested.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
     answer = exponent(claim, KINKS, -0.5, widths, measured, axes=("width",), biased=False)
     if answer.measured is None:
@@ -182,7 +182,7 @@ def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:
-    """Networks that differ in their depth alone, shallow ones first, by their common name: "fc:L:relu"."""
+    """Networks that differ only in their depth, shallow ones first, by their common name: "fc:L:relu"."""
     by_label: dict[str, list[str]] = {}
     for name in networks:
         kind, _, *rest = name.split(":")
@@ -214,7 +214,7 @@ def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
 
 
 def _also(quantity: str, label: str) -> tuple[float, ...]:
-    """The power that what kinks add falls with."""
+    """The power of the width with which the effect of kinks falls."""
     return (-0.5,) if quantity in TO_OWN and label.split(":")[2] in KINKED else ()
 
 
@@ -298,7 +298,7 @@ def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
 
 
 def _beside(at: Sequence[int], row: int, rows: int) -> list[float]:
-    """Places on a line for one of several rows: side by side, not one upon the other."""
+    """Places on a line for one of several rows, side by side."""
     return [place + APART * (row - (rows - 1) / 2) for place in at]
 
 

@@ -1,7 +1,7 @@
-"""Drift: how much farther does a client go when FedGuCci keeps it connected to the model that it starts from?
+"""Drift: how much farther does a client move if FedGuCci connects it to the model from which it starts?
 
-In the kernel regime the answer follows from FedAvg with rescaled steps (X4). The study compares it with finite networks
-that are trained by gradient descent on their loss plus beta times the connectivity loss, without any use of X4.
+In the kernel regime the answer follows from FedAvg with rescaled steps (X4). The study compares it with finite
+networks, which gradient descent trains on their loss plus beta times the connectivity loss, without use of X4.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def problem() -> Problem:
 
 
 def measure(point: Point) -> Measured:
-    """|w_c - w_0| with the connectivity loss over the same without, of each client, in the limit and in a network."""
+    """|w_c - w_0| with the connectivity loss over that without, for each client, in the limit and in a network."""
     beta, width = point["beta"], point["width"]
     setup = Setup(width=width, eta_local=ETA, local_steps=point["local_steps"], rounds=1)
     weights = draw(width, FEATURES, own_seed(point[SEED], width, bits=32))
@@ -87,9 +87,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def off_limit(cells: Cells) -> Numbers:
-    """Relative distance from the kernel regime after several steps, (width, seed): the RMS over what shares a start.
+    """Relative distance from the kernel regime after several steps, (width, seed): RMS over cells of one start.
 
-    The measurements of one network for its clients, each beta and each K are one sample, not many.
+    All measurements of one network, for its clients and for each beta and K, are one sample.
     """
     off = (cells.network / cells.limit - 1).where(cells.local_steps > 1)
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5

@@ -67,7 +67,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bound on each kind of labels, where it says anything, and the coin that no network predicts."""
+    """The bound for each kind of labels, if it says anything, and the coins, which no network predicts."""
     for labels in cells.labels.to_numpy():
         at = cells.sel(labels=labels)
         bound, unsure, loss, less_sure = at.bound, errors(at, "bound"), at["loss"], errors(at, "loss")
@@ -97,7 +97,7 @@ def _coins(at: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Bound, loss and error against n, one panel a kind of labels."""
+    """Bound, loss and error against n, with a panel for each kind of labels."""
     panels = []
     for labels in cells.labels.to_numpy():
         at, sizes = cells.sel(labels=labels), places(cells, "n")

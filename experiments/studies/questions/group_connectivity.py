@@ -2,7 +2,7 @@
 
 Clients are trained apart from one start on their own arcs of the circle; the group barrier, the loss of their average
 less the mean of their losses, is integrated over the circle without sampling. In the kernel regime it is minus the
-variance between their predictions, whatever K.
+variance between their predictions, for every K.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOURCE = "fedgucci/X3"
 
 
 def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
-    """One group: the same points and the same target for every number of clients, who own an arc each."""
+    """A group: the points and the target are the same for every number of clients, each of which owns an arc."""
     rng = np.random.default_rng([POINTS, 23])
     angles = np.sort(2 * np.pi * (np.arange(POINTS) + rng.uniform(0.2, 0.8, POINTS)) / POINTS)
     amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
@@ -47,9 +47,10 @@ def measure(point: Point) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class StoredGroups(Rungs):
-    """The cells of one number of clients, which X3 reads as it reads a `GroupLadder`.
+    """The cells of one number of clients, in the form of a `GroupLadder`, for X3.
 
-    widths, counts: those with cells, and their groups. limit: of the barrier. cells: a variable a field of a group.
+    `widths` and `counts` are the widths with cells and their numbers of groups, `limit` is that of the barrier, `cells`
+    has a variable for each field of a group.
     """
 
     widths: tuple[int, ...]
@@ -65,10 +66,10 @@ class StoredGroups(Rungs):
         return cls(widths, counts, float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One field of every group there is, for each width.
+        """A field of every group, for each width.
 
         Raises:
-            NoSlope: an infinite one.
+            NoSlope: an infinite value.
         """
         rows = samples(self.cells[name], "width")
         if any(np.isinf(row).any() for row in rows):
@@ -89,7 +90,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The barrier against K at several widths beside its limit, and its distance from that against the width."""
+    """The barrier against K at several widths beside its limit, and its distance from the limit against the width."""
     widths = cells.width.to_numpy()
     chosen = sorted({int(widths[place]) for place in (0, len(widths) // 2, len(widths) - 1)})
     of_clients = (

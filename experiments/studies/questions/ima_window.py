@@ -1,8 +1,8 @@
-"""IMA window: how much noise does the mean of the last P global models leave, by P and by the round it starts in?
+"""IMA window: how much noise does the mean of the last P global models leave, by P and by its first round?
 
-On a quadratic a round is w = rho v + noise of variance 1, v the model sent out: the last one at first, the mean of the
-last P from round t_s on. Many runs are simulated; the second moment of v after the last round is known exactly, by the
-recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
+On a quadratic a round is w = rho v + noise of variance 1, where v is the model sent out: at first the last model, from
+round t_s on the mean of the last P models. Many runs are simulated; the second moment of v after the last round is
+known exactly, by the recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ from ntkfl.estimate import Estimate, Rigour
 
 # rounds of one run; runs of a cell; distance of the first model from the optimum
 ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0
-SETTLED = 0.01  # relative difference from the closed form at which a cell counts as having forgotten its start
+SETTLED = 0.01  # a cell nearer than this to the closed form, relatively, has forgotten its start
 SOURCE = "averaging/I11"
 
 
 def measure(point: Point) -> Measured:
-    """The root mean square of the model sent out at the end: over runs, exactly, and in the limit of many rounds."""
+    """The root mean square of the last model sent out: over runs, exactly, and in the limit of many rounds."""
     rho, window = point["rho"], point["window"]
     start = round(point["start"] * ROUNDS)
     rng = np.random.default_rng((point[SEED], window, start, int(np.float64(rho).view(np.uint64))))
@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """The number of last models whose mean is sent out after this many rounds."""
+    """The number of models whose mean is sent out after this many rounds."""
     return min(window, number + 1) if number >= start else 1
 
 
@@ -88,7 +88,7 @@ def _against_exact(cells: Cells) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The remainder against the window, one series a start and one panel a rho."""
+    """The remaining noise against the window, with a series for each start and a panel for each rho."""
     panels = []
     for rho in cells.rho.to_numpy():
         series: list[Series] = []

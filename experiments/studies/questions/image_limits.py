@@ -1,10 +1,10 @@
 """Image limits: where does federated training of wide networks on images leave its infinitely wide limit?
 
-A cell trains a network with ten readouts on Fashion-MNIST and holds every round against the limit of its method,
-computed by tiles of the Gram matrix. Beside it the linearisation of the same network in its weights at the start is
-trained in the same way: it is off the limit because the network's first kernel is not that of infinite width, and the
-network is off its linearisation because the kernel moves. The network's outputs before training are added to the labels
-and subtracted from its outputs: all start from 0.
+A cell trains a network with ten readouts on Fashion-MNIST and compares every round with the limit of its method,
+computed by tiles of the Gram matrix. It also trains the linearisation of the network in its first weights. The
+linearisation is off the limit because the network's first kernel is not that of infinite width; the network is off its
+linearisation because the kernel moves. The network's outputs before training are added to the labels and subtracted
+from its outputs: all start from 0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from ntkfl.problem import Problem, Setup
 PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_000
 SETUP = Setup(local_steps=5)
 ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
-IN_FLOAT64 = 20_000  # images up to which the limit's tiles are float64
+IN_FLOAT64 = 20_000  # most images with float64 tiles for the limit
 AT_ONCE = 2**24  # numbers of hidden neurons that are evaluated together: 128 MiB
 APART = 0.01  # least difference of two limits in test accuracy at which their order counts
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
@@ -50,13 +50,13 @@ QUANTITIES = {
 
 @cache
 def problem(images: int) -> Problem:
-    """So many images, and as many others to test on, at most 10,000."""
+    """The problem of `images` training images and as many test images, at most 10,000."""
     clients, tested = min(images // A_CLIENT, MOST_CLIENTS), min(images, MOST_TESTED)
     return data.fashion_mnist(images, target="one-hot", clients=clients, partition=PARTITION, test=tested)
 
 
 def tiles(images: int) -> str:
-    """What the tiles of the limit are stored in."""
+    """The dtype of the limit's tiles."""
     return "float64" if images <= IN_FLOAT64 else "float32"
 
 
@@ -82,7 +82,7 @@ def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap
 
 
 def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
-    """Hidden weights (m, d), and readouts of +-1 / sqrt(m), (m, C), which stay."""
+    """Hidden weights (m, d), and readouts of +-1 / sqrt(m), (m, C), which are not trained."""
     rng = np.random.default_rng(own_seed(seed, width, STUDY.name))
     hidden = rng.standard_normal((width, images.d))
     readout = rng.choice([-1.0, 1.0], (width, images.y.shape[1])) / np.sqrt(width)
@@ -91,11 +91,11 @@ def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64"
 
 @dataclass(frozen=True)
 class Begun:
-    """Some samples as a network before training sees them: its outputs, and of a linearisation its active neurons."""
+    """Some samples before training: the network's outputs, and for a linearisation the active neurons."""
 
     x: np.ndarray
     outputs: np.ndarray  # (n, C)
-    active: np.ndarray | None  # (n, m); None: as the network is trained
+    active: np.ndarray | None  # (n, m); None: the network itself is trained
 
     @classmethod
     def of(cls, x: np.ndarray, hidden: np.ndarray, readout: np.ndarray, linear: bool) -> "Begun":
@@ -103,16 +103,16 @@ class Begun:
         return cls(x, np.maximum(before, 0) @ readout, before >= 0 if linear else None)
 
     def later(self, z: np.ndarray, readout: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The active neurons at these pre-activations, and what the outputs have changed by."""
+        """The active neurons at these pre-activations, and the change of the outputs."""
         active = z >= 0 if self.active is None else self.active
         return active, (active * z) @ readout - self.outputs
 
 
 def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_local: float) -> Iterator[np.ndarray]:
-    """The hidden weights after 0, 1, 2, ... rounds less those at the start, (m, d): what the engine gives, to rounding.
+    """The hidden weights after 0, 1, ... rounds less those at the start, (m, d), as by the engine up to rounding.
 
-    A client's steps move its weights by sums of its samples, so that its pre-activations z, (n_c, m), go on by its own
-    x x' alone. A step then takes n_c^2 m operations in place of 2 n_c d m, and no pass over the weights.
+    A client's steps move its weights by sums of its samples, so its pre-activations z, (n_c, m), change by products
+    with its own x x'. A step then takes n_c^2 m operations in place of 2 n_c d m, without a pass over the weights.
     """
     dtype = begun[0].x.dtype.name
     hidden, readout = drawn_network(point["width"], point[SEED], images, dtype)
@@ -136,7 +136,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
                 z += eta_local * (gram @ turn + drift)
             share = eta_local * (1 / len(begun) if scaffold else len(x) / images.n)
             mean += share * (turns.T @ x)
-            if scaffold:  # the drift's part of the moves adds up to nothing: the server's variate is the clients' mean
+            if scaffold:  # the drifts sum to 0, since the server's variate is the clients' mean
                 controls[number] = turns / steps
                 controlled += controls[number].T @ x / len(begun)
         control, velocity = controlled, momentum * velocity + mean
@@ -165,7 +165,7 @@ def compared(
 ) -> Iterator[dict[str, float]]:
     """What a cell measures after each of these rounds.
 
-    memmap: a file of the limit's tiles. dtype: in which network and linearisation are trained.
+    `memmap` is a file for the limit's tiles; network and linearisation are trained in `dtype`.
     """
     images, exact = problem(point["images"]), limit(*(point[of] for of in ("method", "images", "step")), rounds, memmap)
     size = float(np.linalg.norm(images.y))
@@ -185,7 +185,7 @@ def right(outputs: np.ndarray, images: Problem) -> float:
 
 
 def measure(point: Point) -> Measured:
-    """A network and its linearisation, held against the limit of their method over the rounds."""
+    """The distances of a network and its linearisation from the limit of their method over the rounds."""
     rounds = list(compared(point, ROUNDS))
     return {name: [of[name] for of in rounds] for name in QUANTITIES}
 
@@ -195,7 +195,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     methods = [str(method) for method in cells.method.to_numpy()]
     for method in methods:
         claim = f"max_t {QUANTITIES['outputs']} ~ m^(-1/2) under {method}"
-        # one number a network, whatever the number of images and steps that it was trained with
+        # one number for each network, for all its numbers of images and steps
         far = cells["outputs"].sel({"method": method}).max("round").mean(["images", "step"])
         yield power_law(claim, SOURCE, -0.5, far, "width", biased=False)
     claim = f"networks rank the methods by test accuracy as the limit does, where it has them {APART:.0%} apart"
@@ -212,7 +212,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         return
     outcome = Outcome.HOLDS if all(same) else Outcome.UNRESOLVED
     note = f"{sum(same)} of {len(same)} pairs of networks of one width and seed, after the last round"
-    # a pair in another order stays one, whatever networks are added
+    # further networks do not remove a pair in another order
     yield Answer(claim, SOURCE, 1.0, Estimate.exact(float(np.mean(same))), outcome, note, settled_by=())
 
 

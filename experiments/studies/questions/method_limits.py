@@ -1,8 +1,8 @@
 """Method limits: with which power of the width do networks approach the exact limit of each federated method?
 
-A cell is one network, trained by the engine under one method that is linear in the weights, and the limit of that
-method at infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so only
-the width varies.
+A cell trains a network by the engine, under a method that is linear in the weights, and computes that method's limit at
+infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so only the width
+varies.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def problem(name: str = SPHERE) -> Problem:
 def limit(method: str, name: str = SPHERE) -> LinearRegime:
     """The exact limit of a method on these data, from outputs 0; its labels are r_0.
 
-    The local step is halved until the method is stable there.
+    The local step is halved until the method is stable.
     """
     clients, setup = problem(name).n_clients, SETUP
     while not (regime := variants(RATE, clients)[method].regime(problem(name), setup)).stable:
@@ -60,7 +60,7 @@ def limit(method: str, name: str = SPHERE) -> LinearRegime:
 
 
 def measure(point: Point) -> Measured:
-    """Distances of one trained network from the limit: of its outputs, at any round, and of its last predictions."""
+    """The distances of a trained network from the limit: of its outputs at any round, and of its last predictions."""
     import torch  # slow to load
 
     name, width, given = point["method"], point["width"], problem(point[DATA])
@@ -70,7 +70,7 @@ def measure(point: Point) -> Measured:
     run = one.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
-    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # movement of the limit's outputs by r_0, from 0
+    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # movement of the limit's outputs from 0, for r_0
     x = np.random.default_rng(1).normal(size=(TEST_POINTS, given.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)
@@ -90,7 +90,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The two quantities against the width, six methods a panel, and the exponents that were found."""
+    """The two quantities against the width, six methods in a panel, and the measured exponents."""
     methods = [str(method) for method in cells.method.to_numpy()]
     panels: list[Panel] = []
     for name in QUANTITIES:

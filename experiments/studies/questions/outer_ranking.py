@@ -1,10 +1,10 @@
 """Outer ranking: do networks rank tuned outer optimizers, local steps and rates by their exact expected losses?
 
-`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for drawn batches and once for full ones; all
-of these are ranked by the exact expected loss with batches. A cell is one network that the engine trains with the steps
-of one of them, on batches that the prediction does not use. The two-layer network is predicted at infinite width, a
-network with convolutions by the kernel at its start. The outputs before training are added to the labels, so that
-training and prediction start alike.
+`tune_outer` tunes each outer optimizer and K for a budget of rounds, once for drawn batches and once for full batches.
+All these candidates are ranked by the exact expected loss with batches. A cell is a network that the engine trains with
+the steps of a candidate, on batches that the prediction does not use. The two-layer network is predicted at infinite
+width, a network with convolutions by the kernel at its start. The outputs before training are added to the labels, so
+that training and prediction start alike.
 """
 
 from collections.abc import Iterable
@@ -37,19 +37,19 @@ SAMPLES, CLIENTS, PARTITION, BATCH, ROUNDS = 200, 5, "shards:2", 4, 20
 TUNED_FOR = {"batches": Drawn(batch_size=BATCH), "full batches": Drawn()}
 OUTER = ("average", "momentum", "nesterov")
 TWO_LAYER, CNN = "two-layer", "cnn"
-PREDICTED_RUNS = 1000  # runs in the kernel regime, which show the spread of a run
+PREDICTED_RUNS = 1000  # runs in the kernel regime, for the spread of single runs
 SOURCE = "docs/proofs/random_rounds.md#server-memory"
 CANDIDATE = ("tuned_for", "outer", "local_steps")
 
 
 @cache
 def problem() -> Problem:
-    """The data of every cell; all clients have as many samples, so that one step serves sums and means."""
+    """The data of every cell; clients have equal numbers of samples, so that a step on sums is a step on means."""
     return data.digits(SAMPLES, clients=CLIENTS, partition=PARTITION)
 
 
 def network_name(word: str) -> str:
-    """A network as the axis has it.
+    """The name of a network on the axis.
 
     Raises:
         ValueError: it is not understood.
@@ -61,7 +61,7 @@ def network_name(word: str) -> str:
 
 
 def network(name: str, seed: int) -> "Model":
-    """The network of a cell. Where its own kernel predicts, all cells have the same, and differ in their batches."""
+    """The network of a cell. If its own kernel predicts, all cells share the network, and differ in batches."""
     import torch
     from torch import nn
 
@@ -82,7 +82,7 @@ def network(name: str, seed: int) -> "Model":
 
 @cache
 def kernel(of: str) -> np.ndarray:
-    """The kernel that predicts: two-layer networks' at infinite width, others' own at their start."""
+    """The kernel that predicts: for two-layer networks that of infinite width, for others their own at the start."""
     if of == TWO_LAYER:
         return gram.infinite(problem().x)
     model = network(of, 0)
@@ -99,7 +99,7 @@ def tuned(of: str, tuned_for: str, local_steps: int) -> dict[str, OuterChoice]:
 
 @dataclass(frozen=True)
 class Predicted:
-    """The loss of a round with batches, exactly: its mean by round, and how far a run is from it at the end."""
+    """The exact prediction with batches: the mean loss by round, and the spread of a run at the end."""
 
     loss: list[float]
     spread: float
@@ -107,7 +107,7 @@ class Predicted:
 
 @cache
 def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicted:
-    """The prediction for steps that are tuned for batches, or for full ones, when batches are drawn."""
+    """The prediction with drawn batches, for steps tuned for batches or for full batches."""
     one, base = tuned(of, tuned_for, local_steps)[outer], algorithm1_limit(problem(), Setup(), kernel(of))
     at = base.at(Setup(eta_local=one.eta_local, local_steps=local_steps))
     regime = random_of_method(at, one.method, one.options, batch_size=BATCH)
@@ -141,22 +141,22 @@ def measure(point: Point) -> Measured:
             outputs = model.outputs(state.model, run.data.x).detach().numpy() - start
             losses[t] = float(((given.y - outputs) ** 2).mean())
     except FloatingPointError:
-        pass  # it diverges, and its loss is infinite from there on
+        pass  # the run diverges, and its later losses are infinite
     return {"loss": losses, "predicted": exact.loss, "tuned": one.mean_square, "spread": exact.spread}
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The seeds' common result on one network, over the seeds that all candidates have."""
+    """The results on one network, over the seeds that all candidates have."""
 
     candidates: list[tuple[str, str, int]]  # tuned for, outer optimizer, K
     predicted: np.ndarray  # expected loss after the last round, by candidate
-    aimed: np.ndarray  # the same with the aim of the tuning
+    aimed: np.ndarray  # the same, with the batches for which the steps were tuned
     trained: np.ndarray  # logarithms of losses, (candidates, seeds, rounds + 1): some have rare and huge ones
 
     @classmethod
     def of(cls, cells: Cells) -> "Ranking":
-        """The ranking that the cells of one network show."""
+        """The ranking from the cells of one network."""
         stacked = cells.stack(candidate=CANDIDATE).transpose("candidate", SEED, "round")
         whole = ~np.isnan(stacked["loss"].to_numpy()).any(axis=(0, 2))
         predicted, aimed, loss = (stacked[name].to_numpy()[:, whole] for name in ("predicted", "tuned", "loss"))
@@ -171,7 +171,7 @@ class Ranking:
 
     @property
     def seeds(self) -> int:
-        """How many seeds all candidates have."""
+        """Number of seeds that all candidates have."""
         return self.trained.shape[1]
 
     @property
@@ -182,8 +182,8 @@ class Ranking:
     def seen(self, first: int, other: int) -> int:
         """The sign of the trained difference of two candidates; 0 where it is within the error of the mean.
 
-        The means are those of logarithms. All the pairs' intervals together hold with the level of an answer's. A loss
-        that is infinite for all seeds is larger than one that is finite for all.
+        The means are those of logarithms. The intervals of all pairs hold together with the level of an answer. A loss
+        that is infinite for all seeds is larger than a loss that is finite for all.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
@@ -204,7 +204,7 @@ class Ranking:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Per network: the pairs in the predicted order, rounds lost by the choice, and what tuning for batches gains."""
+    """For each network: pairs in the predicted order, rounds lost by the choice, gain of tuning for batches."""
     for name in map(str, cells["network"].to_numpy()):
         ranking = Ranking.of(cells.sel({"network": name}))
         claims = (

@@ -2,7 +2,7 @@
 
 A cell trains one network from a residual of a given size, and computes its limits in the kernel regime of infinite
 width and of the network's own H(0). A run counts as grown when its residual was ever GROWN times the first. From a
-small residual growth depends on H(0) alone. A residual of order 1 changes the kernel as it grows, and a network
+small residual, growth depends only on H(0). A residual of order 1 changes the kernel as it grows, and a network
 slightly beyond the limit may settle in a flatter place, which is no longer the kernel regime.
 """
 
@@ -31,16 +31,16 @@ TWO_LAYER = "two-layer"  # FL-NTK's network
 SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
 DEEP_WIDTH = 256  # width of other networks
-SMALL = 0.01  # residual up to which growth is a matter of H(0) alone
+SMALL = 0.01  # residual up to which growth depends only on H(0)
 # a run whose residual exceeds this multiple of the first has grown; it is also the value of a run that overflowed
 GROWN, MOST = 3.0, 1e6
-DECIDED = 100.0  # growth that the kernel regime must predict within ROUNDS for a run of that many to show it
+DECIDED = 100.0  # the kernel regime must predict this growth within ROUNDS, for a run to show it
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
 SOURCE = "fl-ntk/X.3"
 
 
 def measure(point: Point) -> Measured:
-    """The residual of a run, how large it ever was, and the limits."""
+    """The last and the largest residual of a run, and the limits."""
     drawn = problem_of(point[DATA], point[SEED])
     setup = Setup(
         width=WIDTH,
@@ -80,7 +80,7 @@ def problem_of(name: str, seed: int) -> Problem:
 def _network(
     name: str, x: np.ndarray, setup: Setup
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[Problem], Trajectory]]:
-    """A network at the setup's seed: its outputs on x, the limit kernel, its own, and its training on a problem."""
+    """A network at the setup's seed: outputs on x, limit kernel, own kernel, and training on a problem."""
     if name == TWO_LAYER:
         weights = draw(setup.width, x.shape[1], setup.seed)
 
@@ -99,10 +99,10 @@ def _network(
 
 
 def network_name(word: str) -> str:
-    """The name of a network: "two-layer", or of any depth as `ntkfl.networks.wide` takes it.
+    """The name of a network: "two-layer", or a network of any depth as in `ntkfl.networks.wide`.
 
     Raises:
-        ValueError: a word that names none.
+        ValueError: a word that names no network.
     """
     return word if word == TWO_LAYER else networks.wide(word).name
 
@@ -110,7 +110,7 @@ def network_name(word: str) -> str:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """Where growth begins, compared with the limit; whether every run follows its own kernel regime; eta_g <= 1."""
     sizes = cells[SIZE].to_numpy()
-    small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest; none where all are large
+    small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest residuals; none if all are large
     yield _where_growth_begins(small)
     yield _as_predicted(small)
     for size in sizes:
@@ -120,7 +120,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _where_growth_begins(cells: Cells) -> Answer:
-    """The boundary over the limit, from all columns at once: each encloses it between two neighbours of the grid."""
+    """The boundary over the limit, from all columns: each encloses it between two neighbours of the grid."""
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
@@ -151,7 +151,8 @@ def _not_before(cells: Cells, size: float) -> Answer:
 def _boundaries(cells: Cells) -> np.ndarray:
     """For each column the last calm (or 0), the first grown (or inf) and the least server step, over the limit.
 
-    A run that its regime lets grow too slowly to be seen in ROUNDS is neither: a fine grid has such beyond the limit.
+    A run that, by its regime, grows too slowly to show in ROUNDS is neither; a fine grid has such runs beyond the
+    limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)
@@ -193,7 +194,7 @@ def _small_server_steps(cells: Cells) -> Answer:
 
 
 def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
-    """The share of runs of these kinds that are right: one wrong run violates, to hold takes some of each kind."""
+    """The share of right runs of these kinds: a wrong run violates the claim; to hold, it needs runs of each kind."""
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():
         even = (cells[STEPS] % 2 == 0).broadcast_like(cells.peak).transpose(*cells.peak.dims).to_numpy()
@@ -208,7 +209,7 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """A chart of each network, with a map for each number of local steps, of the first seed."""
+    """A chart of each network for the first seed, with a map for each number of local steps."""
     return (_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
 
 

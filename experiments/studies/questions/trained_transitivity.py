@@ -1,8 +1,8 @@
 """Trained transitivity: does a low loss on the way to the anchor predict a low barrier between two trained models?
 
-Theorem 3.5 is about networks drawn near an anchor with losses below epsilon on the way to it. Here the networks are
-trained, each from a start of its own, with beta times the connectivity loss to a trained anchor; epsilon, the barrier
-and the theorem's left side are exact.
+Theorem 3.5 is about networks drawn near an anchor with losses below epsilon on the way to it. Here each network is
+trained from its own start, with beta times the connectivity loss to a trained anchor; epsilon, the barrier and the
+theorem's left side are exact.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ def measure(point: Point) -> Measured:
 
 
 def drawn(width: int, features: int, seed: int) -> TwoLayer:
-    """A network drawn as is usual: normal weights of variance 2/features in the first layer, 1/width in the second."""
+    """A network with the usual normal weights, of variance 2/features in the first layer and 1/width in the second."""
     rng = np.random.default_rng(seed)
     hidden = rng.standard_normal((width, features)) * np.sqrt(2 / features)
     return TwoLayer(hidden, rng.standard_normal(width) / np.sqrt(width))
@@ -131,7 +131,7 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
 
 
 def _grouped(values: Numbers, fixed: tuple[str, ...]) -> np.ndarray:
-    """A row a group."""
+    """The values with a row for each group."""
     ordered = values.transpose(*fixed, ...)
     groups = int(np.prod([ordered.sizes[name] for name in fixed]))
     return ordered.to_numpy().reshape(groups, -1)
@@ -147,7 +147,7 @@ def _spearman(first: np.ndarray, other: np.ndarray) -> float:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """Every pair, its barrier against its epsilon, a panel a width."""
+    """Barrier against epsilon for every pair, with a panel for each width."""
     panels = []
     for width in cells.width.to_numpy():
         at = cells.sel(width=width)
@@ -165,7 +165,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 
 
 def _scatter(name: str, cells: Cells) -> Series:
-    """A point a pair, sorted by epsilon."""
+    """A point for each pair, sorted by epsilon."""
     x, y = (np.ravel(quantity.to_numpy()) for quantity in (cells.epsilon, cells.barrier))
     order = np.argsort(x)
     return Series(name, "measured", x[order].tolist(), y[order].tolist())

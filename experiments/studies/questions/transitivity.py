@@ -1,7 +1,8 @@
 """Transitivity: how large is the barrier between two networks that are both close to one anchor?
 
-Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. Anchors
-whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 and like d, the theorem like d.
+Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. There are
+two kinds of anchors: with rows on the sphere the barrier scales like d^2, with U_anc = 0 like d; the theorem's bound
+scales like d.
 """
 
 from collections.abc import Iterable
@@ -69,7 +70,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The gap and its bounds against the side, a panel an anchor."""
+    """The gap and its bounds against the side, with a panel for each anchor."""
     units, panels = int(cells.h.min()), []
     for anchor in cells.anchor.to_numpy():
         at = cells.sel(anchor=anchor, h=units)

@@ -1,7 +1,7 @@
 """Width scaling: with which power of the width does everything in training approach the kernel regime?
 
-A cell makes one run of Algorithm 1 and of its kernel regime, and takes all quantities from these. The
-labels are y_m(0) + r_0 with one fixed r_0, and no two cells share neurons, so that only the width is left to vary.
+A cell runs Algorithm 1 and its kernel regime, and all quantities come from these two runs. The labels are y_m(0) + r_0
+with a fixed r_0, and no two cells share neurons, so that only the width varies.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def problem() -> Problem:
 
 
 def measure(point: Point) -> Measured:
-    """Everything from one run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
+    """All quantities of a run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
     width = point[WIDTH]
     ladder = WidthLadder(problem(), SETUP, (width,), (1,), own_seed(point[SEED], width))
     ((statistics,),), ((run,),) = ladder.statistics, ladder.runs
@@ -81,7 +81,7 @@ def measure(point: Point) -> Measured:
 
 
 def powers() -> list[tuple[Power, str]]:
-    """Every quantity that the catalogue claims an exponent of, with the statement's id."""
+    """Every quantity with an exponent in the catalogue, with the statement's id."""
     return [(power, rate.id) for rate in RATES for power in rate.quantities]
 
 

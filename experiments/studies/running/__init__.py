@@ -1,1 +1,1 @@
-"""How the cells of a study are measured and kept: on this machine's processes or a Dask cluster."""
+"""Measure and store the cells of a study, by this machine's processes or a Dask cluster."""

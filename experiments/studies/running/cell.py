@@ -22,7 +22,7 @@ class Cell:
 
     @cached_property
     def inputs(self) -> str:
-        """The same as canonical JSON: equal texts are equal cells, bit for bit."""
+        """The cell as canonical JSON: equal texts are equal cells, bit for bit."""
         fields = {"study": self.study, "point": dict(self.point), "version": self.version}
         return json.dumps(fields, sort_keys=True, allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""One cell's numbers as the bytes of a safetensors file with a checksum inside; nothing is ever unpickled."""
+"""A cell's numbers as the bytes of a safetensors file with a checksum; nothing is ever unpickled."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class DamagedCell(ValueError):
-    """Bytes that are not the cell they should be."""
+    """The bytes are not those of the expected cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,10 @@ def packed(cell: Cell, contents: Contents) -> bytes:
 
 
 def unpacked(data: bytes, cell: Cell) -> Contents:
-    """What those bytes hold.
+    """The contents in these bytes.
 
     Raises:
-        DamagedCell: they are cut short or changed, or belong to another cell.
+        DamagedCell: the bytes are cut short or changed, or belong to another cell.
     """
     try:
         arrays = load(data)

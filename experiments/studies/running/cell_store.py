@@ -1,4 +1,4 @@
-"""The cells of a folder: one file each, there whole or not at all, and claimed by one process at a time."""
+"""The cells of a folder: a file for each, written as a whole or not at all, and claimed by one process at a time."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ WORTH_A_FLUSH = 0.1  # seconds of work: fsync takes some ms; if a power cut dama
 
 
 class CannotKeep(OSError):
-    """A file that cannot be written, and why."""
+    """A file cannot be written; the message says why."""
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -24,7 +24,7 @@ class CannotKeep(OSError):
 
 @dataclass(frozen=True)
 class CellStore:
-    """The cells that a folder keeps."""
+    """The cells that a folder stores."""
 
     folder: Path
 
@@ -33,11 +33,11 @@ class CellStore:
         return self.folder / "cells" / f"{cell.key}.safetensors"
 
     def failure_path(self, cell: Cell) -> Path:
-        """Where the traceback of a cell that failed is kept."""
+        """The path of the traceback of a failed cell."""
         return self.folder / "failures" / f"{cell.key}.txt"
 
     def kept(self, cell: Cell) -> Contents | None:
-        """The cell's contents; None: it has no file.
+        """The cell's contents; None if it has no file.
 
         Raises:
             DamagedCell: its file is damaged, cut short or foreign.
@@ -53,17 +53,17 @@ class CellStore:
             raise DamagedCell(f"{path} ({cell}): {error}") from None
 
     def keep(self, cell: Cell, data: bytes) -> None:
-        """Store the bytes of a packed cell, and forget that it failed before. The caller has claimed it.
+        """Store the bytes of a packed cell, and remove an earlier failure. The caller has claimed the cell.
 
         Raises:
-            DamagedCell: these are not the cell's. CannotKeep: as `write_at_once`.
+            DamagedCell: the bytes are not the cell's. CannotKeep: as `write_at_once`.
         """
         contents = unpacked(data, cell)
         write_at_once(self.path(cell), data, flush=contents.seconds >= WORTH_A_FLUSH, claimed=True)
         self.failure_path(cell).unlink(missing_ok=True)
 
     def keep_failure(self, cell: Cell, traceback: str) -> None:
-        """Store why the cell failed. It counts as not done.
+        """Store the traceback of a failed cell, which counts as not done.
 
         Raises:
             CannotKeep: as `write_at_once`.
@@ -71,7 +71,7 @@ class CellStore:
         write_at_once(self.failure_path(cell), f"{cell.inputs}\n{traceback}".encode(), flush=False)
 
     def failure(self, cell: Cell) -> str | None:
-        """The traceback of a cell that failed the last time; None: it did not."""
+        """The traceback of the cell's last failure; None if it did not fail."""
         try:
             text = self.failure_path(cell).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -97,7 +97,7 @@ class CellStore:
 
 
 def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
-    """Write a file that is complete or missing at any time; an old file stays until then.
+    """Write a file that is complete or missing at any time; an old file stays until the new one is complete.
 
     `flush` brings the file to the disk first, so that it survives a power cut too. `claimed` says that no other process
     writes this file: a part that a killed process has left is then overwritten.
@@ -131,6 +131,6 @@ def write_json(path: Path, content: object) -> None:
 
 @cache
 def _lock_file(folder: Path) -> int:
-    """Open as long as the process lives: closing any handle of a file gives up all of a process's locks on it."""
+    """The lock file, open as long as the process lives, since closing any handle would release all its locks."""
     folder.mkdir(parents=True, exist_ok=True)
     return os.open(folder / ".claims", os.O_RDWR | os.O_CREAT, 0o666)

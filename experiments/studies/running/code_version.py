@@ -1,4 +1,4 @@
-"""The version of the code: a hash of the files that a cell's numbers may depend on, and of the libraries' versions."""
+"""The version of the code: a hash of all files that may change a cell's numbers, and of the libraries' versions."""
 
 import ast
 import hashlib
@@ -14,7 +14,7 @@ from experiments.studies import SUFFIX, module_file, modules_of_studies
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
-WITHOUT_NUMBERS = (  # parts of `experiments` that show, ask and compare
+WITHOUT_NUMBERS = (  # parts of `experiments` that compute no cell's numbers
     *("commands", "console", "report", "formulas", "pictures", "benchmarks", "miniatures"),
     "studies/running/width_charts.py",
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
@@ -41,7 +41,7 @@ def version_of(spec: str) -> str:
 
 
 def placed(spec: str) -> str:
-    """The study's name, valid in every working folder: a user's file by its absolute path."""
+    """The study's name, valid in every working folder: for a user's file its absolute path."""
     return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
 
 
@@ -79,7 +79,7 @@ def _files_of_the_packages() -> list[Path]:
 
 
 def _modules(start: Path) -> set[tuple[str, Path]]:
-    """A study's file, with an empty name, and the user's files that it imports, each with its name in the import."""
+    """A study's file, with an empty name, and the user's files that it imports, with their names in the imports."""
     modules, left, seen = {("", start)}, [start], {*PACKAGES}
     while left:
         new = _imported(left.pop()) - seen

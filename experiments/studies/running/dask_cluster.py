@@ -1,4 +1,4 @@
-"""Cells on a user's Dask cluster: its workers measure and send the numbers back, this process stores them."""
+"""Cells on a user's Dask cluster: its workers measure and send the numbers, and this process stores them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 SECONDS_TO_CONNECT = 15
 LOST = "the connection to the scheduler is lost"
 DEADLY = "the workers of the cluster died while they measured this cell, again when nothing else was measured"
-AHEAD = 4  # cells at the cluster for each of its threads: enough to hide the way there, few enough to share
+AHEAD = 4  # cells at the cluster for each of its threads: enough to hide the transfer, few enough to share fairly
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a scheduler listens, and the files of its TLS (all three or none).
+    """The address of a scheduler, and its TLS files (all three or none).
 
     Raises:
         ValueError: an address without a protocol, or TLS files that do not go with it.
@@ -50,10 +50,10 @@ class Cluster:
             raise ValueError(f"{', '.join(wrong)} go with tls://HOST:PORT; the scheduler is {self.address}")
 
     def client(self) -> Client:
-        """A client of it.
+        """A client of the cluster.
 
         Raises:
-            RunStopped: nobody answers, dask is not installed, or the TLS files are refused.
+            RunStopped: no scheduler answers, dask is not installed, or the TLS files are refused.
         """
         try:
             from distributed import Client
@@ -76,7 +76,7 @@ class Cluster:
 
 
 class DaskCluster:
-    """The workers of a cluster, whose deaths are survived: dask gives their cells to others."""
+    """The workers of a cluster; if a worker dies, dask gives its cells to others."""
 
     def __init__(self, spec: str, store: CellStore, cluster: Cluster) -> None:
         self._spec, self.store, self._cluster = spec, store, cluster
@@ -89,14 +89,14 @@ class DaskCluster:
         self._client.close()
 
     def wait_for_workers(self, count: int) -> None:
-        """Return when so many workers have come; a run itself begins with the first."""
+        """Wait for this number of workers; a run itself begins with the first worker."""
         self._client.wait_for_workers(count)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with its result, as they finish.
 
-        Dask suspects every cell of a dead worker, the waiting ones too. So a suspect is measured once more, alone,
-        after all others, before it is blamed.
+        Dask suspects all cells of a dead worker, even those that waited. So a suspect is measured again, alone and
+        after all others, before it counts as failed.
 
         Raises:
             RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.
@@ -104,7 +104,7 @@ class DaskCluster:
         from distributed import as_completed
 
         left = list(reversed(cells))
-        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim that is held until it is stored
+        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim held until it is stored
         suspects: list[tuple[Cell, ExitStack]] = []  # cells of a dead worker, and cells that waited for it
         finished = as_completed(loop=self._client.loop)
 
@@ -151,9 +151,9 @@ class DaskCluster:
 
 
 def _in_thread(make: Callable[[], Client]) -> Client:
-    """What `make` gives, or raises, in a thread of its own: an interrupt does not fall into it.
+    """The result or exception of `make`, run in a separate thread so that an interrupt does not hit it.
 
-    A client that is interrupted while it connects waits half a minute before it is gone, and prints a traceback.
+    A client that is interrupted while it connects would wait half a minute, and print a traceback.
     """
     made: SimpleQueue[Client | Exception] = SimpleQueue()
 
@@ -172,7 +172,7 @@ def _in_thread(make: Callable[[], Client]) -> Client:
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """Within it, whatever dask raises means that there is no scheduler any more."""
+    """A block in which every exception of dask means that the scheduler is lost."""
     try:
         yield
     except Exception as error:
@@ -180,10 +180,10 @@ def _connected() -> Iterator[None]:
 
 
 def _result(future: Any) -> bytes | str | None:
-    """What `measured_there` gave; None: the workers that had it died, whoever's fault that was.
+    """The result of `measured_there`; None if the workers that had the cell died, for whatever reason.
 
     Raises:
-        OtherCode, RunStopped: it gave nothing, for a reason that is not the cell's.
+        OtherCode, RunStopped: there is no result, for a reason other than the cell.
     """
     from distributed import CancelledError, KilledWorker
     from distributed.comm import CommClosedError
@@ -192,7 +192,7 @@ def _result(future: Any) -> bytes | str | None:
         return future.result()
     except KilledWorker:
         return None
-    except (CancelledError, CommClosedError):  # the second: it was lost while the numbers were on their way
+    except (CancelledError, CommClosedError):  # CommClosedError: the connection was lost during the transfer
         raise RunStopped(LOST) from None
     except OtherCode:
         raise

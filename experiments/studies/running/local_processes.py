@@ -24,7 +24,7 @@ from ntkfl import interruption
 
 
 class InProcess:
-    """Workers that are this process alone: for grids that take less time than a process takes to start."""
+    """Only this process, for grids that take less time than a process takes to start."""
 
     def __init__(self, spec: str, store: CellStore) -> None:
         self._spec, self._store = spec, store
@@ -77,7 +77,7 @@ class LocalProcesses:
             interruption.check()
             for worker in select.select(self._workers, [], [])[0]:
                 cell, status = worker.cell, worker.answer()
-                if not worker.ready:  # any more
+                if not worker.ready:  # it does not start, or has died
                     self._workers.remove(worker)
                     how = worker.last_words()
                     status = keep(self._store, cell, how) if cell else None
@@ -86,7 +86,7 @@ class LocalProcesses:
 
 
 class _Worker:
-    """One process, and the cell that it is at (None: at none)."""
+    """A process, and its present cell or None."""
 
     def __init__(self, folder: Path, spec: str) -> None:
         environment = dict(os.environ)
@@ -101,7 +101,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             bufsize=0,
             env=environment,
-            process_group=0,  # Ctrl-C is for the run, which ends its workers itself
+            process_group=0,  # a Ctrl-C goes to the run, which ends its workers itself
         )
 
     def fileno(self) -> int:
@@ -115,17 +115,17 @@ class _Worker:
         return self.ready and self.cell is None and self._process.poll() is None
 
     def give(self, cell: Cell) -> None:
-        """The cell to measure next; a process that has died is found out by its missing answer."""
+        """Give the process its next cell; if it has died, its missing answer shows that."""
         assert self._process.stdin
         self.cell = cell
         with suppress(BrokenPipeError):
             self._process.stdin.write(cell.inputs.encode() + b"\n")
 
     def answer(self) -> Status | None:
-        """What became of its cell; None: it had none, or died and is not ready any more.
+        """The result of its cell; None if it had none, or has died.
 
         Raises:
-            RunStopped: it cannot go on, or died before it was ready.
+            RunStopped: it cannot continue, or died before it was ready.
         """
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -141,7 +141,7 @@ class _Worker:
         return None if said["status"] == READY else Status(said["status"])
 
     def last_words(self) -> str:
-        """How it died; its answers have ended."""
+        """How the process died, once its answers have ended."""
         status = self._process.wait()
         self.end()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

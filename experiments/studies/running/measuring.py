@@ -18,11 +18,11 @@ from ntkfl.estimate import Estimate
 
 
 class RunStopped(RuntimeError):
-    """Why a run cannot go on although its cells are sound: a full disk, other code, no scheduler."""
+    """A run cannot continue, though its cells are sound: a full disk, other code, or no scheduler."""
 
 
 class Status(StrEnum):
-    """What became of a cell: measured now, there already, failed, or in the hands of another process."""
+    """The state of a cell: measured now, stored before, failed, or claimed by another process."""
 
     DONE = "done"
     KEPT = "kept"
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 def measured(spec: str, cell: Cell) -> bytes | str:
-    """A cell as the bytes of its file; where measuring it failed, the traceback.
+    """A cell as the bytes of its file, or the traceback if measuring failed.
 
     Raises:
         OtherCode: this process has another version of the code than the cell. ValueError: there is no such study.
@@ -40,8 +40,8 @@ def measured(spec: str, cell: Cell) -> bytes | str:
     study, begun = find(spec), time.process_time()
     try:
         arrays = as_arrays(study, study.measure(cell.point))
-    except Exception:  # any exception concerns this cell alone: its traceback is kept and the others go on
-        interruption.check()  # which an error of this kind may have been
+    except Exception:  # an exception concerns only this cell: its traceback is stored, and the other cells continue
+        interruption.check()  # the error may have been an interrupt
         return traceback.format_exc()
     return packed(cell, Contents(arrays, time.process_time() - begun))
 
@@ -74,7 +74,7 @@ def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
 
 
 def is_kept(store: CellStore, cell: Cell) -> bool:
-    """Whether the cell's file is there and sound."""
+    """Whether the cell has a sound file."""
     try:
         return store.kept(cell) is not None
     except DamagedCell:
@@ -82,7 +82,7 @@ def is_kept(store: CellStore, cell: Cell) -> bool:
 
 
 def as_arrays(study: Study, result: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The result of a study's `measure` as float64 arrays by name, an `Estimate` as two.
+    """The result of a study's `measure` as float64 arrays by name; an `Estimate` gives two arrays.
 
     Raises:
         ValueError: quantities or shapes that are not the study's.

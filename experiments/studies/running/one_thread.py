@@ -1,4 +1,4 @@
-"""One thread a process, so that cores are not oversubscribed and a cell's bits do not depend on how many there are."""
+"""One thread for each process, so that cores are not oversubscribed and a cell's bits do not depend on their number."""
 
 from collections.abc import MutableMapping
 
@@ -7,7 +7,7 @@ XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 
 def limit_to_one_thread(environment: MutableMapping[str, str]) -> None:
-    """Set what numpy, scipy, torch and jax read when they are first imported or used; later it has no effect."""
+    """Set the variables that numpy, scipy, torch and jax read on first import or use; later it has no effect."""
     environment.update(dict.fromkeys(COUNTS, "1"))
     flags = environment.get("XLA_FLAGS", "").split()
     environment["XLA_FLAGS"] = " ".join([*flags, *({XLA_FLAG} - set(flags))])

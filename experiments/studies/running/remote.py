@@ -1,4 +1,4 @@
-"""A Dask worker's part of one cell; a worker must be able to import this module, and nothing else, to begin."""
+"""A Dask worker's part of a cell; a worker needs only this module to begin."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from threading import Lock
 
 from experiments.studies.running.one_thread import limit_to_one_thread
 
-ONE_AT_A_TIME = Lock()  # a worker may have several threads; ball arithmetic has its precision per process
+ONE_AT_A_TIME = Lock()  # a worker may have several threads, and ball arithmetic has one precision for a process
 
 
 def measured_there(spec: str, inputs: str) -> bytes | str:

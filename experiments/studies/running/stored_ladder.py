@@ -1,4 +1,4 @@
-"""A ladder of widths whose runs have been measured: the statements about exponents take it in place of runs."""
+"""A ladder of widths with measured runs, which statements about exponents take in place of runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
-FEWEST_NETWORKS = 2  # networks of a width: a mean over networks and the distance from it need two
+FEWEST_NETWORKS = 2  # least networks of a width: a mean over networks, and the distance from it, need two
 
 
 @dataclass(frozen=True, eq=False)
 class StoredLadder(WidthLadder):
     """The cells of a study over widths and seeds; widths with fewer than two whole cells are left out.
 
-    cells: every statistic of a run as a variable over (width, seed, ...), NaN where a cell is missing.
+    `cells` has every statistic of a run as a variable over (width, seed, ...), NaN where a cell is missing.
     """
 
     cells: Cells = field(kw_only=True)
@@ -45,7 +45,7 @@ class StoredLadder(WidthLadder):
         return [row[there] for row, there in zip(values, _present(self.cells), strict=True)]
 
     def fluctuations(self, name: str) -> list[np.ndarray]:
-        """How far each network's statistic is from the mean over its width's, free of bias as in `split`."""
+        """The distance of each network's statistic from the mean over its width, without bias as in `split`."""
         norms = []
         for values in self.samples(name):
             count, rows = len(values), values.reshape(len(values), -1)

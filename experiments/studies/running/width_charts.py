@@ -22,7 +22,7 @@ PANELS = {
 def charts_of(
     ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Iterable[Answer]
 ) -> tuple[Chart, ...]:
-    """Two figures, where there is a width with two networks; the second only where an exponent was found."""
+    """Two figures, if some width has two networks; the second only if an exponent was found."""
     if not ladder.widths:
         return ()
     charts = []
