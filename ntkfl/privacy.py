@@ -5,6 +5,9 @@ weight of the mean. While nothing is clipped, `random_rounds` has the exact mome
 clipping allows. Where all clients take part the displacements are Gaussian, and their moments bound the chance of
 clipping. Where some are drawn the displacements are not Gaussian, and S is a norm that none exceeds in so many
 simulated runs that the chance of clipping is known.
+
+All of this is of a model that is linear in its weights. In a ReLU network noise on every weight turns neurons on and
+off, however wide the network is: `Choice.turned` says how much of what is learned that costs.
 """
 
 from __future__ import annotations
@@ -516,6 +519,15 @@ class Choice:
     plan: Plan
     last_rate: float
 
+    @property
+    def turned(self) -> float:
+        """The share of what a ReLU network has learned of a sample that the noise turns away, at most, at any width.
+
+        It is that of initial weights of size 1, as FL-NTK draws them; the expected error does not count it.
+        Source: docs/proofs/random_rounds.md#noise-turns-neurons.
+        """
+        return float(np.arctan(self.server_rate * self.plan.noise * self.plan.rounds**0.5) / np.pi)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain numbers; infinity as None."""
         entries = asdict(self)
@@ -624,7 +636,7 @@ def least_epsilon(
 ) -> float:
     """The least epsilon, up to one percent, at which a training in these settings lowers the expected error.
 
-    The search halves an interval, since more noise never helps. Infinite where even epsilon = 1e5 does not lower it.
+    The search halves an interval, since more noise never helps. Infinite where even epsilon = 6e4 does not lower it.
 
     Args:
         settings: settings from `private_settings`.

@@ -104,6 +104,25 @@ panel.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
+# This is the loss of a model that is linear in its weights. A wide ReLU network is not, under this noise: every weight
+# gets noise of one size, at each width, and it turns neurons on and off. With initial weights of size 1, as FL-NTK
+# draws them, the noise of all rounds turns away a share of what has been learned of a sample that no width makes
+# smaller; `ntkfl privacy` says it. Initial weights 30 times as large leave the kernel as it is and make the share 30
+# times smaller. The study `private-width` trains networks with the noise of a budget for 20 rounds and with real
+# clipping (40 images of digits, 40 clients, delta = 0.01): trained loss over expected loss, the mean over 12 seeds
+# with its 99% interval:
+#
+# | epsilon | initial weights times | share turned | width 1024 | width 4096 | width 16384 |
+# |--:|--:|--:|--:|--:|--:|
+# | 30 | 1 | 15.8 % | 1.11 ± 0.13 | 1.15 ± 0.11 | 1.16 ± 0.17 |
+# | 30 | 30 | 0.6 % | 0.98 ± 0.15 | 0.99 ± 0.13 | 0.97 ± 0.11 |
+# | 300 | 1 | 12.5 % | 1.28 ± 0.15 | 1.34 ± 0.29 | 1.43 ± 0.23 |
+# | 300 | 30 | 0.4 % | 0.97 ± 0.14 | 1.02 ± 0.25 | 1.03 ± 0.17 |
+#
+# No update was clipped. Seed by seed the larger initial weights leave less: the logarithm of the ratio of losses is
+# -.18 ± .12 and -.32 ± .14 at width 16384. So the loss above is that of a network with large initial weights
+# ({doc}`../proofs/random_rounds` has the share).
+#
 # Clients may be drawn too: `ntkfl privacy --participation 0.1` draws a tenth of them in every round. A budget then asks
 # for less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
 # clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if all clients

@@ -1,6 +1,7 @@
 """`ntkfl privacy` prints and writes the numbers of Python; bad input gives one line."""
 
 import json
+import math
 import sys
 
 import pytest
@@ -26,6 +27,10 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert json.loads(file.read_text())["choices"] == [choice.to_dict() for choice in choices]
     assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
     assert picture.read_text().lstrip().startswith("<?xml")
+    plan, rate = choices[0].plan, choices[0].server_rate
+    turned = math.atan(rate * plan.noise * plan.rounds**0.5) / math.pi
+    assert f"turns away up to {turned:.1%} of what is learned" in result.stdout
+    assert "turns away" not in run(*SMALL, "--epsilon", 30, "--network", "fc:2:erf").stdout
 
 
 def test_a_budget_that_allows_no_gain_is_said_with_the_least_that_does_and_has_its_status(tmp_path):

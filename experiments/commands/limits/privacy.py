@@ -97,6 +97,12 @@ def privacy(
             gains = choices[0].plan.mean_square < before
             reachable = None if gains else least_epsilon(settings, delta, clipped, clip)
             _print(choices, before, epsilon, delta, reachable, of + setting(problem, options.setup(seed=options.seed)))
+            if network == TWO_LAYER:
+                typer.echo(
+                    "\nthis is the error of a model that is linear in its weights; in a ReLU network of any width the "
+                    f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample: "
+                    "initial weights larger by a factor divide that by about as much"
+                )
             _print_longest(settings, epsilon, delta, clipped)
             if draw and kind is not None:
                 draw(_picture(settings, before, epsilon, delta, clipped, clip, kind))
