@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import xarray
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from experiments.studies.grid import chosen_grid
 from experiments.studies.runner import planned
 from experiments.studies.running.code_version import version_of
 from experiments.studies.running.measuring import Status
+from experiments.studies.study_folder import StudyFolder
 from experiments.studies.whole_run import run_study
 
 REPLACED = "\nfrom dataclasses import replace\nfrom bounds import Outcome\n"
@@ -343,3 +345,20 @@ def test_a_width_of_zero_and_one_beyond_the_memory_end_before_a_cell_is_measured
     large = invoke("run", "width-scaling", "--widths", 10**12, "--seeds", "1", "--out", tmp_path / "large")
     assert large.exit_code == 2 and "of memory and" in large.stderr and "width up to" in large.stderr
     assert not list((tmp_path / "large").rglob("*.npz"))
+
+
+@pytest.mark.parametrize("named", ["brought.py", "FOLDER/brought.py"])
+def test_a_folder_does_not_run_a_file_that_it_brings(named, tmp_path, monkeypatch):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    (folder / "brought.py").write_text(f"open({str(tmp_path / 'there')!r}, 'w')\n")
+    spec = named.replace("FOLDER", str(folder))
+    about = {"study": "brought", "spec": spec, "version": "0", "axes": {}}
+    (folder / "study.json").write_text(json.dumps(about))
+    monkeypatch.chdir(folder)
+    with pytest.raises(ValueError, match="only a file outside it, named by a full path, is run"):
+        StudyFolder(folder).grid()
+    xarray.Dataset(attrs={"spec": spec}).to_netcdf(folder / "results.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match="only a file outside it, named by a full path, is run"):
+        StudyFolder(folder).measured()
+    assert not (tmp_path / "there").exists()
