@@ -46,11 +46,10 @@ def test_it_cites_what_it_lists_and_lists_what_it_cites():
 
 
 def test_its_numbers_are_those_of_the_catalogue():
-    statements, forms = map(int, re.search(r"(\d+) statements in (\d+) forms", BODY).groups())
+    said = map(int, re.search(r"more than (\d+) statements in more than (\d+) forms", BODY).groups())
     now = len(own()), sum(len(statement.forms) for statement in own().values())
-    assert (statements, forms) == now, (
-        f"docs/paper/paper.md says {statements} statements in {forms} forms: write {now[0]} and {now[1]}"
-    )
+    for least, count in zip(said, now, strict=True):
+        assert least < count <= 1.2 * least, f"docs/paper/paper.md says more than {least}; now there are {count}"
 
 
 def test_the_project_is_cited_alike_everywhere():
