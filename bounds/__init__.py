@@ -33,5 +33,5 @@ if TYPE_CHECKING:
     from bounds.vocabulary import Provenance as Provenance
     from bounds.vocabulary import Source as Source
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(__name__, __file__, Draw="Family")
 __all__ = __dir__()

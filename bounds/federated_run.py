@@ -22,6 +22,7 @@ from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, Plain
 from ntkfl.algorithm1.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.algorithm1.simulation import GROUPED, checked_weights, simulate
 from ntkfl.estimate import Estimate, Rigour
+from ntkfl.imports import old_names
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory, provenance
 
@@ -428,8 +429,4 @@ def federated_runs(
     return run.with_arithmetic(BALL) if in_balls else run
 
 
-def __getattr__(name: str) -> object:
-    """Raises an error that gives the new name of a renamed attribute."""
-    if name == "federated_draws":
-        raise ImportError("bounds.federated_run has no federated_draws; it is federated_families")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = old_names(__name__, federated_draws="federated_families")

@@ -18,6 +18,7 @@ from bounds.strategies import labels
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.counts import changes_within
+from ntkfl.imports import old_names
 from ntkfl.initialisation import draw as gaussian
 from ntkfl.initialisation import drawing_bytes
 from ntkfl.problem import Problem, Weights
@@ -165,8 +166,4 @@ def initial_networks(draw: DrawFn) -> InitialNetwork:
     return InitialNetwork(problem, weights, sigma, radius * sigma, delta)
 
 
-def __getattr__(name: str) -> object:
-    """Raises an error that gives the new name of a renamed attribute."""
-    if name == "initial_network_draws":
-        raise ImportError("bounds.initial_network has no initial_network_draws; it is initial_network_families")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = old_names(__name__, initial_network_draws="initial_network_families")

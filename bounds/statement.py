@@ -12,6 +12,7 @@ from bounds.hypothesis import Hypothesis
 from bounds.vocabulary import Change, Form, Kind, Nature, Outcome, Provenance, Source
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
+from ntkfl.messages import refusing
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,12 @@ class FixedFamilies(tuple[Family, ...]):
         return tuple(family.with_trials(options.trials) for family in self)
 
 
-class _Families:
-    """A class whose argument `families` was called `draws`."""
-
-    def __new__(cls, *values: Any, **named: Any) -> Any:
-        if "draws" in named:
-            raise TypeError(f"{cls.__name__} has no argument draws; the families of cases are its families=...")
-        return super().__new__(cls)
+OLD_NAMES = {"draws": "the families of cases are its families=..."}
 
 
+@refusing(OLD_NAMES)
 @dataclass(frozen=True)
-class Claim(_Families, Formula):
+class Claim(Formula):
     """A statement in one of its forms: a formula, the cases where it is claimed, and the recorded outcome.
 
     Args:
@@ -79,8 +75,9 @@ def _all(values: Any, kind: type) -> bool:
     return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
+@refusing(OLD_NAMES | {"asked": "families_of(form, options) has the families of one form"})
 @dataclass(frozen=True, eq=False)
-class Statement(_Families):
+class Statement:
     """One numbered result.
 
     Args:

@@ -7,25 +7,38 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
-def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose file imports its names under `if TYPE_CHECKING:` only.
 
-    The imports are read from the file, so that one list serves the type checker and the first use.
+    The imports are read from the file, so that one list serves the type checker and the first use. `old` is that of
+    `old_names`.
     """
     blocks = [node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If)]
     imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
     modules = {name.name: str(line.module) for line in imports for name in line.names}
+    missing = old_names(package, **old)
 
     def attribute(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            missing(name)
         home = modules[name]
         return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
     return attribute, lambda: sorted(modules)
+
+
+def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module that says of each of its old names what is in its place."""
+
+    def missing(name: str) -> NoReturn:
+        if name in old:
+            raise ImportError(f"{module} has no {name}; it is {old[name]}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return missing
 
 
 def refuse_other_folders(*packages: str) -> None:

@@ -23,7 +23,7 @@ def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
     """A class decorator: each of these names, as an argument or an attribute, is an error that says what is in use."""
 
     def of_class(cls: Any) -> Any:
-        init = cls.__init__
+        init, otherwise = cls.__init__, getattr(cls, "__getattr__", object.__getattribute__)
 
         @wraps(init)  # it keeps the signature
         def initialised(self: Any, *given: Any, **named: Any) -> None:
@@ -34,7 +34,7 @@ def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
         def missing(self: Any, name: str) -> Any:
             if why := names.get(name):
                 raise AttributeError(f"{cls.__name__} has no {name}: {why}")
-            return object.__getattribute__(self, name)  # it says what Python says, also of an error in a property
+            return otherwise(self, name)  # it says what Python says, also of an error in a property
 
         cls.__init__, cls.__getattr__ = initialised, missing
         return cls

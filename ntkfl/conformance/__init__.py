@@ -15,6 +15,7 @@ from ntkfl.conformance.verdict import (
     conformance,
     judged,
 )
+from ntkfl.imports import old_names
 
 __all__ = [
     "Answer",
@@ -36,8 +37,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Raises an error that gives the new name of a renamed attribute."""
-    if name == "Case":
-        raise ImportError("ntkfl.conformance has no Case; it is ConformanceCase")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = old_names(__name__, Case="ConformanceCase")

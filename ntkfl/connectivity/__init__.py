@@ -80,5 +80,5 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.units.torch_alignment import align_torch as align_torch
     from ntkfl.connectivity.units.torch_groups import align_torch_group as align_torch_group
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(__name__, __file__, sampled_connectivity_loss="connectivity_loss, which is exact")
 __all__ = __dir__()

@@ -57,8 +57,10 @@ def test_a_hypothesis_of_every_part_is_as_good_as_its_worst_part():
 
 @pytest.mark.parametrize("make", [lambda: Claim(0, draws=()), lambda: Statement("tests/T", draws=())])
 def test_the_old_name_of_families_is_refused(make):
-    with pytest.raises(TypeError, match=r"(Claim|Statement) has no argument draws; .* its families="):
+    with pytest.raises(TypeError, match=r"(Claim|Statement) has no draws: .* its families="):
         make()
+    with pytest.raises(AttributeError, match=r"Statement has no asked: families_of\(form, options\)"):
+        _ = get("fl-ntk/B.12").asked
 
 
 @pytest.mark.parametrize("module, kind", [("initial_network", "initial_network"), ("federated_run", "federated")])

@@ -23,6 +23,21 @@ def test_another_name_is_refused_as_python_does(package):
         importlib.import_module(package).nothing  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("bounds", "Draw", "Family"),
+        ("ntkfl.conformance", "Case", "ConformanceCase"),
+        ("ntkfl.connectivity", "sampled_connectivity_loss", "connectivity_loss, which is exact"),
+    ],
+)
+def test_an_old_name_is_refused_by_the_new_one(package, old, new):
+    module = importlib.import_module(package)
+    with pytest.raises(ImportError, match=f"^{package} has no {old}; it is {new}$"):
+        getattr(module, old)
+    assert hasattr(module, new.partition(",")[0])
+
+
 def test_packages_load_neither_jax_nor_torch_nor_scipy():
     code = "import sys, PACKAGES; print(sorted({'jax', 'torch', 'scipy', 'sympy'} & set(sys.modules)))"
     code = code.replace("PACKAGES", ", ".join(PACKAGES))
