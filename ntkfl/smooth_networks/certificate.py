@@ -258,10 +258,12 @@ def certify_layers(
     Source: docs/proofs/smooth_networks.md#other-losses
     """
     loss, (low, high) = minimised(loss, problem)
-    if not loss.halved > 0:
+    points = bool((low == high).all())
+    if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
     everything = np.arange(problem.n)
-    if (low == high).all():  # squares, or Huber's loss where it is squares
+    # squares, or Huber's loss where it is squares; a narrow band's ends may be rounded to one float, yet no point
+    if points and (loss is SQUARES or loss.halved < np.inf):
         found = _certified(layers, problem, everything, problem.y, loss, visits, step, memory, intervals=False)
         if found.certified and loss.halved < np.inf:
             later = found.enclosure(problem.x)

@@ -154,6 +154,16 @@ def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
     assert narrow.reach == np.inf
 
 
+def test_a_band_narrower_than_rounding_is_still_no_point():
+    """Its ends are one float, and the bound on how far fits move is proved for points only."""
+    layers, x, f, _ = case(3)
+    problem = Problem(x, 1 + f[:, 0] * 0)
+    narrow, wide_enough, squares = (
+        certify_layers(layers, problem, loss=loss) for loss in (band(1e-30), band(1), SQUARES)
+    )
+    assert narrow.start.intervals and wide_enough.start.intervals and not squares.start.intervals
+
+
 @pytest.mark.parametrize(
     ("loss", "why"),
     [
@@ -161,6 +171,7 @@ def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
         (HINGE, r"the hinge loss takes -1 and \+1"),
         ("hing", "it must be squares, hinge"),
         (ConvexLoss("smoothed", *[lambda f, y: f] * 3, 1.0, lambda y: (y, y)), "smoothed is not half a squared"),
+        (replace(band(0.1), halved=1.0), "is not half a squared"),
         (3, "loss"),
     ],
 )
