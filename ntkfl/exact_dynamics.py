@@ -33,6 +33,7 @@ from ntkfl.problem import Problem, Setup, require_magnitudes, require_size
 from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
+    import torch
     from distributed import Client
 
 REMEMBERED = 4  # rounds of a schedule whose regimes are kept
@@ -109,6 +110,7 @@ def kernel_regime(
     matrix_free: Literal[True, "float64", "float32"],
     memmap: Path | None = None,
     cluster: "Client | None" = None,
+    device: str | None = None,
 ) -> MatrixFreeRegime: ...
 
 
@@ -130,6 +132,7 @@ def kernel_regime(
     matrix_free: bool | Literal["auto", "float64", "float32"] = False,
     memmap: Path | None = None,
     cluster: "Client | None" = None,
+    device: str | None = None,
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -170,6 +173,9 @@ def kernel_regime(
         cluster: a `distributed.Client` of a Dask cluster, whose workers hold the tiles in place of this process, each
             some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS threads
             as this process (Dask's default is 1). Workers that die are replaced by the others.
+        device: a device of torch that holds and multiplies the tiles, "cuda", "cuda:1" or "cpu"; default numpy in this
+            process. Their entries, the clients' blocks and the rest of a round are computed by this machine's
+            processors all the same. Numbers change by rounding at most.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -196,7 +202,7 @@ def kernel_regime(
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
     schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster)
+    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster, device)
     another = (
         method != "fl-ntk"
         or options
@@ -231,6 +237,7 @@ def base_regime(
     ima: MovingWindow | None = None,
     memmap: Path | None = None,
     cluster: "Client | None" = None,
+    device: str | None = None,
 ) -> KernelRegime:
     """The regime of Algorithm 1, with the whole Gram matrix, or with tiles, which give only products and blocks.
 
@@ -238,11 +245,11 @@ def base_regime(
         ValueError: as `kernel_regime`; a moving window has no tiles.
     """
     memmap = None if memmap is None else Path(memmap)
-    require_tiles(matrix_free, memmap, cluster)
+    require_tiles(matrix_free, memmap, cluster, device)
     if not ima and (gram is None or callable(gram)):
         kernel = kernel_of(gram)
         require_magnitudes(problem, rows=gram is None)
-        if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster):
+        if tiles := tiles_of(problem, kernel, matrix_free, memmap, cluster, device_named(device)):
             return KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)
     elif matrix_free not in (False, "auto"):
         not_for = "a moving window" if ima else "a matrix for gram"
@@ -250,6 +257,15 @@ def base_regime(
             f"matrix_free is {matrix_free!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
         )
     return algorithm1_limit(problem, setup, gram)
+
+
+def device_named(name: str | None) -> "torch.device | None":
+    """The device of this name; a ValueError where there is none."""
+    if name is None:
+        return None
+    from ntkfl.training.engine.devices import torch_device  # torch, which other tiles do not need
+
+    return torch_device(name)
 
 
 def of_method(

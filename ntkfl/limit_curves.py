@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, of_method
+from ntkfl.exact_dynamics import KernelRegime, device_named, of_method
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import run_together
@@ -104,6 +104,7 @@ def limit_curves(
     tiles: bool | str = True,
     memmap: Path | None = None,
     cluster: Client | None = None,
+    device: str | None = None,
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> LimitCurves:
@@ -127,6 +128,7 @@ def limit_curves(
         tiles: True, "float64" or "float32".
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
         cluster: the cluster whose workers hold the tiles, as there; default this machine.
+        device: the device of torch that holds them, as there; default none.
         keep: a file of the run; it is written, and read where it is there; default no file.
         progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays;
             default nobody.
@@ -134,7 +136,7 @@ def limit_curves(
     Raises:
         ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in no
             folder; a participation outside (0, 1], or below 1 with a method whose mean over the draws has no such
-            curve; a cluster with a file of tiles.
+            curve; two places for the tiles.
         ClusterStopped: as `ntkfl.kernel_regime`; `keep` has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
@@ -151,6 +153,7 @@ def limit_curves(
         tiles=tiles,
         memmap=memmap,
         cluster=cluster,
+        device=device,
         keep=keep,
         progress=progress,
     )
@@ -170,6 +173,7 @@ def several_limit_curves(
     tiles: bool | str = True,
     memmap: Path | None = None,
     cluster: Client | None = None,
+    device: str | None = None,
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> list[LimitCurves]:
@@ -187,6 +191,7 @@ def several_limit_curves(
         tiles: as in `limit_curves`.
         memmap: as in `limit_curves`.
         cluster: as in `limit_curves`.
+        device: as in `limit_curves`.
         keep: as in `limit_curves`; with several methods the k-th has its own file, NAME-k.npz for NAME.npz.
         progress: is called with the rounds, or terms of a series, done for all methods together, and with their total,
             which stays; default nobody.
@@ -207,8 +212,8 @@ def several_limit_curves(
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
     kernel = kernel_of(gram)
-    require_tiles(tiles, memmap, cluster)
-    held = tiles_of(problem, kernel, tiles, memmap, cluster, len(t), len(methods))
+    require_tiles(tiles, memmap, cluster, device)
+    held = tiles_of(problem, kernel, tiles, memmap, cluster, device_named(device), len(t), len(methods))
     assert held is not None
     first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
     step = first._local_limit() / 2 if eta_local is None else eta_local

@@ -236,8 +236,8 @@ class Tiles(HeldGram):
         rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
         block = np.empty((len(rows), len(columns)))
         for (start, end), (below, above) in zip(self.rows, self.of_slabs(_pieces, rows, columns), strict=True):
-            block[np.ix_(*_below(start, end, rows, columns))] = below
-            block[np.ix_(*_above(start, end, rows, columns))] = above.T
+            block[np.ix_(*entries_below(start, end, rows, columns))] = below
+            block[np.ix_(*entries_above(start, end, rows, columns))] = above.T
         return block
 
 
@@ -287,12 +287,12 @@ def _own(slab: np.ndarray) -> Float[np.ndarray, " m"]:
     return np.diagonal(slab, slab.shape[1] - len(slab)).astype(float)
 
 
-def _below(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def entries_below(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which rows and columns of a block are in a slab."""
     return (rows >= start) & (rows < end), columns < end
 
 
-def _above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def entries_above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which rows and columns of a block are in the slab's mirror image above the diagonal."""
     return rows < start, (columns >= start) & (columns < end)
 
@@ -300,8 +300,8 @@ def _above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple
 def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The entries of a block that are in a slab, and those that are in its mirror image, transposed."""
     start, end = slab.shape[1] - len(slab), slab.shape[1]
-    own, before = _below(start, end, rows, columns)
-    over, mirrored = _above(start, end, rows, columns)
+    own, before = entries_below(start, end, rows, columns)
+    over, mirrored = entries_above(start, end, rows, columns)
     return slab[np.ix_(rows[own] - start, columns[before])], slab[np.ix_(columns[mirrored] - start, rows[over])]
 
 

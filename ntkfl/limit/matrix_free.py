@@ -19,6 +19,7 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
+from ntkfl.gram.device_tiles import DeviceTiles, device_bytes, room_on
 from ntkfl.gram.features import FeatureGram, Features, features_bytes
 from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.asked_products import run_together
@@ -45,6 +46,7 @@ from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
 if TYPE_CHECKING:
+    import torch
     from distributed import Client
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the outermost eigenvalues
@@ -58,17 +60,18 @@ DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix
 STATE, REPORTED = 8, 5  # vectors of n numbers that a run takes for each label column, and for each round it reports
 
 
-def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None) -> None:
-    """Refuse a file or a cluster for tiles if the matrix is whole, and both at once.
+def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None, device: str | None) -> None:
+    """Refuse a file, a cluster or a device for tiles if the matrix is whole, and two of them at once.
 
     Raises:
-        ValueError: the matrix is whole.
+        ValueError: the matrix is whole, or there are two places.
     """
-    for place, given in ((f"memmap is {memmap}", memmap), ("a cluster", cluster)):
-        if given is not None and how in (False, "auto"):
-            raise ValueError(f"{place} with matrix_free = {how!r}; it is for True, 'float64' or 'float32'")
-    if cluster is not None and memmap is not None:
-        raise ValueError(f"memmap is {memmap}, with a cluster whose workers hold the tiles; leave out one of them")
+    places = {f"memmap is {memmap}": memmap, "a cluster": cluster, f"device is {device!r}": device}
+    named = [place for place, given in places.items() if given is not None]
+    if named and how in (False, "auto"):
+        raise ValueError(f"{named[0]} with matrix_free = {how!r}; it is for True, 'float64' or 'float32'")
+    if len(named) > 1:
+        raise ValueError(f"{named[0]} and {named[1]}, and tiles are in one place; leave out one of them")
 
 
 def tiles_of(
@@ -77,10 +80,11 @@ def tiles_of(
     how: bool | str,
     memmap: Path | None = None,
     cluster: Client | None = None,
+    device: torch.device | None = None,
     rounds: int = 0,
     methods: int = 1,
 ) -> HeldGram | None:
-    """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, cluster=cluster)`; None: the matrix is whole.
+    """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, ...)`; None: the matrix is whole.
 
     Memory is asked for the tiles, the clients' blocks, a run of so many methods and `rounds` that it reports.
 
@@ -96,7 +100,7 @@ def tiles_of(
         raise ValueError("matrix_free takes labels of several columns, but no problem per_output(): give that itself")
     sizes = np.bincount(problem.owner).astype(float)
     clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
-    held_elsewhere = memmap is not None or cluster is not None
+    held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
     def runs(n: int, label_columns: int, reported_rounds: int = 0) -> float:
         vectors = methods * (STATE + REPORTED * reported_rounds)
@@ -108,7 +112,7 @@ def tiles_of(
 
     if isinstance(kernel, Features):
         if held_elsewhere or how == "float32":
-            other = "matrix_free='float32'" if how == "float32" else "memmap or a cluster"
+            other = "matrix_free='float32'" if how == "float32" else "memmap, a cluster or a device"
             raise ValueError(f"a kernel of features needs no tiles, and is kept whole in float64; leave out {other}")
         count = kernel.count
         require("the rounds with features", lambda n, **of: features_bytes(n, count) + runs(n, **of), **sized)
@@ -121,6 +125,8 @@ def tiles_of(
         """Whether tiles of float64 fit the memory."""
         if cluster is not None:
             return has_room(cluster, n, problem.d, "float64")
+        if device is not None and device_bytes(n, "float64") > room_on(device, n, "float64"):
+            return False
         return needs("float64", **sized) <= left_for(needs("float64", **sized))
 
     dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide() else "float32")
@@ -130,6 +136,8 @@ def tiles_of(
     require(f"the rounds with {dtype} tiles", lambda **of: needs(dtype, **of), hint=hint, **sized)
     if cluster is not None:
         return DaskTiles.on(cluster, kernel, problem.x, dtype)
+    if device is not None:
+        return DeviceTiles.on(device, kernel, problem.x, dtype)
     return Tiles.of(kernel, problem.x, dtype, memmap)
 
 

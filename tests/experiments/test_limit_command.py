@@ -106,7 +106,7 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
             assert result.exit_code == 0, result.output
         assert alone.read_text() == shared.read_text()
         both = run(*SMALL, *there, "--memmap", tmp_path / "tiles.bin")
-        assert both.exit_code == 2 and "with a cluster whose workers hold the tiles" in both.stderr
+        assert both.exit_code == 2 and "and tiles are in one place" in both.stderr
     with LocalCluster(n_workers=0, **options) as cluster:
         empty = run(*SMALL, "--scheduler", cluster.scheduler_address, "--state", tmp_path / "run.npz")
     assert empty.exit_code == 2 and "has no workers; start some" in empty.stderr and "nothing is kept" in empty.stderr

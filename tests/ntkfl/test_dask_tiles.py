@@ -207,7 +207,7 @@ def test_what_a_kernel_is_refused_for_comes_from_the_workers(two_workers):
     [
         ({"matrix_free": False}, "a cluster with matrix_free = False"),
         ({"matrix_free": "auto"}, "a cluster with matrix_free = 'auto'"),
-        ({"matrix_free": True, "memmap": "tiles.bin"}, "with a cluster whose workers hold the tiles; leave out one"),
+        ({"matrix_free": True, "memmap": "tiles.bin"}, "and a cluster, and tiles are in one place; leave out one"),
     ],
 )
 def test_a_cluster_is_for_tiles_in_memory(how, said, two_workers):

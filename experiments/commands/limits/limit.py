@@ -55,6 +55,9 @@ def limit(
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    device: Annotated[
+        str | None, typer.Option(help="cuda or cuda:NUMBER holds and multiplies the tiles; cpu: torch does so here")
+    ] = None,
     participation: Annotated[
         float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
     ] = 1.0,
@@ -92,8 +95,8 @@ def limit(
         kind = None if plot is None else picture_kind(plot)
         if state is not None and state.suffix != ".npz":
             raise ValueError(f"state is {state}; it must end in .npz")
-        if landmarks is not None and (tiles != "auto" or memmap or scheduler):
-            raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap and --scheduler")
+        if landmarks is not None and (tiles != "auto" or memmap or scheduler or device):
+            raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap, --scheduler and --device")
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
         typed = method or ["fl-ntk"]
@@ -121,6 +124,7 @@ def limit(
                 tiles=True if tiles == "auto" else tiles,
                 memmap=memmap,
                 cluster=client,
+                device=device,
                 keep=state,
                 progress=lambda done, total: bar.show(done, total, ", ".join(typed)),
             )
