@@ -36,7 +36,7 @@ NAMES = {"fedavg": "FedAvg", "fedavgm": "momentum .9", "scaffold": "SCAFFOLD"}
 ALL_ROUNDS = (*ROUNDS, 46, 68, 100, 150, 220, 320)
 SHOWN, SHADES = (1, 10, 32), ("#56b4e9", "#0072b2", "#d55e00", "#8b3a8b")
 HEADS = (
-    "| images | method | width | networks | off the limit | linearisation off the limit "
+    "| images | method | width | networks | rounds | off the limit | linearisation off the limit "
     "| network off its linearisation |",
     "| images | method | width | test accuracy of the networks | of their linearisations | of the limit |",
     "| images | method | width | two networks apart | share of the squared distance that both have |",
@@ -114,9 +114,15 @@ def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
     return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
 
 
+def shown(rows: Sequence[Row]) -> list[int]:
+    """The rounds of these networks that tables show, with the last where they were trained for fewer."""
+    last = max(map(_rounds, rows))
+    return sorted({t for t in SHOWN if t <= last} | {min(last, SHOWN[-1])})
+
+
 def over_rounds(rows: Sequence[Row], name: str) -> str:
     """The means of a quantity over these networks after the rounds that tables show."""
-    there = [own for t in SHOWN if (own := values(rows, name, t))]
+    there = [own for t in shown(rows) if (own := values(rows, name, t))]
     return ", ".join(short(float(np.mean(own))) for own in there)
 
 
@@ -138,7 +144,7 @@ def tables(rows: Sequence[Row]) -> list[list[str]]:
         head = f"| {images:,} | {NAMES[method]} | {width}"
         if step == 1:
             cells = [over_rounds(own, name) for name in ("outputs", "linear", "bent")]
-            distances.append(f"{head} | {len(own)} | {' | '.join(cells)} |")
+            distances.append(f"{head} | {len(own)} | {max(map(_rounds, own))} | {' | '.join(cells)} |")
             shares = [over_rounds(own, name) for name in ("accuracy_linear", "accuracy_limit")]
             accuracies.append(f"{head} | {_range(own)} | {' | '.join(shares)} |")
         if (method, images, width) in little:
@@ -157,7 +163,7 @@ def tables(rows: Sequence[Row]) -> list[list[str]]:
 
 def _range(rows: Sequence[Row]) -> str:
     """The test accuracies of these networks after the rounds that are shown, from the least to the largest."""
-    there = [own for t in SHOWN if (own := values(rows, "accuracy", t))]
+    there = [own for t in shown(rows) if (own := values(rows, "accuracy", t))]
     ends = [dict.fromkeys((short(min(own)), short(max(own)))) for own in there]
     return ", ".join(" to ".join(of) for of in ends)
 

@@ -82,7 +82,19 @@ def test_rows_of_one_and_of_two_networks_agree(script, tmp_path, monkeypatch):
     distances, accuracies, two, small = script.tables(script.kept())
     assert len(distances) == len(accuracies) == len(two) == 1 and len(small) == 4
     mean = np.mean([first["outputs"], other["outputs"]], axis=0)
-    assert distances[0].split(" | ")[4] == ", ".join(f"{value:.3f}"[int(value < 1) :] for value in mean)
+    assert distances[0].split(" | ")[4] == "32" and distances[0].split(" | ")[5] == ", ".join(
+        f"{value:.3f}"[int(value < 1) :] for value in mean
+    )
+
+
+def test_a_row_of_few_rounds_shows_its_last_one(script):
+    (row, *_) = (row for row in script.kept() if row["rounds"][:5] == [1, 2, 3, 5, 7] and len(row["seed"]) == 1)
+    names = ("outputs", "linear", "bent", "moved", "accuracy", "accuracy_linear", "accuracy_limit")
+    short = row | {"rounds": row["rounds"][:4]} | {name: row[name][:4] for name in names} | {"step": 1.0}
+    distances, accuracies, *_ = script.tables([short])
+    first, last = (f"{row['outputs'][k]:.3f}"[1:] for k in (0, 3))
+    assert distances[0].split(" | ")[4:6] == ["5", f"{first}, {last}"]
+    assert accuracies[0].split(" | ")[3] == ", ".join(f"{row['accuracy'][k]:.3f}"[1:] for k in (0, 3))
 
 
 def test_a_row_of_another_form_is_refused(script):
