@@ -1,4 +1,4 @@
-"""Keeps tests from leaving a changed precision of balls behind, and from depending on the clock or on chance."""
+"""Settings of all tests: the precision of balls is restored; no test depends on the clock or on chance."""
 
 import gc
 from collections import Counter, defaultdict
@@ -13,9 +13,9 @@ import typer.testing
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
 
-jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` goes without
+jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` runs without it
 
-typer.testing._get_command = cache(typer.testing._get_command)  # all options of all commands, again at every call
+typer.testing._get_command = cache(typer.testing._get_command)  # typer makes all options of all commands at every call
 
 TESTS = Path(__file__).parent
 LONGEST = [  # files of many seconds a test, in either suite, the longest first
@@ -33,7 +33,7 @@ LONGEST = [  # files of many seconds a test, in either suite, the longest first
     TESTS / "ntkfl" / "test_networks.py",
 ]
 
-# the same examples every time, however slow the machine; this check fails where its clock jumps over a second
+# the same examples every time, however slow the machine; Hypothesis's check of speed fails if the clock jumps
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
 engine.MAX_SHRINKING_SECONDS = float("inf")  # seconds of the clock; tests inspect shrunk examples
@@ -41,7 +41,7 @@ engine.MAX_SHRINKING_SECONDS = float("inf")  # seconds of the clock; tests inspe
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """The half million objects that collecting tests makes stay to the end: the garbage collector leaves them out."""
+    """The garbage collector ignores the half million objects that collecting tests makes, which stay to the end."""
     gc.disable()
     try:
         return (yield)
@@ -51,7 +51,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
-    """Few cases of a test in which every row of each of its tables, the marks `parametrize`, occurs."""
+    """Few cases of a test that together have every row of each of its `parametrize` marks."""
     tables = [mark.args[0] for mark in cases[0].iter_markers("parametrize")]
     tables = [names.replace(" ", "").split(",") if isinstance(names, str) else names for names in tables]
 
@@ -66,13 +66,15 @@ def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
 
 
 class Quick:
-    """What `make test` leaves to `make test-all`: most of large products of cases, and of drawn examples."""
+    """Leaves to `make test-all` most cases of large products and most drawn examples."""
 
     @staticmethod
     @pytest.hookimpl(tryfirst=True)  # before marks select
     def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Of a test with several tables all but `representatives` are slow. Without slow tests, each property is
-        tried on a quarter of its examples, at least five."""
+        """Of a test with several `parametrize` marks, all cases but `representatives` become slow.
+
+        Without slow tests, each property is tried on a quarter of its examples, at least five.
+        """
         products = defaultdict(list)
         for item in items:
             if len(list(item.iter_markers("parametrize"))) > 1 and not item.get_closest_marker("slow"):
@@ -96,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which files go to workers: the longest, those of most slow tests, those of most tests.
 
-    So all workers end together: in a run of all tests the last files are of seconds.
+    All workers then end together: in a run of all tests the last files take seconds.
     """
     tests, places = Counter(item.path for item in items), {path: place for place, path in enumerate(LONGEST)}
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))

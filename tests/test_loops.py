@@ -1,4 +1,4 @@
-"""Every loop of the packages comes to an end that can be named, and can be interrupted on its way there."""
+"""Every loop of the packages has a named end, and can be interrupted before it."""
 
 import ast
 from functools import cache
@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
-# `while` loops without a check for interrupts, since they are short, wait for others, or are compiled; and their ends.
+# `while` loops that need no check for interrupts, because they are short, wait for others, or are compiled; and their
+# ends.
 SHORT = {
     "bounds/fl_ntk/c_8.py _summed": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
@@ -47,7 +48,7 @@ SHORT = {
     "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
-# `while True`, which says nothing of its end; and what ends it. The user of a generator checks for interrupts.
+# `while True` loops, and what ends each. The caller of a generator checks for interrupts.
 ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",

@@ -1,4 +1,4 @@
-"""Which tests `make test` takes, and the order in which its workers take files of them."""
+"""The tests that `make test` runs, and the order in which workers take their files."""
 
 from itertools import product
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_every_row_of_every_table_is_in_a_quick_case_and_the_rest_of_a_product_i
 
 
 def representative():
-    """Stands for a test."""
+    """Does nothing; stands for a test."""
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_tho
     conftest.pytest_collection_modifyitems(items)
     names = list(dict.fromkeys(item.path.name for item in items))
     assert names == [first.name, second.name, "f.py", "e.py", "b.py", "d.py", "a.py", "c.py"]
-    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # within a file as they stand there
+    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # within a file in its order

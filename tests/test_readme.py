@@ -1,4 +1,4 @@
-"""The README: its Python prints the shown text, its table is the recorded one; and the sentences of FINDINGS.md."""
+"""README: its Python prints the shown text, its table is the recorded one. FINDINGS.md: its sentences."""
 
 import os
 import re
@@ -101,7 +101,7 @@ def test_what_the_readme_links_to_is_there(target):
 
 
 def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fails_beside_one_that_holds():
-    """Its words and how many marks it has; another version of matplotlib may place them otherwise."""
+    """The picture's words and number of marks; another version of matplotlib may place them otherwise."""
 
     def seen(svg):
         return re.findall(r"<!-- (.*?) -->", svg), svg.count("<use ")

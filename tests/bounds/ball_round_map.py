@@ -1,4 +1,4 @@
-"""The round map M of a kernel case again, in balls: any number of local steps, infinitely many of them included."""
+"""A kernel case's round map M, computed again in balls, for any number of local steps, also infinitely many."""
 
 import numpy as np
 from flint import arb, arb_mat
@@ -20,13 +20,13 @@ def finite_response(block: arb_mat, eta: arb, steps: int) -> arb_mat:
 
 
 def limit_response(block: arb_mat, eta: arb) -> arb_mat:
-    """The same with infinitely many steps: partial sums of 1, 2, 4, ... terms, and a bound on the rest.
+    """`finite_response` with infinitely many steps: partial sums of 1, 2, 4, ... terms, and a bound on the rest.
 
     No inverse is taken. With A = I - eta block and p = |A^k| < 1, the rest A^k S of the sum S is at most
     p |S_k| / (1 - p) in the maximum norm.
 
     Raises:
-        ValueError: the powers of A do not fall below 1: the sum has no limit that this finds.
+        ValueError: no computed power of A is below 1, so that the rest has no bound.
     """
     one = ball_matrix(np.eye(block.nrows()))
     total, power = one * eta, one - block * eta

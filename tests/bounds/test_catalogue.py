@@ -196,8 +196,8 @@ fedgucci/X5,new,rate,holds,
 fedgucci/X3,new,rate,holds,
 fedgucci/X4,new,equality,holds,
 """
-# The project's own: exponents and coefficients in the width that the list names only together, and what is true
-# where the list has a false reading alone
+# Forms of the project's own: single exponents and coefficients of groups in the list, and true forms of statements
+# whose reading in the list is false
 OWN = """
 fedgucci/X4-anchors,new,equality,holds,
 fedgucci/X4-drift,new,two-sided,holds,

@@ -84,7 +84,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 
 
 def test_small_steps_certify_all_shapes_of_clients():
-    """So that the test above has something to keep: each shape certifies, and holds over 200 rounds."""
+    """Each shape certifies and holds over 200 rounds: the test above is not empty."""
     for clients, local_steps in [(1, 1), (1, 3), (3, 1), (3, 3), (5, 2)]:
         setup = Setup(width=400, eta_local=0.05, local_steps=local_steps)
         problem, weights = nearly_fitted(7, setup, 0.003, clients=clients, unit=False)
@@ -135,7 +135,7 @@ def test_no_move_within_reach_leaves_the_perturbation_bound(seed):
     problem = Problem(x, np.ones(n))
     e = a_priori_certificate(problem, Setup(width=m), Weights(hidden, np.ones(m)), [radius]).perturbation
     gram, h0 = x @ x.T, reachable_kernel(x, hidden, hidden, hidden, hidden)
-    reach = 0.999999 * radius  # stays inside whatever the rounding of the move
+    reach = 0.999999 * radius  # inside the radius, however the move is rounded
     aims = [sign * row / np.linalg.norm(row) * np.ones((m, 1)) for row in x for sign in (1, -1)]
     aims += [rng.standard_normal((m, d)) for _ in range(60)]
     moves = [reach * a / np.linalg.norm(a, axis=1, keepdims=True) for a in aims] + [np.zeros((m, d))]
@@ -217,7 +217,7 @@ def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
         for name, value in exact.items():
             number, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
             if name in ("perturbation", "h", "beta", "rate", "need"):
-                loose = 1e-5  # what depends on E, whose upper bound is sharp to 1e-6
+                loose = 1e-5  # numbers that depend on E, whose upper bound is sharp to 1e-6
             wrong_side = number - value if name in ("lam", "lam_c", "beta", "rho") else value - number
             assert wrong_side <= 0, name
             assert abs(number - value) <= loose * abs(value), name

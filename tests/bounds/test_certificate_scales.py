@@ -19,7 +19,7 @@ CERTIFICATES = [(stable_step_certificate, 0.4), (a_priori_certificate, 0.01)]
 
 
 def network():
-    """Labels so near to the outputs that both theorems certify."""
+    """A network with labels so near to its outputs that both theorems certify."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((4, 6))
     x /= np.linalg.norm(x, axis=1, keepdims=True)

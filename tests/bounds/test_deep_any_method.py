@@ -1,4 +1,4 @@
-"""Methods on smooth networks: the run is the engine's, what float64 leaves open is less than is said."""
+"""Methods on smooth networks: the run agrees with the engine's, and the stated rounding error covers the true one."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_the_run_is_that_of_the_engine(kind):
 
 
 def test_float64_loses_less_than_is_said():
-    """The same network with its neurons in another order: sums are rounded otherwise."""
+    """Another order of the neurons changes only how sums are rounded."""
     case = method_case(1, "scaffold", 0.3, "fc:2:erf", 30, 2, 0.6)
     order, params = torch.randperm(30, generator=torch.Generator().manual_seed(0)), dict(case.params)
     first, second = sorted(params)[:2]

@@ -86,7 +86,7 @@ class Plain:
 
 
 def by_hand(matrix: np.ndarray, y: np.ndarray, first: np.ndarray, owner: np.ndarray, setup: Setup):
-    """Outputs of all rounds in a kernel regime, (T+1, n), and how far J^T's coefficients went in the last, by client"""
+    """Outputs of all rounds in a kernel regime, (T+1, n), and the moves of J^T's coefficients in the last, by client"""
     outputs, moved = [first], []
     for _ in range(setup.rounds):
         moved = []
@@ -275,7 +275,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     numbers = np.concatenate([weights.numpy().ravel() for weights in drawn])
     assert len(np.unique(numbers)) == numbers.size
     same = [WideNetwork.named(ERF)[0].model((8,), width).initial(1)["layer1.weight"] for width in (16, 32)]
-    assert torch.equal(same[0], same[1][:16])  # which is why no seed comes twice
+    assert torch.equal(same[0], same[1][:16])  # so no seed may come twice
     steps = StepLadder(equal_points(0), ERF, 8, 0)
     assert steps.fresh().seed - steps.seed >= steps.n_runs
 

@@ -1,4 +1,4 @@
-"""Regions of low loss of small networks: what is sampled against independent counts, and the theorem they feed."""
+"""Regions of low loss of small networks: sampled volumes against independent counts, and the theorem that uses them."""
 
 from dataclasses import replace
 

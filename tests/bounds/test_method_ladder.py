@@ -126,7 +126,7 @@ def test_a_second_opinion_has_other_networks_and_a_drawn_ladder_trains():
 
 
 def test_the_limits_are_further_apart_than_the_statement_reaches():
-    """Otherwise another method's map would pass."""
+    """Another method's map is refuted."""
     ladder = DRAW.case(0)
     reach = 2 * np.linalg.norm(ladder.problem.y) / np.sqrt(ladder.widths[-1])
     ends = np.array([ladder.limits[name][-1] for name in method_limits.RESIDUAL])

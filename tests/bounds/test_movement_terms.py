@@ -91,7 +91,7 @@ def test_powers_of_the_printed_map(seed, factor):
     drawn = _case(seed)
     labels = factor * np.arange(1.0, drawn.problem.n + 1)
     first = replace(drawn, problem=replace(drawn.problem, y=labels))
-    for scale in (1.0, 0.5):  # powers are kept for the next run of the same data: its step may be another
+    for scale in (1.0, 0.5):  # powers are kept for later runs on the same data, whose step may differ
         case = replace(first, setup=replace(first.setup, eta_local=scale * first.setup.eta_local))
         powers = printed_powers(case)
         plain = [np.linalg.matrix_power(_linear(case), int(t)) @ labels for t in case.rounds]

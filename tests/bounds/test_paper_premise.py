@@ -124,7 +124,7 @@ def test_what_the_user_chose_is_not_mixed_with_cases_that_ignore_it():
 
 
 def test_networks_in_other_units_show_the_same_round():
-    """Outputs scale with the weights: what huge labels do at sigma = 1, labels 1 do at a tiny sigma."""
+    """Outputs scale with the weights: labels 1 at a tiny sigma act like huge labels at sigma = 1."""
     huge, tiny = opposed_run(0, None), tiny_network()
     ratios = [np.divide(*case.observed("residual_norm").value[1::-1]) for case in (huge, tiny)]
     assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)

@@ -1,4 +1,4 @@
-"""An id keeps its meaning: the register has today's, loses none, and each later one is in the changelog."""
+"""An id keeps its meaning: the register has today's meanings, loses none, and the changelog has each later one."""
 
 import json
 import re
@@ -19,7 +19,7 @@ X1 = get("fl-ntk/X.1")
 
 
 def lost(earlier, later):
-    """The forms whose meanings, as an earlier register has them, a later one does not begin with."""
+    """The forms whose list of meanings in a later register does not begin with their list in an earlier one."""
     return [
         f"{name} ({form})"
         for name, forms in earlier.items()

@@ -1,4 +1,4 @@
-"""The round map of a kernel case and all that statements take from it, against the map written out in balls."""
+"""The round map of a kernel case, and all numbers that statements take from it, against a computation in balls."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def assert_encloses(estimate, expected, most=1e-10):
 
 def test_it_is_the_map_of_the_kernel_regime():
     assert_encloses(CASE.round_map, matrix(CASE))
-    assert not np.allclose(matrix(CASE), matrix(CASE).T, rtol=0, atol=1e-3)  # transposed it would be another
+    assert not np.allclose(matrix(CASE), matrix(CASE).T, rtol=0, atol=1e-3)  # the map is not symmetric
 
 
 @settings(deadline=None, max_examples=40)
@@ -57,7 +57,7 @@ def test_the_residual_after_many_rounds_is_a_power_of_the_map():
         end = enclosure(round_map(CASE) ** ROUNDS * ball_matrix(CASE.problem.y)).value[:, 0]
     residual = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
     assert (np.abs(residual.value - end) <= residual.error).all()
-    assert residual.error.max() < 1e-11 * np.abs(end).max()  # relative to its own size, small as it is
+    assert residual.error.max() < 1e-11 * np.abs(end).max()  # relative to the residual's own size, however small
 
 
 def test_many_local_steps_come_to_the_limit_whatever_the_step():

@@ -87,7 +87,7 @@ def test_neurons_of_q_keep_their_pattern_and_the_radius_covers_the_movement():
 
 def test_within_a_large_radius_no_neuron_is_safe():
     inside = Snapshot(RUN)
-    inside.__dict__["radius"] = 1e6  # in place of the cached one
+    inside.__dict__["radius"] = 1e6  # replaces the cached radius
     assert not inside.safe.any()
     assert not inside.change(inside.safe).value.any()
     assert np.array_equal(inside.grams(~inside.safe).value, inside.grams().value)
@@ -142,7 +142,7 @@ def test_the_identities_are_never_violated_whatever_the_units(seed, scale, eta_g
     statement = get(identity)
     outcome = judge(statement, statement.mutated_form, case).outcome
     assert outcome is not Outcome.VIOLATED
-    if scale == eta_global == 1:  # elsewhere a long way may leave nothing of v_1 but rounding
+    if scale == eta_global == 1:  # with other scales v_1 may be nothing but rounding
         assert outcome is Outcome.HOLDS
 
 

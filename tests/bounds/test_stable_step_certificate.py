@@ -30,12 +30,12 @@ fitted = partial(nearly_fitted, n=4)
 def promises(problem, setup, weights, certificate, rounds):
     """The run in extended precision: its worst |S^-1 r(t)| / (q^t z0), and its largest movement / need.
 
-    Each promise allows for the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
+    Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T
     sizes = np.linalg.norm(np.linalg.solve(certificate.root, residual), axis=0)
-    # What float64 can tell: outputs are known to 1e-18, but are rounded once when they are read.
+    # The resolution of float64: outputs are known to 1e-18, but are rounded once when they are read.
     rounding = 1e-14 * np.linalg.norm(np.linalg.inv(certificate.root), 2) * (1 + np.abs(problem.y).max())
     promised = certificate.norm * certificate.rate ** np.arange(rounds + 1)
     moved = max(run.movement.value.max(), run.local_movement.value.max())
@@ -171,7 +171,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_theorem_made_wrong_is_caught(name):
-    """Each promise is near enough to the truth for some network that loosening it shows."""
+    """Each promise is so near to the truth for some network that a looser one is violated."""
     caught = []
     for seed in range(4):
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
@@ -197,7 +197,7 @@ def test_no_condition_can_be_dropped(condition):
         setup = Setup(width=400, eta_local=0.3, eta_global=400.0, local_steps=2)
         problem, weights = fitted(0, setup, 3.0, n=3, clients=1)
         certificate = stable_step_certificate(problem, setup, weights)
-    else:  # near the limit of the frozen kernel, labels so far that patterns change and the kernel with them
+    else:  # near the limit of the frozen kernel, labels so far that patterns and the kernel change
         setup = Setup(width=16, local_steps=1)
         problem, weights = fitted(7, setup, 30.0, n=3, clients=1)
         active = (weights.hidden @ problem.x.T >= 0).astype(float)

@@ -18,7 +18,7 @@ from bounds.strategies import (
 )
 from ntkfl import gram
 
-UNIT = 4.5e-16  # two units in the last place above 1: what normalising in float64 leaves
+UNIT = 4.5e-16  # two units in the last place of 1: the rounding of normalised rows
 REPEATABLE = settings(database=None, derandomize=True, max_examples=2000)
 quick = settings(deadline=None, max_examples=60)
 

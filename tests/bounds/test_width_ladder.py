@@ -194,7 +194,7 @@ def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_r
 @pytest.mark.parametrize(("steps", "why"), [(1, "of the networks; it must in at least 50%"), (3, None)])
 def test_what_is_left_is_measured_only_where_most_networks_change_a_pattern(steps, why):
     ladder = small(widths=(64, 128, 256, 512), counts=(6,) * 4)
-    # One step of a label nearly 0 moves neurons by so little that hardly any crosses a kink.
+    # One step of a label nearly 0 moves neurons so little that hardly any neuron crosses a kink.
     size = 1e-5 if steps == 1 else 1.0
     problem = replace(ladder.problem, y=size * ladder.problem.y)
     quiet = replace(ladder, problem=problem, setup=replace(ladder.setup, local_steps=steps, rounds=2))

@@ -1,4 +1,4 @@
-"""The tables of certified networks are those of the stored rows, and measuring a row again gives the stored one."""
+"""The tables of certified networks show the stored rows; a second measurement gives the stored row."""
 
 import importlib.util
 import json

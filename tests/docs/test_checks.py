@@ -27,7 +27,7 @@ class Refused(importlib.abc.MetaPathFinder):
 
 def done(text):
     out, err, status = io.StringIO(), io.StringIO(), 0
-    mpmath.mp.dps = 15  # as where it begins
+    mpmath.mp.dps = 15  # mpmath's precision at the start
     with redirect_stdout(out), redirect_stderr(err):
         try:
             exec(compile(text, "script", "exec"), {"__name__": "__main__"})
@@ -40,7 +40,7 @@ def done(text):
 sys.meta_path.insert(0, Refused())
 json.dump([done(text) for text in json.load(sys.stdin)], sys.stdout)
 """
-FAULTS = {  # a part of each script, and what would be wrong
+FAULTS = {  # a part of each script, and its replacement that is wrong
     "averaging_i10": [
         ("sum(client(s, y) for y in ys) / K", "sum(client(s, y) for y in ys)"),
         ("1 - F(1, K)", "F(1, K)"),

@@ -19,7 +19,7 @@ SHAPED = re.compile(
     r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
 )  # an annotation that says the shape, or is no array
 SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")  # as "(n, C)", "a number"
-NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")  # a docstring that begins so leaves its noun to the name
+NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")  # a docstring that begins with these words has no subject
 SOURCE = re.compile(r"^Source:.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 OPENED = re.compile(
     rf"docs/proofs/\w+\.md#[\w-]+|arXiv:\d{{4}}\.\d{{4,5}}|https://|doi:10\.|\b({'|'.join(papers())})/[A-Z\w]"
@@ -56,7 +56,7 @@ def section(text: str | None, name: str) -> str:
 
 
 def documented(package: str, having: str = "") -> Iterator[tuple[str, bool, ast.ClassDef | ast.FunctionDef]]:
-    """Every definition of a package that has a docstring: what to call it, whether the reference names it, itself.
+    """Every definition of a package that has a docstring: its name, whether the reference names it, its node.
 
     Files without the text `having` are passed over.
     """
@@ -71,13 +71,13 @@ def documented(package: str, having: str = "") -> Iterator[tuple[str, bool, ast.
 
 
 def is_listed(node: ast.ClassDef | ast.FunctionDef) -> bool:
-    """Whether it takes arguments that a caller gives: no property, and no overload, whose implementation says all."""
+    """Whether a definition needs a list of arguments: a property has none, and an overload's implementation has it."""
     marks = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
     return isinstance(node, ast.FunctionDef) and not marks & {"property", "cached_property", "overload"}
 
 
 def raises(node: ast.FunctionDef) -> bool:
-    """Whether its own lines raise an error that a caller may meet."""
+    """Whether a definition's own lines raise an error that a caller may meet."""
     errors = [ast.unparse(child.exc) for child in ast.walk(node) if isinstance(child, ast.Raise) and child.exc]
     return any(not error.startswith(("NotImplementedError", "AssertionError")) for error in errors)
 
@@ -93,7 +93,7 @@ def defaults(node: ast.FunctionDef) -> dict[str, str]:
 
 
 def gives_several(node: ast.FunctionDef) -> bool:
-    """Whether it returns a tuple of different things."""
+    """Whether a function returns a tuple of different things."""
     result = node.returns
     return (
         isinstance(result, ast.Subscript)

@@ -17,7 +17,7 @@ def test_what_is_kept_is_of_statements_that_are_there_in_their_order():
 
 
 def test_a_statement_that_is_not_kept_is_measured_when_the_pages_are_built(monkeypatch):
-    """So a new statement is one file: nobody has to measure its picture first."""
+    """A new statement is one file: its picture may be measured later."""
     kept = read()
     monkeypatch.setattr(statement_pictures, "own", lambda: {identifier: own()[identifier] for identifier in kept})
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Tables and picture of trained networks are those of the stored rows, and a row is measured again as it is stored."""
+"""The tables and the picture of trained networks show the stored rows; a second measurement gives the stored row."""
 
 import importlib.util
 import itertools
@@ -42,7 +42,7 @@ def test_every_stored_distance_is_within_the_triangle(script):
 
 
 def test_what_the_page_says_of_all_rows_is_so(script):
-    """The moving kernel makes less of the distance than the first one; networks rank the methods as their limits do."""
+    """The distance from the limit is mostly the first kernel's; networks rank the methods as their limits do."""
     rows = [row for row in script.kept() if len(row["seed"]) == 1]
     for row in rows:
         assert (np.array(row["bent"]) < row["linear"]).all(), row
@@ -71,7 +71,7 @@ def test_rows_of_one_and_of_two_networks_agree(script, tmp_path, monkeypatch):
     image_limits.limit.cache_clear()
     monkeypatch.setattr(script, "ROWS", tmp_path / "rows.json")
     for words in ("fedavgm 60 1 48 0", "fedavgm 60 1 48 1", "fedavgm 60 1 48 0,1", "fedavgm 60 0.1 48 0"):
-        for _ in range(2):  # the second takes the place of the first
+        for _ in range(2):  # the second row replaces the first
             for row in script.growing(script.point(words), (1, 10, 32), None):
                 script.keep(row)
     image_limits.limit.cache_clear()

@@ -20,7 +20,7 @@ CODE |= {
 
 
 def absent(code):
-    """The names of ours that it imports and that are not there."""
+    """The names of this project that code imports and that do not exist."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             wanted = [(alias.name, None) for alias in node.names]

@@ -1,4 +1,4 @@
-"""The pages of proofs name what there is, and what points to them finds its page and section."""
+"""The pages of proofs name existing code, and links to them find their page and section."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ CODE = [path for folder in ("ntkfl", "bounds", "experiments") for path in sorted
 
 
 def anchors(text):
-    """The anchors of its headings, as GitHub and Sphinx both make them from plain words."""
+    """The anchors of a page's headings, as GitHub and Sphinx both make them from plain words."""
     titles = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
     assert [title for title in titles if not re.fullmatch(r"[\w ]+", title)] == []
     return [title.lower().replace(" ", "-") for title in titles]

@@ -1,4 +1,4 @@
-"""The page of machine-checked proofs names what there is, and the check of the proofs refuses what it should."""
+"""The page of machine-checked proofs names existing files, and the check of the proofs refuses faulty ones."""
 
 import json
 import os

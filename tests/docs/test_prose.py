@@ -25,7 +25,7 @@ def _commands() -> list[str]:
     return sorted({re.split(r"\s+#|[|;&]|\s>", line)[0].strip() for line in lines if line.startswith("ntkfl ")})
 
 
-command_line = cache(lambda: typer.main.get_command(app))  # with all commands: it takes a while to make
+command_line = cache(lambda: typer.main.get_command(app))  # the command with all subcommands takes a while to make
 
 
 def _refused(line: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The table of times of random rounds is that of the stored rows, and a row measured again has the stored answer."""
+"""The table of times of random rounds shows the stored rows; a second measurement gives the stored answer."""
 
 import importlib.util
 from pathlib import Path

@@ -86,7 +86,7 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_place_on_it(pages):
 
 
 def test_pictures_of_statements_say_how_large_they_are_before_they_are_loaded(site):
-    """Else what stands below them moves while they come, and a link leads to another place than it says."""
+    """Without sizes, text below pictures moves while they load, and a link leads to a wrong place."""
     images = re.findall("<img [^>]*pictures/[^>]*>", "".join(path.read_text() for path in site.rglob("*.html")))
     assert len(images) > 2 * len(own()) - 10
     assert [image for image in images if not re.search('width="\\d+" height="\\d+"', image)] == []
@@ -142,7 +142,7 @@ def test_the_introduction_to_the_findings_says_what_is_recorded():
     failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
     assert failing.total() < len(printed) / 2
     assert {nature for nature, _ in failing.most_common(2)} == {Nature.SCAN, Nature.MISPRINT}
-    assert failing[Nature.SUBSTANCE] == 4  # those that the introduction names: two of FL-NTK, one of each other paper
+    assert failing[Nature.SUBSTANCE] == 4  # in the introduction: two of FL-NTK, one of each other paper
     for beside in ("fl-ntk/B.3", "fedgucci/F9"):
         assert own()[beside].forms[Form.STATED].recorded is Outcome.HOLDS
 

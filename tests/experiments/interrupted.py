@@ -1,8 +1,8 @@
-"""Interrupts at random moments: every command that works longer than a second, and what becomes of it.
+"""Interrupt every command that works longer than a second at random moments, and look how it ends.
 
 `python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it. A
-command runs in a session of its own, with a garbage collector that is always at work: JAX has a callback in it, which
-loses an interrupt that falls into it.
+command runs in a session of its own, with a garbage collector that is always at work, because JAX has a callback in the
+collector, and an interrupt during the callback is lost.
 """
 
 import argparse
@@ -27,9 +27,9 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 BUSY_COLLECTOR = "import gc\ngc.set_threshold(3, 1, 1)\n"
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
-EARLY = 9.0  # seconds: half of the interrupts come within them from the start, as a rule in the imports
-LATE = 5.0  # seconds: the others come within them from the first word, or
-# seconds in which the moments of interruption are spread, where a command prints nothing: every moment must work
+EARLY = 9.0  # seconds: half of the interrupts come so soon after the start, mostly during the imports
+LATE = 5.0  # seconds: the others come so soon after the first printed word, or
+# a command that prints nothing is interrupted at a moment within so many seconds: every moment must work
 SILENT = 20.0
 
 # each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`, {2} the
@@ -55,7 +55,7 @@ COMMANDS: dict[str, str] = {
     "conform run": "conform run {1}/adapter.py --limit 1000000",
     "connectivity-table": "connectivity-table --steps 10000000",
 }
-OFTENER = {"train": 3}  # times as many tries as the others have
+OFTENER = {"train": 3}  # so many times as many tries as other commands
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Try:
 
     @property
     def wrong(self) -> Iterator[str]:
-        """In a word each what should not be."""
+        """A word for each fault of the try."""
         if self.over:
             return
         if self.ignored:
@@ -177,7 +177,7 @@ def _environment(*folders: str) -> Mapping[str, str]:
 
 
 def _hears(pid: int) -> bool:
-    """Whether a process has handlers for both signals: before that it is Python that starts, not this project."""
+    """Whether a process has handlers for both signals: before that, Python itself is starting."""
     try:
         caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]
     except (OSError, IndexError):

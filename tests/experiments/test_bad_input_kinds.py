@@ -33,7 +33,7 @@ def refused(*words, says):
     result = invoke(*words)
     assert result.exit_code == 2, result.output
     assert says in result.stderr and "Traceback" not in result.stderr and "[Errno" not in result.stderr
-    errors = [line for line in result.stderr.splitlines() if ": y is column " not in line]  # what was read is said
+    errors = [line for line in result.stderr.splitlines() if ": y is column " not in line]  # notes on what was read
     assert len(errors) == 1
 
 

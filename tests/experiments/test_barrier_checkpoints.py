@@ -30,7 +30,7 @@ def module(seed, outputs=1):
 
 
 class Named(nn.Module):
-    """The same two layers under names of their own."""
+    """Two layers under other names."""
 
     def __init__(self, of):
         super().__init__()
@@ -179,14 +179,14 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         file = folder / (name if "." in name else f"{name}.pt")
         result = run(folder / "a.pt", file, "--data", folder / "data.npz")
         assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1, (name, result.stderr)
-        assert "weights_only" not in result.stderr  # torch's advice, which executes the file
+        assert "weights_only" not in result.stderr  # torch would advise a setting that executes the file
     assert not touched.exists()
     assert run(folder / "a.pt").exit_code == 2
     assert run(folder / "a.pt", folder / "a.pt", folder / "a.pt", "--align", "weights").exit_code == 2
 
 
 def test_shapes_in_messages_are_those_of_the_files(files):
-    """Not those of the networks that the biases are folded into, which have a feature and a unit more."""
+    """Not the shapes of the networks into which the biases are folded, with one feature and one unit more."""
     folder, _ = files
     torch.save(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).state_dict(), folder / "narrow.pt")
     np.savez(folder / "wide.npz", x=np.eye(4), y=np.ones(4))
@@ -203,7 +203,7 @@ def test_shapes_in_messages_are_those_of_the_files(files):
 
 
 def test_two_runs_on_as_many_classes_as_features_are_compared(tmp_path):
-    """There the shapes alone do not tell which layer comes first."""
+    """With as many features as units, the shapes do not tell which layer comes first."""
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "two.npz", x=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30))
     for seed in (0, 1):

@@ -85,7 +85,7 @@ json.dump([[2.0**k, 3.0 * k] for k in range(repetitions)], open(folder + "/times
 
 
 def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeypatch):
-    """Repetitions end at 1, 2, 4, 8 s: those after the first take 1, 2, 4, whose median counts."""
+    """Repetitions end at 1, 2, 4, 8 s: the ones after the first take 1, 2, 4 s, and their median counts."""
     monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     monkeypatch.setenv(elsewhere.PYTHON, sys.executable)
     (tmp_path / "squares.py").write_text(SQUARES)
@@ -160,7 +160,7 @@ def test_an_unknown_workload_is_refused_with_the_nearest():
 
 
 class Stand:
-    """In the place of a candidate's process: its times are 1, 2, 3, ... times `unit` seconds."""
+    """Stands for a candidate's process, with the times 1, 2, 3, ... times `unit` seconds."""
 
     died, numbers = "", (1.0,)
 

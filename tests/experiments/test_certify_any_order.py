@@ -56,7 +56,7 @@ def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
 def test_an_adversary_is_reported(tmp_path, rounds, status):
-    """Against a network that certifies, and one at the start of training, whose W* would have been claimed wrongly."""
+    """Networks of the run: one certifies; for the one at the start of training, W* would have been claimed wrongly."""
     result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
     assert result.exit_code == status, result.output
     record = json.loads((tmp_path / "found.json").read_text())["attack"]
@@ -105,7 +105,7 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
 
 
 def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
-    """With options; before any training nothing is certified, and the reason is said."""
+    """With options; before any training no round certifies, and the command says why."""
     asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
     asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
     result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")
@@ -200,7 +200,7 @@ def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift
 
 @pytest.mark.parametrize("asked", [ANY, (*ANY, "--loss", "hinge"), ("certify", "--method", "scaffold")])
 def test_a_network_of_a_file_is_trained_on_by_the_command_that_is_named(files, asked):
-    """With biases; the record replays. Rounds of a method hold no pairs at kinks, and certify from nearer labels on."""
+    """With biases; the record replays. Rounds of a method have no pairs at kinks, and need nearer labels."""
     folder, network, problem = files
     arrays = {name: array for name, array in np.load(folder / "data.npz").items() if not name.endswith("_test")}
     outputs, off = network.outputs(problem.x), np.array([1, -1, 1, 1, -1]) / 100

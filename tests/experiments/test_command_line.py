@@ -125,7 +125,7 @@ def test_a_verdict_that_differs_from_the_record_gives_status_1(monkeypatch):
     result = run(*CHEAP)
     assert result.exit_code == 1 and "DIFFERS from what is recorded: violated" in result.stdout
     assert result.stdout.splitlines()[-1].endswith("2 differ from what is recorded")
-    assert run(*CHEAP, "--data", "sphere").exit_code == 0  # on own data only a violation counts
+    assert run(*CHEAP, "--data", "sphere").exit_code == 0  # on a user's data only a violation counts
 
 
 @pytest.mark.parametrize("kind", ["--json", "--markdown"])
@@ -193,7 +193,7 @@ def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(mo
     result = run("verify", "fl-ntk/A.2", "--meta")
     assert result.exit_code == 130 and " in 0 runs of true statements" in result.stdout, result.output
     assert result.stderr.splitlines()[-2:] == ["stopped by Ctrl-C", "what was counted until then is reported"]
-    assert len(asked) < 40  # some are prepared ahead; a whole batch has 200
+    assert len(asked) < 40  # some cases are prepared ahead; a whole batch has 200
 
 
 def test_interrupted_before_anything_was_counted(monkeypatch):

@@ -1,4 +1,4 @@
-"""`ntkfl doctor` lists present and absent things; absence is faked."""
+"""`ntkfl doctor` lists present and absent packages; absence is faked."""
 
 import json
 import os

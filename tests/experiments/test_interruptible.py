@@ -1,4 +1,4 @@
-"""How a command that is interrupted ends, however it takes the interrupt."""
+"""How an interrupted command ends, however it handles the interrupt."""
 
 import subprocess
 import sys
@@ -34,11 +34,11 @@ STOPPED = 128 + 15
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [
-        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # bad input, met after the signal
+        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # bad input that is read after the signal
         ("raise ValueError", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise KeyboardInterrupt", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
-        ("raise typer.Exit(0)", 0, ""),  # done before it could be stopped
-        ("interruption.taken(); raise typer.Exit(1)", 1, ""),  # it was caught, and the command went on
+        ("raise typer.Exit(0)", 0, ""),  # the command was done before it could be stopped
+        ("interruption.taken(); raise typer.Exit(1)", 1, ""),  # the signal was caught, and the command went on
     ],
 )
 def test_the_exit_status_is_that_of_the_signal_unless_the_command_was_done(end, status, said):

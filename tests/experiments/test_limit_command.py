@@ -90,7 +90,7 @@ def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypa
 
 
 def said(result):
-    """What stands on standard error, whose lines are broken where they are long."""
+    """The text on standard error, with its broken lines joined."""
     return " ".join(result.stderr.split())
 
 

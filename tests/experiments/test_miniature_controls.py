@@ -18,7 +18,7 @@ from ntkfl.training.optimizers import SGD
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.schedules import Exponential
 
-SIZES = 6, 6, 6, 6  # equal: then the weighted mean is the unweighted one
+SIZES = 6, 6, 6, 6  # equal sizes, so that the weighted mean is the unweighted one
 KEYS = {"data": "digits", "clients": 4, "rate": 0.1, "momentum": 0.0, "local_steps": 5, "batch_size": "full"}
 
 
@@ -86,7 +86,7 @@ def test_the_factors_are_those_of_x4():
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_to_the_first_order_in_the_curvature_a_method_is_its_control(method, options, momentum):
-    """A tenth of the scale is a hundredth of the curvature, and of the difference of the two in the first round."""
+    """A tenth of the scale is a hundredth of the curvature, and of the first round's difference from its control."""
     keys = KEYS | {"method": method, "options": options, "momentum": momentum}
     small, tiny = (apart(moves(keys, s, 1), moves(control(keys), s, 1)) for s in (0.1, 0.01))
     assert tiny < 0.02 * small + 1e-12 and small < 0.1
@@ -100,12 +100,12 @@ def test_feddyn_is_a_servers_momentum_to_the_first_order_in_alpha():
         theirs = control(keys)
         assert theirs["options"]["momentum"] == pytest.approx(1 - alpha * 0.1 * way(5, 0.0, 0.1 * alpha))
         own = moves(keys, 0.05, 8)
-        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # alpha times the way, 1/2
+        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # alpha times 1/2, the share of the way
         assert apart(own, moves(keys | {"method": "fedavg", "options": {}}, 0.05, 8)) > 2
 
 
 def test_fedavgm_ends_at_the_control_s_pace():
-    """Once its velocity is there, a round goes as far as one of FedAvg at the server's rate divided by 1 - momentum."""
+    """Once the velocity has built up, a round moves as far as one of FedAvg at the server's rate / (1 - momentum)."""
     keys = KEYS | {"method": "fedavgm", "options": {"momentum": 0.8}}
     own, theirs = (np.diff(moves(options, 0.01, 60), axis=0)[-1] for options in (keys, control(keys)))
     np.testing.assert_allclose(own, theirs, rtol=0.02)
@@ -148,7 +148,7 @@ def test_local_steps_are_the_engines(share):
 
 
 def test_every_method_has_a_control_or_a_reason():
-    """Methods that are FedAvg at some rate, or never train clients side by side, need neither."""
+    """A method that is FedAvg at some rate, or never trains clients side by side, needs neither control."""
     of_classes = {"data": "digits", "clients": 4, "epochs": 1, "batch_size": 10, "rate": 0.1}
     without = {name for name in methods() if control(of_classes | {"method": name}) is None}
     assert without == set(NONE_BECAUSE) | {"fedavg", "fl-ntk"}

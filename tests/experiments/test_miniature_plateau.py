@@ -21,7 +21,7 @@ ROUNDS = 30
 @pytest.mark.parametrize("rise, spread, state", [(0.3, 0.1, "flat"), (3.0, 0.1, "moves"), (0.3, 3.0, "unclear")])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
-    """Before the last third anything may be; there the seeds rise by rise - spread and rise + spread."""
+    """In the last third the two seeds rise by rise - spread and rise + spread; the curve before it does not matter."""
     slopes = [sign * (rise + off) / (ROUNDS // 3 - 1) for off in (-spread, spread)]
     before = np.random.default_rng(0).standard_normal((2, ROUNDS - ROUNDS // 3)) * 50
     curves = [[*old, *(70 + slope * np.arange(ROUNDS // 3))] for old, slope in zip(before, slopes, strict=True)]
@@ -77,7 +77,7 @@ def test_an_ordering_is_seen_only_beyond_its_control(effect, of_control, verdict
 
 
 def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compared():
-    """More is above its baseline by 2; of that the controls differ by 2 as well, or by 1."""
+    """'more' is 2 above its baseline; its control is 2 or 1 above the baseline too."""
     for of_controls, verdict in ((2.0, STEP_SIZE), (1.0, SEEN)):
         effects = {"base": 1.0, "more": 3.0, "base alone": 0.5, "more alone": 0.5 + of_controls}
         controls = {"base": "base alone", "more": "more alone"}
@@ -117,7 +117,7 @@ def test_at_chance_nothing_is_claimed():
 
 
 def test_less_than_one_test_image_is_no_difference():
-    """Seeds that agree to the last digit have no spread, and would make a finding of anything."""
+    """Seeds that agree to the last digit have no spread: any difference would count as a finding."""
     settings = Setting("base", {"effect": 0.0}), Setting("more", {"effect": 0.2}, "base", claim={"score": "higher"})
     for image, finding in ((0.28, "within noise"), (0.2, "higher"), (0.1, "higher")):
         quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)

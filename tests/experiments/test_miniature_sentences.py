@@ -53,7 +53,7 @@ def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says)
 
 
 def test_equal_runs_of_two_names_count_once():
-    """FedNova is FedAvg where clients take equally many steps: one comparison of the nine less."""
+    """FedNova is FedAvg where clients take equally many steps: one of the nine comparisons is left out."""
     names = [setting.name for setting in catalogue()["ima-methods"].settings]
     miniature, cells = planted("ima-methods", {name: 60.0 + 0.37 * k**1.5 for k, name in enumerate(names)})
     fedavg = [cell for cell in cells if cell.setting.startswith("FedAvg")]
@@ -82,7 +82,7 @@ def test_orderings_before_a_plateau_are_named():
 
 
 def test_every_miniature_that_a_sentence_names_has_those_settings():
-    """All small ones with invented numbers: every sentence is there, once, and the page opens with them."""
+    """All small miniatures with invented numbers: the page opens with every sentence, each once."""
     results = [planted(name, {}) for name in catalogue()]
     said = sentences(results)
     for about in (

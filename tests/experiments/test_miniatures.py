@@ -1,4 +1,4 @@
-"""Miniatures: what is compared, how differences are judged, cells that survive a stop, and each of them in tiny."""
+"""Miniatures: comparisons, judgements of differences, cells that survive a stop, and a tiny run of each."""
 
 import csv
 import json
@@ -31,8 +31,8 @@ from ntkfl.training.config import checked
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
-OTHER_FEDERATIONS = {"plane", "ima-federations"}  # one run is another one's continuation; gains are compared
-SOLO = {"transitivity", "plane"}  # whose settings are not, or not all, training configurations
+OTHER_FEDERATIONS = {"plane", "ima-federations"}  # one run continues another; gains are compared
+SOLO = {"transitivity", "plane"}  # some or all settings are no training configurations
 TINY = {"samples": 120, "test": 60, "model": "mlp:8", "rounds": 2, "epochs": 1}
 
 
@@ -74,7 +74,7 @@ def test_a_miniature_is_well_formed(miniature):
     for setting in miniature.settings:
         assert json.loads(json.dumps(setting.keys)) == setting.keys
         for quantity in miniature.quantities:
-            printed(setting, quantity)  # one row, or none is asked for
+            printed(setting, quantity)  # one row, or the paper printed none
             assert not (setting.claim.get(quantity.name) and printed(setting, quantity)), "the claim is in the numbers"
 
 
@@ -262,7 +262,7 @@ def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
     ],
 )
 def test_what_two_scales_say_of_a_claim(effects, says):
-    """Noise of the seeds is .5 to either side; the claim is higher."""
+    """The seeds' noise is .5 to either side; the claim is 'higher'."""
     results = scaled_toy(effects)
     ((one, two, sentence),) = both(*results)
     assert sentence == says and one.setting == two.setting == "more"
@@ -280,7 +280,7 @@ def test_what_cannot_be_said_of_two_scales():
 
 
 def scaled_toy(effects):
-    """The toy on the small and the middle scale, with so much more in 'more', four seeds each."""
+    """The toy on the small and the middle scale, with these effects in 'more', four seeds each."""
     settings = Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base", claim={"score": "higher"})
     results = []
     for scale, effect in zip(("small", "middle"), effects, strict=True):
@@ -357,7 +357,7 @@ def test_a_setting_that_diverges_is_a_result(tmp_path):
     cells = run(miniature, range(3), tmp_path)
     assert [cell.failure for cell in cells] == ["", "", "", "round 3: not finite", "", ""]
     assert compared(miniature, cells)[1].finding == "diverged with seed 1"
-    assert compared(miniature, cells)[1].difference == 1  # over the seeds with both
+    assert compared(miniature, cells)[1].difference == 1  # over the seeds with both cells
     assert run(miniature, range(3), tmp_path) == cells
 
 
@@ -420,7 +420,7 @@ def solo():
 
 
 def two_layer(models, row):
-    """The same network on inputs with a 1 appended: biases are weights of it, and of a unit that is always 1."""
+    """The same network on inputs with a 1 appended: biases are weights of this 1 and of a unit that is always 1."""
     w, b, v, c = (models[name][row].numpy() for name in ("body.1.weight", "body.1.bias", "head.weight", "head.bias"))
     constant = np.eye(1, w.shape[1] + 1, w.shape[1])
     return TwoLayer(np.vstack([np.hstack([w, b[:, None]]), constant]), np.hstack([v, c[:, None]]))
@@ -483,7 +483,7 @@ def test_the_three_models_are_where_the_plane_says(solo):
     assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
     network_plane, s, t, grid = three.losses(5)
     assert grid[1, 3] == pytest.approx(three.score(network_plane.point(s[1], t[3])).loss, abs=1e-12)
-    assert three.rise() >= 0 and three.rise(parts=1) == 0  # the corners alone
+    assert three.rise() >= 0 and three.rise(parts=1) == 0  # one part: only the corners
 
 
 def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
@@ -501,7 +501,7 @@ ON_DIGITS = {**ima.COMMON, "data": "digits", "partition": "shards:2"}
 
 
 def test_late_decays_of_the_rate():
-    """Those of Table III: the least rate is 1/200 of the first, and five periods end with the last round."""
+    """Table III's schedules: the least rate is 1/200 of the first, and five periods end with the last round."""
 
     def federation(name):
         return prepared(**{**ON_DIGITS, **ima.VARIATIONS[f"IMA, {name}"], "samples": 120, "test": 60}).federation
@@ -516,7 +516,7 @@ def test_late_decays_of_the_rate():
 
 
 def test_ima_is_its_baseline_until_it_starts():
-    """The four of the two by two share the rounds before the start; after it, one model's mean is that model."""
+    """The four settings share the rounds before averaging starts; from then on, the mean of one model is that model."""
     curves = {}
     for name in ("FedAvg", "faster decay only", "averaging only", "IMA"):
         keys = {**ON_DIGITS, **ima.VARIATIONS[name], **TINY, "rounds": 8, "rate": 0.2}
@@ -528,7 +528,7 @@ def test_ima_is_its_baseline_until_it_starts():
 
 
 def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
-    """The first round that reaches the mean of the baseline's last ten, and one more than there are where none does."""
+    """The first round that reaches the mean of the baseline's last ten; if none does, the last round plus one."""
     curves = {"fedavg": [10.0] * 9 + [50.0] * 11, "early": [20.0, 45.9, 46.0] + [0.0] * 17, "never": [45.9] * 20}
     monkeypatch.setattr(ima_start, "trained", lambda keys, seed: curves[keys.get("ima", "fedavg")])
     monkeypatch.setattr(ima_start, "accuracies", np.array)
@@ -632,7 +632,7 @@ def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
 
 
 def test_the_line_to_imas_model_begins_and_ends_at_the_models_of_the_runs():
-    """Where nobody trains from the mean, IMA's model is the mean of the last five of the run without it."""
+    """Unless clients start from the mean, IMA's model is the mean of the last five models of the run without IMA."""
     settings = {setting.name: tiny(catalogue()["ima-line"], setting) for setting in catalogue()["ima-line"].settings}
     keys = {name: {**of, "rounds": 7} for name, of in settings.items()}
     plain, averaged = (trained(keys[name], 1) for name in ("FedAvg", "FedAvg, mean of its last five"))
@@ -678,7 +678,7 @@ def test_what_is_omitted_is_said():
 
 
 def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):
-    """A process that dies while it writes leaves no file that a later run would read."""
+    """A process that dies during a write leaves no file that a later run would read."""
     miniature, _ = counting()
 
     def dies(*paths):

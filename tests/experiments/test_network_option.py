@@ -1,4 +1,4 @@
-"""--network: commands on networks of any depth, and on a user's own from a file of three lines."""
+"""--network: commands on networks of any depth, and on a user's network from a file of three lines."""
 
 import re
 
@@ -140,7 +140,7 @@ module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.L
 
 
 def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
-    """lambda_min is that of `gram.deep`, and of the network's own gradients; both positive on these rows."""
+    """lambda_min of `gram.deep`, and of the network's own gradients; both are positive on these rows."""
     data_file, own = tmp_path / "one.csv", tmp_path / "own.py"
     data_file.write_text(ONE_FEATURE)
     own.write_text(OWN)

@@ -1,4 +1,4 @@
-"""Result files: what is computed is printed, and a file that cannot be written is said in one line, status 2."""
+"""Result files: results are printed, and a file that cannot be written is named in one line, status 2."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Every command is a function of Python: the page that says which is complete, and every name on it is there."""
+"""Every command is a function of Python: the page that lists the functions is complete, and its names exist."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ SQUARES = Path(__file__).parents[1] / "extensions" / "own_study.py"
 
 @cache
 def commands():
-    """Every command by its words, those of groups too."""
+    """Every command by its words, also in groups."""
     paths = {}
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", None)
@@ -44,7 +44,7 @@ def test_every_row_names_a_function():
 
 
 def named(name):
-    """What has this dotted name."""
+    """The object of this dotted name."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:

@@ -1,4 +1,4 @@
-"""Progress where stderr is no terminal: at most a line every few seconds, the first and the last one always."""
+"""Progress where stderr is no terminal: at most a line every few seconds, and always the first and the last line."""
 
 import io
 import sys

@@ -60,7 +60,7 @@ def test_schedules_cohorts_and_noise_are_heard():
 
 
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
-    """Their samples' coefficients stay 0: the remainder is at least the least squares over the others' samples."""
+    """The coefficients of absent clients stay 0: the remainder is at least the least squares over the other samples."""
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = CliRunner().invoke(app, [*arguments, "2"])
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")
@@ -74,7 +74,7 @@ def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay()
     left = np.linalg.norm(problem.y - moving @ np.linalg.pinv(moving) @ problem.y) / np.linalg.norm(problem.y)
     with pytest.raises(ValueError, match="of it stays, since clients 0, 1 and 3 take part in no round"):
         regime.rounds_to(0.999 * left)
-    rounds = regime.rounds_to(1.01 * left)  # but so far it falls
+    rounds = regime.rounds_to(1.01 * left)  # until then it falls
     assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 
 

@@ -1,4 +1,4 @@
-"""`ntkfl requirements`: a table with aligned columns, of the size that the ledger has, for any data."""
+"""`ntkfl requirements`: a table with aligned columns and the ledger's sizes, for any data."""
 
 import numpy as np
 from typer.testing import CliRunner
@@ -29,7 +29,7 @@ def test_the_default_table_is_the_ledgers_but_for_the_draws():
     assert [(row[0], row[1]) for row in rows] == list(LEDGER)
     for row in rows:
         lam, width, by_lemma, local_time, stable, rounds = LEDGER[int(row[0]), int(row[1])]
-        scale = row[3] / lam  # the rest depends on the draw through lambda above all
+        scale = row[3] / lam  # the other numbers depend on the draw mainly through lambda
         for least, expected, power in zip(
             row[5:], (width, by_lemma, local_time, stable, rounds), (-4, -4, 2, 0, -3), strict=True
         ):

@@ -55,7 +55,7 @@ def test_a_file_keeps_everything_and_another_is_refused(data, tmp_path):
 
 
 def test_steps_that_are_too_large_are_said_and_nothing_is_written(data, tmp_path):
-    for eta_local in ("1e99", "1e9"):  # outputs overflow, and at the smaller one squares of movements alone
+    for eta_local in ("1e99", "1e9"):  # outputs overflow; at the smaller step only squares of movements do
         options = ("--eta-local", eta_local, "--out", "run.npz")
         said = ntkfl("simulate", "--data", "mine.npz", *STEPS[2:], *options, status=2)
         assert "the run overflowed at round" in said and not (tmp_path / "run.npz").exists()

@@ -1,4 +1,4 @@
-"""Statements as LaTeX: environments that are closed, hypotheses that are all there, and a document that compiles."""
+"""Statements as LaTeX: environments are closed, no hypothesis is missing, and the document compiles."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ from experiments.command_line import app
 from experiments.formulas.theorem import PREAMBLE, as_tex, text
 
 SOME = ["fl-ntk/B.12", "fl-ntk/A.2", "fl-ntk/C.7-error", "fedgucci/F9", "averaging/I7", "fl-ntk/X.6"]
-A_WORD = 80  # points: one without a hyphen sticks out so far at most, a path without breaks further
+A_WORD = 80  # points: the most that a word without a hyphen sticks out; a path without breaks may do so further
 DOCUMENT = r"""\documentclass{article}
 \usepackage{amsmath,amssymb,amsthm}
 \newtheorem{theorem}{Theorem}

@@ -57,7 +57,7 @@ def test_a_files_owners_are_the_clients(tmp_path):
 
 
 def without_limits(annotation):
-    """The type of an annotation, without None and without what limits it."""
+    """The type of an annotation, without None and limits."""
     if get_origin(annotation) in (Union, UnionType):
         return without_limits(next(literal for literal in get_args(annotation) if literal is not type(None)))
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
@@ -67,7 +67,7 @@ def test_every_key_is_an_option_of_its_type_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
     types = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
     wanted = {name: without_limits(RunConfig.model_fields[name].annotation) for name in KEYS}
-    assert types == wanted | {"batch_size": str, "ima_start": float}  # which may be words, or a share
+    assert types == wanted | {"batch_size": str, "ima_start": float}  # these may be words, or a share
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
 
@@ -150,7 +150,7 @@ def test_algorithm_1():
 
 
 def test_ctrl_c_keeps_the_rounds(tmp_path, monkeypatch):
-    """`test_interrupts` stops processes of it, at any moment."""
+    """`test_interrupts` stops real processes at any moment."""
     folder, really = tmp_path / "run", RunProgress.__call__
 
     def stopped(progress, row, rounds):

@@ -1,4 +1,4 @@
-"""The training benchmark: its ways of doing a round do the same work. No times are asserted but that they are there."""
+"""The training benchmark: its ways of doing a round do the same work. Of times only the presence is asserted."""
 
 import sys
 

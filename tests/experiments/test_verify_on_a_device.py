@@ -1,4 +1,4 @@
-"""`ntkfl verify --device`: left sides by the training engine, and what another machine recorded compared with ours."""
+"""`ntkfl verify --device`: left sides by the training engine, and another machine's record against results here."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def disagreements(provenance, verdicts):
         for field in ("outcome", "trials", "rejected"):
             if getattr(recorded, field) != getattr(here, field):
                 differences.append(f"{recorded.id} {recorded.form}: {field} {getattr(recorded, field)}")
-        if recorded.kind is not Kind.EQUALITY:  # there the tightness is rounding
+        if recorded.kind is not Kind.EQUALITY:  # an equality's tightness is rounding
             differences += [
                 f"{recorded.id} {recorded.form}: {name} tightness {ratio}, here {here.tightness[name]}"
                 for name, ratio in recorded.tightness.items()

@@ -1,4 +1,4 @@
-"""`ntkfl verify --processes`: what is refused, and a terminal's Ctrl-C, which reaches every process at once."""
+"""`ntkfl verify --processes`: refusals, and a terminal's Ctrl-C, which reaches every process at once."""
 
 import json
 import os

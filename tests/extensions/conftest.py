@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def forget():
-    """As a new process: no file has been loaded."""
+    """Forget all loaded files, as in a new process."""
     bounds.brought._files.clear()
     extensions._files.clear()
     for name in [name for name in sys.modules if name.startswith(extensions.PREFIX)]:

@@ -17,7 +17,7 @@ norm = sp.Symbol("q", positive=True)
 
 @dataclass(frozen=True)
 class Numbers:
-    """Some numbers of one sign, mostly of like size."""
+    """Numbers of one sign, mostly of similar size."""
 
     values: tuple[float, ...]
 

@@ -1,4 +1,4 @@
-"""An installed package that announces a theorem, a method and a study has them where the project has its own."""
+"""The theorem, method and study that an installed package announces are listed and run as the project's own."""
 
 import os
 import shutil

@@ -32,7 +32,7 @@ def test_attack_is_refused_with_the_line(ntkfl, line):
 
 
 def test_a_statement_of_ours_names_its_line_in_verify_and_attack(ntkfl, monkeypatch):
-    """C.6, whose file has lost `Estimate`, with which it computes its constants."""
+    """C.6, from whose file `Estimate`, which its constants need, is removed."""
     monkeypatch.setattr("bounds.fl_ntk.c_6.Estimate", None)
     failed = (
         "failed with AttributeError: 'NoneType' object has no attribute 'exact' "

@@ -1,4 +1,4 @@
-"""After its cases `verify` attacks a user's own form that held, and says where that breaks it; nothing is written."""
+"""`verify` attacks a user's form that held on its cases, and says which case breaks it; nothing is written."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from verification.facts import Standing, Where
 from verification.search import after_cases, attack_held
 from verification.verdict import Verdict
 
-CASES = 40  # of a search: the tests bound it by these and leave the clock no say
+CASES = 40  # of a search: the tests limit it by cases, not by time
 THEOREM = """
 from dataclasses import dataclass
 
@@ -96,7 +96,7 @@ def test_statements_of_the_project_and_what_did_not_hold_are_not_attacked(theore
 
 def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
     (verdict,) = verify(bounds.load("my_theorem.py")[1])
-    held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)  # as if its cases had been others
+    held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)  # as if other cases had been drawn
     (after,) = searched([held])
     assert (after.outcome, after.standing) == (Outcome.HOLDS, Standing.SEEN)
     assert "a violation that was not confirmed" in after.search and not after.broken_by_search

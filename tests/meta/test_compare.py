@@ -1,4 +1,4 @@
-"""The comparison: the position of two enclosures decides, nothing else; it errs in neither direction."""
+"""The comparison: the position of the two enclosures alone decides; the comparison errs in neither direction."""
 
 from types import SimpleNamespace
 
@@ -117,7 +117,7 @@ def test_the_truth_is_never_contradicted(data, kind, left, right, width):
     comparison = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
     if SATISFIED[kind](left, right, lower):
         assert comparison.outcome is not V
-    elif kind is Kind.EQUALITY:  # holds means: known to 1e-6 of the scale, and not seen to differ
+    elif kind is Kind.EQUALITY:  # holds means: both are known to 1e-6 of the scale and are not seen to differ
         assert comparison.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
     else:
         assert comparison.outcome is not H
@@ -171,7 +171,7 @@ def test_one_bad_entry_of_a_matrix_is_found_and_shown():
 
 
 def test_the_sides_shown_are_those_of_the_worst_entry_however_tight_another_is():
-    left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])  # the first is open, its ratio infinite
+    left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])  # the first is undecided, its ratio infinite
     comparison = compare(Kind.UPPER, left, right)
     assert (comparison.outcome, comparison.tightness) == (V, np.inf)
     assert (float(comparison.left.value), float(comparison.right.value)) == (2.0, 1.5)
@@ -243,7 +243,7 @@ def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
 
 
 def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
-    """The ratio goes up and down: its slope is above 0, by less than its half-width."""
+    """The ratio goes up and down: its slope is above 0 by less than the slope's half-width."""
     wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
     assert 0 < comparison.left.value < comparison.left.error
@@ -258,7 +258,7 @@ def test_a_column_is_not_held_against_a_row():
 
 @pytest.mark.parametrize(("error", "outcome"), [(0.0, Outcome.VIOLATED), (1.0, Outcome.UNRESOLVED)])
 def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
-    """left/right grows like the size to the 1; the left side is known exactly, or not told apart from 0."""
+    """left/right grows like the size; the left side is known exactly, or not told apart from 0."""
     sizes = 2.0 ** np.arange(1, 9)
     left = Estimate(1e-38 * np.ones(8), 1e-38 * error * np.ones(8), "ball")
     assert _growth(SimpleNamespace(sizes=sizes), left, Estimate.exact(1 / sizes)).outcome is outcome
@@ -266,7 +266,7 @@ def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_sides_are_as_near_as_those_of_the_nearest_part(order):
-    """A part that is well known and tight must not hide one that is too little known to be left at that."""
+    """A part that is well known and tight must not hide a part that needs a better estimate."""
     tight, near = (estimate(0.9, 1e-12), estimate(1.0)), (estimate(0.5, 0.1), estimate(1.0))
     left, right = zip(*((tight, near)[i] for i in order), strict=True)
     statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)

@@ -1,4 +1,4 @@
-"""Violations are redone before they are believed: false ones fall, true ones stand, and how is said truthfully."""
+"""A violation is computed again before it counts: false ones fall, true ones stand, and the verdict says how."""
 
 from dataclasses import replace
 
@@ -115,7 +115,7 @@ def test_extended_precision_needs_a_wide_margin():
     assert confirmation.how.startswith("float64 and extended precision differ by ")
     assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).stands
 
-    def slightly_off(case):  # violated in both, but by a margin that their difference does not warrant
+    def slightly_off(case):  # violated in both computations, but by less than their difference
         shift = 2e-5 if case.arithmetic is None else 1e-5
         return Estimate.exact(last(case).value * (1 + shift))
 
@@ -242,7 +242,7 @@ def test_a_run_too_large_for_balls_is_known_better_in_extended_precision_once(mo
 
 
 def module_chain(case):
-    """The case known better and better."""
+    """The case's estimates, each more precise than the one before."""
     while (case := case.sharper()) is not None:
         yield case
 

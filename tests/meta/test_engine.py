@@ -1,4 +1,4 @@
-"""The engine: cases shared, trials counted exactly, mutants killed, interruptions survived, commands that replay."""
+"""The engine shares cases, counts trials exactly, kills mutants, survives interrupts and names commands that replay."""
 
 import json
 import shlex
@@ -38,7 +38,7 @@ built: Counter = Counter()
 
 @dataclass(frozen=True)
 class Numbers(number_cases.Numbers):
-    """Numbers as cases whose constructions are counted; `stop` interrupts the construction of one of them."""
+    """Cases that are numbers, whose constructions are counted; `stop` interrupts the construction of one."""
 
     stop: int | None = field(default=None, compare=False)
 
@@ -92,7 +92,7 @@ def test_draws_that_are_equal_share_their_cases():
 
 
 def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
-    """Only the numbers above 100 catch `late`; the other statement keeps to its first look meanwhile.
+    """Only the numbers above 100 catch `late`; meanwhile the other statement stays at its first look.
 
     No case is built twice.
     """
@@ -138,7 +138,7 @@ def interrupts_at(stop):
 
 @dataclass(frozen=True)
 class Everyday(Numbers):
-    """Numbers for which a verdict needs as many cases as `Family` says for that number of seeds."""
+    """Numbers whose verdict needs as many cases as `Family` asks for at that number of seeds."""
 
     trials: int = 60
     required: int = field(init=False)
@@ -158,7 +158,7 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
 
 @pytest.mark.parametrize(("few", "trials"), [(0, 20), (5, 40), (40, 120)])
 def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
-    """The first cases of each family are rejected: none; half of the first look's; those of the second look too."""
+    """The first cases of each family are rejected: none, half of the first look, or also the second look."""
     late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
     statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
     (verdict,) = verify(statement, Options(until_decided=True))
@@ -168,7 +168,7 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
 
 @pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
 def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
-    """Of the looks at 20, 50 and 200 numbers the second excludes a failure in ten; the next none in a thousand."""
+    """Of the looks at 20, 50 and 200 numbers, the second excludes failures in a tenth, and none in a thousandth."""
     may_fail = {Form.STATED: Claim(2 * X, failure=failure)}
     statement = claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
     (verdict,) = verify(statement, Options(until_decided=True))
@@ -194,7 +194,7 @@ def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
 
 @dataclass(frozen=True)
 class Doubtful(Case):
-    """A number that other networks confirm if its share of the networks is large enough."""
+    """A number that other networks confirm as a violation only in looks at a share of at least `least`."""
 
     least: float
     value: float = 7.0
@@ -342,7 +342,7 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
         return verdict.necessity["small"]
 
     assert said(Number(27.0)) is Needed.YES
-    assert said(Number(28.0)) is Needed.NOT_SHOWN  # not odd either
+    assert said(Number(28.0)) is Needed.NOT_SHOWN  # not odd as well
     assert said(Number(3.0)) is Needed.NOT_SHOWN  # violates nothing
 
 
@@ -472,7 +472,7 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
     assert run.outcome is again.outcome is Outcome.UNRESOLVED and len(run.not_computed) == len(again.not_computed) == 5
     assert (start.outcome, start.not_computed) == (Outcome.HOLDS, {})
     assert (stable.outcome, stable.rejected, stable.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
-    assert set(ran.values()) == {1}  # an overflow is not computed anew for every statement
+    assert set(ran.values()) == {1}  # statements share an overflow
 
 
 def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():

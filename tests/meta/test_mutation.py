@@ -1,4 +1,4 @@
-"""The verifier's own tests find out a checker that cannot say no, and one that says no to what is true."""
+"""The verifier's own tests expose a checker that cannot say no, and a checker that says no to true claims."""
 
 import json
 from dataclasses import replace
@@ -238,7 +238,7 @@ def test_an_exception_in_one_statement_leaves_the_others(changes):
     bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
     assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
     assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
-    assert replace(bad, own_data=True).contradicts_record  # so that the exit status says it on any data
+    assert replace(bad, own_data=True).contradicts_record  # so that the exit status tells it on any data
     assert bad.notes[0] == bad.error and bad.error.startswith("failed with TypeError: ")
     assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
 

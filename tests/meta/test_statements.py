@@ -1,6 +1,6 @@
 """Every statement of the catalogue in every form: outcome as recorded, mutants caught, books that balance.
 
-Looks at few cases come to the outcomes of all cases: those of the table of all verdicts in FINDINGS.md.
+Looks at few cases have the outcomes of all cases, which the table of all verdicts in FINDINGS.md lists.
 """
 
 import json
@@ -25,7 +25,7 @@ from verification.verdict import NOT_REFUTED, Verdict
 # `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are made once, and the
 # networks of a ladder are trained once for all verdicts and looks.
 
-# A verdict needs five cases: of one family five, of two three each, of more two each.
+# A verdict needs five cases: five of a single family, three of each of two, two of each of more.
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
 LONG_RUN = Options(trials=2)  # runs of the engine, or along every way and order: seconds a case
 NO_RUN = Options(trials=25)
@@ -50,14 +50,14 @@ DEAR = {"fl-ntk/Alg1-update", "fl-ntk/any-order", "deep/any-method", "deep/feder
 
 @cache
 def has_a_ladder(identifier):
-    """Whether a case is many networks of several widths, so that there is but one."""
+    """Whether a case is many networks of several widths, so that a family has only one case."""
     statement = catalogue()[identifier]
     return any(draw.trials == 1 for form in statement.forms for draw in statement.families_of(form, A_RUN))
 
 
 @cache
 def run_of(identifier):
-    """With how many cases of each family a statement is verified: a verdict's fewest, unless its mutants need more."""
+    """The number of cases of each family of a statement: the fewest for a verdict, or more if its mutants need it."""
     statement = catalogue()[identifier]
     if identifier in CHOSEN or has_a_ladder(identifier):
         return CHOSEN.get(identifier, A_RUN)
@@ -86,7 +86,7 @@ def ladder_of(family, seed):
 
 
 def drawn_once(family, seed, ladders):
-    """As `drawn`; a ladder is that of other verdicts, and a look at a part of it uses their measurements."""
+    """`drawn`, except that all verdicts share a ladder; a look at a part of it uses the measurements of the whole."""
     whole = family.whole if isinstance(family, Part) else family
     if whole.trials > 1:
         return drawn(family, seed, ladders)
@@ -109,7 +109,7 @@ def _verdicts(slow):
 
 
 def verdict_of(identifier, form):
-    """The verdict on a statement in one form; made together with those of all slow statements."""
+    """The verdict on a statement in one form, made together with the verdicts on all slow statements."""
     return _verdicts(is_slow(identifier))[identifier, form]
 
 
@@ -152,7 +152,7 @@ def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
         assert verdict.violated == 0 or statement.forms[form].failure is not None
         return
     assert verdict.witness.shows
-    slopes = statement.kind in (Kind.RATE, Kind.ORDER)  # seen over many networks: a second set of them confirms it
+    slopes = statement.kind in (Kind.RATE, Kind.ORDER)  # seen over many networks: a second set of networks confirms it
     balls = verdict.confirmation == "both sides are balls" or verdict.confirmation.startswith("run in balls of")
     assert balls or (slopes and verdict.confirmation.startswith("other networks agree"))
     assert "sides known by" not in verdict.confirmation
@@ -184,7 +184,7 @@ def test_a_verdict_survives_strict_json(identifier, form):
     assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
 
 
-WITHIN_REACH = "fl-ntk/C.7-norm"  # a network may have the width that its premise requires
+WITHIN_REACH = "fl-ntk/C.7-norm"  # a network can have the width that the premise requires
 
 
 @CHECKED
@@ -201,13 +201,13 @@ def test_a_vacuous_verdict_says_what_it_would_take():
 SEEDS = {"fl-ntk/A.1": 400, "fl-ntk/A.2": 400, "fl-ntk/Eq11": 200, "fl-ntk/C.6": 60, "fl-ntk/X.3": 60}
 SEEDS |= {i: 30 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
 SEEDS |= {"fl-ntk/B.7": 60, "fl-ntk/B.10": 60, "fl-ntk/Eq16": 60}
-SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}  # of four networks, of long recursions
+SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}  # cases of four networks, cases of long recursions
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", SEEDS)
 def test_a_true_statement_is_never_violated(identifier):
-    """Thousands of cases in all; a form that may fail may do so as often as it says."""
+    """Thousands of cases in all; a form with a failure probability may fail that often."""
     statement = catalogue()[identifier]
     for form, formula in statement.forms.items():
         if statement.forms[form].recorded is not Outcome.HOLDS:
@@ -241,7 +241,7 @@ def of_all_cases():
 
 
 def agrees(verdict):
-    """Whether few cases give the verdict of all; of a probability they may exclude less, and say so."""
+    """Whether few cases give the verdict of all; few may exclude less about a probability, and then say so."""
     of_all = of_all_cases().get((verdict.id, verdict.form))
     if of_all is None:  # the table is older than the statement
         return verdict.as_recorded

@@ -1,4 +1,4 @@
-"""From trials to one outcome: binomial rules, too few cases, unresolved trials; and the limits themselves."""
+"""From trials to one outcome: binomial rules and their limits, too few cases, unresolved trials."""
 
 import math
 from collections import Counter
@@ -38,7 +38,7 @@ def tally(counts, failure=None, rejected=None, weight=1):
         ({U: 30}, U),
         ({H: 199, V: 1}, V),  # any violated trial decides
         ({U: 29, V: 1}, V),
-        ({V: 1}, V),  # and one is enough
+        ({V: 1}, V),  # a single one too
         ({H: 1, V: 1}, V),
         ({H: 19}, Outcome.UNTESTED),
         ({}, Outcome.UNTESTED),

@@ -1,4 +1,4 @@
-"""Which kinds of test every federated method has passed, from the tests themselves.
+"""Write a table of the kinds of test that every federated method has passed, by running the tests.
 
 Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A test is about the methods that its mark
 `method` or its parameters name; its mark `kind` is a column, and tests without a kind are listed in words.
@@ -16,12 +16,12 @@ import pytest
 from ntkfl.training.methods import catalogue
 
 TESTS = "tests/ntkfl/training"
-AROUND = "ima"  # goes around any method
+AROUND = "ima"  # wraps any method
 
 
 @dataclass
 class Seen:
-    """What became of the tests: for each method, the outcomes of all that share a kind, or a name."""
+    """The outcomes of the tests: for each method, by kind, or by name for tests without a kind."""
 
     kinds: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     words: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
@@ -70,7 +70,7 @@ def sentence(name: str) -> str:
 
 
 def page(seen: Seen) -> str:
-    """The matrix, and under it what else is tested of each method."""
+    """The matrix, and below it each method's tests without a kind."""
     kinds = sorted({kind for columns in seen.kinds.values() for kind in columns})
     methods = [*catalogue(), AROUND]
     return "\n".join(
@@ -99,7 +99,7 @@ def _row(method: str, kinds: Sequence[str], seen: Seen) -> str:
 
 
 def _count(outcomes: Sequence[str]) -> str:
-    """How many passed, and how many did not."""
+    """The number of passed tests, and of the others."""
     passed = outcomes.count("passed")
     failed = len(outcomes) - passed
     return f"{passed} ({failed} not passed)" if failed else str(passed or "-")
@@ -122,7 +122,7 @@ def main() -> None:
     given = parser.parse_args()
     seen, output = Seen(), given.output and given.output.resolve()
     os.chdir(Path(__file__).parents[2])
-    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # about packages that are imported already
+    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # a warning about packages that are already imported
     status = pytest.main(
         ["-q", "-p", "no:cacheprovider", "-m", "not slow or combination", *quiet, TESTS], plugins=[seen]
     )

@@ -1,4 +1,4 @@
-"""Kernels by neural-tangents: what those of `ntkfl.gram` are compared with."""
+"""Kernels by neural-tangents, to compare with the kernels of `ntkfl.gram`."""
 
 import warnings
 
@@ -7,14 +7,14 @@ import numpy as np
 
 from experiments.benchmarks.neural_tangents_import import neural_tangents
 
-# implementations of its empirical kernel: contracted Jacobians, and products of one with vectors
+# neural-tangents' implementations of the empirical kernel: contracted Jacobians, and Jacobian-vector products
 TRUSTED_IMPLEMENTATIONS = (1, 2)
 
 
 def relu_ntk(x, z=None):
     """`gram.infinite`. Its angles lose half the digits near 0 and pi: to about 1e-8 there, 1e-15 elsewhere."""
-    # In the NTK parametrisation with W_std = 1 the pre-activations are w.x / sqrt(d); ntk - nngp is what the first
-    # layer contributes: (x.z / d) E[relu' relu'], which is ours over d.
+    # In the NTK parametrisation with W_std = 1 the pre-activations are w.x / sqrt(d); ntk - nngp is the first layer's
+    # part, (x.z / d) E[relu' relu']: our kernel over d.
     kernel = _kernel(2)(x, z, ("ntk", "nngp"))  # fused by XLA it would round angles of 0
     return x.shape[1] * np.asarray(kernel.ntk - kernel.nngp)
 
@@ -27,7 +27,7 @@ def deep_kernel(x, z=None, depth=3):
 def empirical_ntk(apply, params, x, z=None, implementation=1):
     """J(x) J(z)^T of a network apply(params, x) -> (n, 1), summed over all parameters."""
     compute = neural_tangents().empirical_ntk_fn(apply, implementation=implementation)
-    with warnings.catch_warnings():  # it takes jnp.size of a ShapeDtypeStruct; jax 0.10 and 0.11 only warn
+    with warnings.catch_warnings():  # neural-tangents takes jnp.size of a ShapeDtypeStruct; jax 0.10 and 0.11 only warn
         warnings.filterwarnings("ignore", "size requires ndarray", DeprecationWarning)
         return np.asarray(jax.jit(compute)(x, z, params))
 

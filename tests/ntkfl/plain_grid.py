@@ -47,7 +47,7 @@ def random_problem(seed):
 
 
 class Grid:
-    """All settings of a method at once: rows of `steps` (eta_local and what enters the local steps), columns g, b."""
+    """All settings of a method at once: rows of `steps` (eta_local and the pull of the local steps), columns g, b."""
 
     def __init__(self, label, problem, h, local_steps):
         self.label, self.h, self.y, self.K = label, h, problem.y, local_steps

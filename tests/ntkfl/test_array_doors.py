@@ -1,6 +1,6 @@
-"""Every public function refuses what is no array of real numbers, in words that name the argument.
+"""Every public function refuses an argument that is no array of real numbers, and names the argument.
 
-A mask, an imaginary part, numeric words, NaN and infinity: nothing of that kind is dropped or read in silence.
+No mask, imaginary part, numeric word, NaN or infinity is dropped or read in silence.
 """
 
 import inspect
@@ -83,11 +83,11 @@ REGIMES = (REGIME, TILED, ntkfl.kernel_regime(PROBLEM, SETUP, method="fedavg"), 
 
 
 def given_gram(function):
-    """The function of `gram`, and of the door's other arguments."""
+    """A function with `gram` and the other arguments of the door."""
     return lambda gram, **more: function(PROBLEM, SETUP, gram, **more)
 
 
-# A function or class of docs/reference, its arguments, and those of them that are arrays.
+# A function or class of docs/reference, its arguments, and the names of its array arguments.
 DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("Problem", ntkfl.Problem, {"x": X, "y": Y, "owner": OWNER, "x_test": X, "y_test": Y}),
     ("Problem.of_outputs", PROBLEM.of_outputs, {"kernel": H}),
@@ -291,9 +291,9 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 # A bound may be infinite.
 INFINITE = {("Estimate", "value"), ("Estimate", "error"), ("doubtful", "error"), ("finite_estimate", "error")}
-SAYS = {"h": "the matrix"}  # what messages call an argument, where that is not its name
+SAYS = {"h": "the matrix"}  # a message's words for an argument, if not its name
 
-# Where arrays are made by this package, or handed on by it, and no user gives one.
+# Functions whose arrays this package makes or hands on, and no user gives.
 OURS = {
     "results": r"(Trajectory|(AnyOrder|Network)Certificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane"
     r"|Alignment|LeastBarrier)\.__init__",
@@ -311,11 +311,11 @@ OURS = {
     "a case of conformance": r"(ConformanceCase|Answer)(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
-OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # in training: methods and models get tensors of ours
+OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # training passes its own tensors
 
 
 def spoilt(good):
-    """The argument as each kind of what is no array of real numbers."""
+    """The argument turned into each kind of value that is no array of real numbers."""
     if isinstance(good, torch.Tensor):
         yield "complex tensor", good + 0j
         yield "no tensor", good.numpy()

@@ -62,7 +62,7 @@ def test_a_ball_contains_both_ends(value, error, prec):
 @given(a=square, scale=st.floats(0, 1e-3), prec=bits)
 @settings(deadline=None, max_examples=40)
 def test_matrix_products_contain_the_exact_rational_product(a, scale, prec):
-    """Also for matrices anywhere in the balls: the corners of the box are tried."""
+    """The bounds hold for matrices anywhere in the balls: the corners of the box are tried."""
     n = len(a)
     error = scale * np.abs(a)
     with precision(prec):
@@ -199,7 +199,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
 
     def first():
         with precision(300):
-            met.wait()  # both are in
+            met.wait()  # both threads are inside
             met.wait()
 
     def second():
@@ -207,7 +207,7 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
             met.wait()
             during = flint.ctx.prec
             met.wait()
-            other.result()  # the first has left
+            other.result()  # the first thread has left
             return during, flint.ctx.prec
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""The boundary layer: closed forms where there are any, symmetries, and networks whose every neuron is placed."""
+"""The boundary layer: closed forms, symmetries, and networks with every neuron at a chosen place."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ STEPS = Setup(eta_local=0.3, local_steps=2, rounds=12)
 
 @pytest.mark.parametrize(("length", "sigma", "steps"), [(1.0, 1.0, 1), (1.0, 0.5, 3), (1.6, 2.0, 2)])
 def test_one_sample_has_a_closed_form(length, sigma, steps):
-    """The neurons that the sample pushes away stop at its kink; those it pulls are active and stay so."""
+    """The neurons that the sample pushes away stop at its kink; the neurons it pulls are active and stay active."""
     problem = Problem(np.array([[length, 0.0]]), np.array([0.7]), name="one point")
     setup = Setup(eta_local=0.2, local_steps=steps, rounds=15, sigma=sigma)
     change = pattern_change(problem, setup)
@@ -44,13 +44,13 @@ def test_patterns_are_counted_as_rows_are(samples):
 
 
 def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """In one dimension: the quantiles of N(0, 1), each with both signs; H(0) = 1/2 exactly."""
+    """A network on one feature: the quantiles of N(0, 1), each with both signs; H(0) = 1/2 exactly."""
     w = stats.norm.ppf((np.arange(width // 2) + 0.5) / (width // 2))
     return np.concatenate([w, w])[:, None], np.repeat([1.0, -1.0], width // 2)
 
 
 def test_a_network_of_quantiles_follows_the_predicted_outputs_and_flips():
-    """No randomness is left, so that the difference from the layer's prediction falls like 1/m."""
+    """Without randomness the difference from the layer's prediction falls like 1/m."""
     problem = Problem(np.array([[1.0]]), np.array([0.9]), name="one point")
     layer, drift = pattern_change(problem, STEPS, starts=512), drift_correction(problem, STEPS, starts=512)
     limit = kernel_regime(problem, STEPS).outputs(np.arange(13))
@@ -102,7 +102,7 @@ def test_before_training_the_density_is_the_gaussian_one():
 
 @pytest.mark.parametrize(("angle", "labels", "held"), [(60, (1, -1), 0.6), (120, (1, 0.8), 0.4), (120, (1, -1), 0.0)])
 def test_neurons_are_held_at_a_kink_where_the_other_sample_pushes_back(angle, labels, held):
-    """a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|: so long as these hold their number does not fall with |r|."""
+    """a r_i < 0 < a G_ij r_j and |G_ij r_j| < G_ii |r_i|: while these hold, as many neurons are held as |r| falls."""
     a = np.deg2rad(angle)
     problem = Problem(np.array([[1.0, 0.0], [np.cos(a), np.sin(a)]]), np.array(labels, float), name="two points")
     setup, rounds = replace(STEPS, rounds=60), [0, 30, 60]

@@ -1,4 +1,4 @@
-"""The error bounds of rounds by tiles: literal local steps in extended precision are the judge."""
+"""The error bounds of rounds by tiles, against literal local steps in extended precision."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -38,7 +38,7 @@ ROUNDS = [0, 1, 5, 40]
 
 
 def kernel(x, z):
-    """The two-layer kernel in extended precision, with Kahan's angle, exact to it near 0 and pi too."""
+    """The two-layer kernel in extended precision, also near the angles 0 and pi (by Kahan's formula)."""
     x, z = x.astype(np.longdouble), z.astype(np.longdouble)
     left, right = (rows / np.sqrt((rows**2).sum(axis=1, keepdims=True)) for rows in (x, z))
     apart, together = (np.sqrt(((left[:, None] + sign * right) ** 2).sum(axis=2)) for sign in (-1, 1))
@@ -60,7 +60,7 @@ def literal(problem, method, options, how, setup, points):
     kept = np.zeros((len(owned), n), np.longdouble)  # each client's control or dual, in coefficients
 
     def now(name, fixed, t):
-        """A step of round t: of its schedule, or the same in all rounds."""
+        """The step of round t, by its schedule or constant."""
         schedule = how.get(name, [fixed])
         return schedule[min(t, len(schedule) - 1)]
 
@@ -172,7 +172,7 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
 @quietly
 @pytest.mark.parametrize("method", ["fedavg", "cyclic"])
 def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method):
-    """An error of the labels alone: after steps that grow a hundredfold and back it is still bounded."""
+    """An error of the labels alone: its bound holds after steps that amplify it a hundredfold and shrink it again."""
     problem, how = ragged([3, 9, 5]), {"eta_local": [0.003, 0.3, 0.003, 0.3, 0.003]}
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=2), None, method, **how, matrix_free="float64")
     same = kernel_regime(problem, Setup(eta_local=0.003, local_steps=2), None, method, matrix_free="float64")
@@ -237,7 +237,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
 @pytest.mark.parametrize("share", [0.2, 0.98])
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how, share):
-    """The judge: unit errors of the residual, and of the memory, each run through the exact map."""
+    """Against unit errors of the residual and of the memory, each run through the exact map."""
     problem = ragged([6, 3, 9, 4], seed=5)
     limit = kernel_regime(problem, Setup(eta_local=0.1), None, "fedprox", {"mu": options.get("alpha", 0.0)})
     setup = Setup(eta_local=share * limit.step_limits.eta_local / 2, local_steps=5)
@@ -267,7 +267,7 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """The judge: (z - Z)^-1 (d, f), Z the round on (r, memory). Scaffold's move is that of the memory with f."""
+    """Against (z - Z)^-1 (d, f), Z the round on (r, memory). SCAFFOLD's move is the memory's with f."""
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, method, options, **how)
@@ -288,7 +288,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
 
 
 def test_the_bound_follows_the_errors_it_is_told_of():
-    """Tiles that are off by a hundred times their stated error are caught outside their bound."""
+    """Tiles that are off by a hundred times their stated error break the bound."""
     problem, setup = ragged([3, 9, 5]), Setup(eta_local=0.3, local_steps=4)
     regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float32")
     worse = replace(regime.tiles, slabs=tuple((slab * (1 + 1e-4)).astype(np.float32) for slab in regime.tiles.slabs))

@@ -19,7 +19,7 @@ SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, 
 
 
 def ragged(n=23, d=3, clients=5, seed=0):
-    """Clients of 1 to about 9 samples, as a problem and as padded arrays with each sample's place in them."""
+    """Clients of 1 to about 9 samples, as a problem and as padded arrays, and each sample's place in the arrays."""
     rng = np.random.default_rng(seed)
     owner = np.concatenate([np.arange(clients), rng.choice(clients, n - clients, p=[0.4, 0.3, 0.1, 0.1, 0.1])])
     x = rng.normal(size=(n, d))
@@ -39,7 +39,7 @@ def outputs(ran, place):
 
 
 def quick(way, rows, weight_space, linearised):
-    """Whether no other quick case does the same: XLA takes a second to compile any; only 16 rows fill a group up."""
+    """Whether quick tests take this case: XLA compiles each for a second; only 16 rows fill a group up."""
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 
 

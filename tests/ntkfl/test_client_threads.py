@@ -31,7 +31,7 @@ def test_the_number_of_threads_changes_no_bit(number, samples, d, memory, monkey
     monkeypatch.setattr(client_threads, "ROWS", 4)
     monkeypatch.setattr(client_threads, "PIECE", 2**12)
     given = clients(number, samples, d, 1000)
-    if memory:  # then the threads share the neurons of one client
+    if memory:  # with `memory`, the threads share the neurons of one client
         held = numbers_held(samples, d, "float64")
         memory = 1000 * 8 * (5 * d + held)
         assert clients_at_once(number, held, d, 1000, 8, 1, memory) == 1

@@ -1,4 +1,4 @@
-"""A complex pair that is proved to be outermost is; with the outermost pair left out nothing is proved."""
+"""A complex pair that is proved outermost is outermost; nothing is proved without the outermost pair."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def zeros(damping, stiffness):
 
 
 def proved(damping, stiffness, w, vectors, chosen, extra):
-    """Whether all others are proved to be within the outermost of these, of zeros above the real line."""
+    """Whether all other zeros above the real line are proved to be within the outermost of these."""
     radius = np.abs(1 + w[chosen]).max() - MARGIN
     return others_within(radius, damping, stiffness, w[chosen], vectors[:, chosen], extra * (1 - radius**2))
 
@@ -127,7 +127,7 @@ def test_an_interrupt_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("mixed", [1e-5, 1e-4, 1e-3, 1e-2])
 def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
-    """Both vectors have a little of the neighbour's in them, which is farther out and was not found."""
+    """Both vectors contain a little of a neighbour's vector; the neighbour is farther out and was not found."""
     inner, outer = -0.2 + 0.3j, -0.2 + (0.3 + 1e-9) * 1j
     w = np.array([inner, outer, *(-0.6 + 0.1j * np.arange(1, 7))])
     vectors = np.zeros((len(w), 2), complex)

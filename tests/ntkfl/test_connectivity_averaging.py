@@ -1,4 +1,4 @@
-"""What averaging models does: the exact split of its error, ensembles, discrepancies, Gamma of quadratic clients."""
+"""Averaging models: the exact split of the error, ensembles, discrepancies, Gamma of quadratic clients."""
 
 from fractions import Fraction
 

@@ -256,7 +256,7 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
         return max(losses) - ends[0]
 
     assert barrier.value.error < 1e-13
-    assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value  # more than any error here
+    assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value  # more than any error of this barrier
     assert 0 < barrier.value.value - grid(1001) < 1e-5
     taken = exact_excess(first, second, Fraction(barrier.at), x, y, "squared")
     assert barrier.value.lo <= float(taken) <= barrier.value.hi
@@ -401,7 +401,7 @@ def test_groups_of_copies_have_no_barrier_and_linear_groups_gain_the_variance():
 
 
 def test_the_group_accuracy_barrier_can_be_negative():
-    """Two half-plane classifiers that are each right on one of the two samples; their mean is right on both."""
+    """Two half-plane classifiers, each right on one of two samples; their mean is right on both."""
     nets = [
         TwoLayer([[1.0, 0.0], [0.0, 1.0]], [3.0, -1.0]),
         TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 3.0]),
@@ -421,7 +421,7 @@ def test_one_output_written_as_a_row_is_one_output():
 
 
 def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
-    """On the first sample 0.1 + 0.2 - 0.3 = 2^-54 > 0 as floats stand; the other two are right either way."""
+    """On the first sample 0.1 + 0.2 - 0.3 = 2^-54 > 0, for these floats exactly; the other two are right either way."""
     net = TwoLayer([[0.1, 0.0], [0.2, 0.0], [0.3, 1.0]], [1.0, 1.0, -1.0])
     x = np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
     labels = [np.array([label, 1.0, -1.0]) for label in (-1.0, 1.0)]
@@ -436,7 +436,7 @@ def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
 
 @mp.workdps(50)
 def exact_accuracy_drop(first, second, x, y):
-    """The supremum over open pieces in rational arithmetic and 50 digits; None where an end classifies nothing."""
+    """The supremum over open pieces in rational arithmetic and 50 digits; None if an end classifies nothing right."""
 
     def correct(row, label, alpha):
         out = exact_outputs(first, second, alpha, row[None])[0]
@@ -525,7 +525,7 @@ def test_changes_closer_than_floats_can_tell_are_put_in_order():
     first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
     barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins
-    assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # the third alone is right between, where the line is at 1/2
+    assert barrier.value.lo <= 1 / 3 <= barrier.value.hi  # between the changes only the third is right
     other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))  # the second ends after the first begins: no dip
     assert other.value.hi < barrier.value.lo and barrier.value.error < 1e-14 and barrier.pieces == other.pieces == 3
 
@@ -645,7 +645,7 @@ def test_bad_input_is_refused_with_the_value_found(name):
 
 @pytest.mark.parametrize("readout", [-8.0, 0.1])
 def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
-    """A sum one by one would drift with their number; the outputs are linear in alpha, so the true barrier is 0."""
+    """A sum of many units one by one would drift; the outputs are linear in alpha, so the true barrier is 0."""
     first, second = (TwoLayer(np.ones((1, 1)), np.array([v])) for v in (readout, readout * (1 + 1e-7)))
     barrier = loss_barrier(first, second, np.ones((20_000, 1)), np.ones(20_000), "logistic").value
     assert barrier.lo <= 0 <= barrier.hi and barrier.error < 1e-11
@@ -653,7 +653,7 @@ def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
 
 @pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
 def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
-    """Equal networks: the integral is the loss itself, on more samples than one block holds."""
+    """The integral between equal networks is their loss, also on more samples than one block holds."""
     network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_integral.BLOCK // 2
     integral = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
     with mp.workdps(30):

@@ -69,7 +69,7 @@ def loss_at(first, second, x, y, loss, alpha):
 
 
 def kinks(first, second, x):
-    """Where a unit changes its sign on a sample."""
+    """The places where a unit changes its sign on a sample."""
     places = {Fraction(0), Fraction(1)}
     for left_unit, two in zip(weights(first)[0], weights(second)[0], strict=True):
         for row in x.tolist():

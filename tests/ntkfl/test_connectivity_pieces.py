@@ -120,7 +120,7 @@ def test_the_pieces_of_a_segment_are_the_outputs_of_its_networks(seed, units, ou
 
 @pytest.mark.parametrize("length", [9000, 40000])
 def test_a_product_of_many_features_is_as_close_as_its_bound_says(length):
-    """Few bits fit into a slice when many products are summed: what three slices leave out is in the bound."""
+    """With many products, few bits fit into a slice: the bound includes the bits beyond three slices."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         x, row = rng.uniform(0.9, 1, size=(2, 1, length))
@@ -138,7 +138,7 @@ def test_what_three_slices_leave_out_of_equal_entries_adds_up_and_is_in_the_boun
         assert off <= Fraction(float(long_product_error(x, x)[0, 0]))
         worst = max(worst, float(off))
     if LONG_EPS < 1e-18:
-        assert worst > 16 * LONG_EPS * length  # the slices' share is the larger one here
+        assert worst > 16 * LONG_EPS * length  # the slices' share of the error is the larger one
 
 
 def test_products_with_zeros_are_exact():

@@ -1,4 +1,4 @@
-"""Planes, curves and grids: coordinates that reproduce the networks, and values that are those of each point."""
+"""Planes, curves and grids: coordinates reproduce the networks, and values are each point's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The size of a low-loss region against volumes known in closed form, and why it needs a bounded domain."""
+"""The size of a low-loss region against volumes known in closed form, and its dependence on the domain."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_splitting_and_uniform_points_agree_on_a_network():
     assert uniform.lo <= split.hi and split.lo <= uniform.hi
     assert split.error < 0.2 * split.value
     larger = region_size(losses, 0.15, np.zeros(6), 16.0, rng, 100_000)
-    assert larger.lo > uniform.hi  # d_eps depends on the domain: it grows without bound with it
+    assert larger.lo > uniform.hi  # d_eps grows without bound with the domain
 
 
 BAD = {

@@ -1,4 +1,4 @@
-"""Algorithm 1 on a convex loss: the training engine on a linearised network is the judge, and the bound holds."""
+"""Algorithm 1 on a convex loss, against the training engine on a linearised network; the bound holds."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -19,7 +19,7 @@ TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 def images(n, shape=(2, 4, 3), seed=0):
     pixels = np.random.default_rng(seed).normal(size=(n, *shape))
-    pixels[0, :, :, -1:] = 0  # where no pixel is, as at the border of digits
+    pixels[0, :, :, -1:] = 0  # no pixel here, as at the border of digits
     return pixels
 
 
@@ -93,7 +93,7 @@ def test_finite_networks_have_it_as_their_mean(activation, depth):
     kernels = np.array(kernels)
     standard_error = kernels.std(axis=0, ddof=1) / np.sqrt(draws)
     limit = gram.convolutional(x, depth=depth, activation=activation)
-    # the mean's own deviation falls as 1 / channels
+    # the deviation of the mean falls as 1 / channels
     assert (np.abs(kernels.mean(axis=0) - limit) < 5 * standard_error + depth / channels / 3 * limit.max()).all()
     assert standard_error.max() < 0.04 * limit.max()
 
@@ -235,7 +235,7 @@ def test_pixels_whose_squares_lose_bits_have_no_bound():
 
 
 def test_two_pixels_a_hundred_million_apart():
-    """Once off by 2.7e-3 of the kernel: the squares of such norms leave nothing of the angle between the patches."""
+    """The kernel was once off by 2.7e-3 of itself: the squares of such norms hide the angle between the patches."""
     x, z = np.array([0.7, 0.7 * (1e8 + 0.7)])[:, None]
     kernel = gram.convolutional(image(x), image(z), depth=6)[0, 0]
     with mp.workdps(60):

@@ -1,4 +1,4 @@
-"""Tiles on a Dask cluster: one process is the judge, to the bit; refusals are reported, and nothing is lost."""
+"""Tiles on a Dask cluster agree with one process to the bit; refusals are reported, and nothing is lost."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def started(workers, **more):
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Matrices of tens of rows are several slabs of several tiles."""
+    """Small tiles, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     monkeypatch.setattr(tiles, "TILE", 4)
 
@@ -61,7 +61,7 @@ def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dt
 
 
 def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
-    """The process that asks has not the memory of all tiles: nothing that it is sent is as large as a slab."""
+    """The asking process lacks the memory of all tiles: nothing that it receives is as large as a slab."""
     sizes, awaited = [], dask_tiles._awaited
 
     def size(result):

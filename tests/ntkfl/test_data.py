@@ -28,7 +28,7 @@ def which_digit(row, pool=CENTRED):
 
 
 def write_idx(path, array, magic=None):
-    """An idx file: .gz when the name says so."""
+    """Write an idx file, compressed if its name ends in .gz."""
     magic = 0x0800 | array.ndim if magic is None else magic
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     content = magic.to_bytes(4, "big") + sizes + array.astype(np.uint8).tobytes()

@@ -163,7 +163,7 @@ def test_what_is_said_to_be_not_linear_is_not(name):
         return
     r = np.ones((5, 1))
     (after, *_) = step.step(r, (np.zeros((step.length or 0, 1)),) * step.memory)
-    if name == "fedavg-aligned":  # the linear model has no units that could be permuted
+    if name == "fedavg-aligned":  # a linear model has no units to permute
         expected = differentiated(build("fedavg", HalfSquares("sum")), base.blocks).step(r, ())[0]
         assert np.abs(after - expected).max() <= 1e-14
     else:  # `local`: the global model stays

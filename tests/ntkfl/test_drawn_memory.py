@@ -1,4 +1,4 @@
-"""SCAFFOLD and FedDyn with drawn clients: every sequence of cohorts, trained in the weights, is the judge."""
+"""SCAFFOLD and FedDyn with drawn clients, against every sequence of cohorts trained in the weights."""
 
 from dataclasses import replace
 from itertools import combinations, product
@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=["scaffold-II
 
 
 class Weights:
-    """Rounds of a model f = F w, whose features F have the Gram matrix, from the papers' formulas."""
+    """Rounds of a model f = F w with features F of this Gram matrix, from the papers' formulas."""
 
     def __init__(self, problem, setup):
         values, basis = np.linalg.eigh(gram.infinite(problem.x))
@@ -71,7 +71,7 @@ class Weights:
 
 
 class Batched(Weights):
-    """The same on batches of one sample: a choice is a cohort with the samples that each of its clients takes."""
+    """`Weights` on batches of one sample: a choice is a cohort with the samples that each of its clients takes."""
 
     taken: dict
 
@@ -92,7 +92,7 @@ class Batched(Weights):
         return super().feddyn(state, tuple(self.taken), **options)
 
     def choices(self, size):
-        """Choices of a cohort of that size, all equally likely where clients that may be alone have as many samples."""
+        """Choices of a cohort of that size; equally likely if clients that may be alone have equally many samples."""
         samples = [range(len(own)) for own in self.problem.members]
         for cohort in combinations(range(len(samples)), size):
             steps = [product(samples[c], repeat=self.setup.local_steps) for c in cohort]
@@ -103,7 +103,7 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """Three steps are needed: only in the third does a pull to the start act on a move by the memories' correction."""
+    """Three steps: a pull to the start acts on a move by the memories' correction only in the third."""
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)
@@ -220,7 +220,7 @@ def test_predictions_at_the_samples_have_the_covariance_of_the_outputs():
 
 
 class Noisy(Weights):
-    """The same with noise on the mean of the displacements: a choice is a cohort and a noise."""
+    """`Weights` with noise on the mean of the displacements: a choice is a cohort and a noise."""
 
     def scaffold(self, state, choice, option="II", server_rate=1.0):
         cohort, noise = choice
@@ -265,7 +265,7 @@ def test_noise_that_the_server_would_remember_is_refused():
 
 
 def test_many_orders_of_cohorts_are_told_apart():
-    """The judge itself: cohorts in another order end elsewhere."""
+    """`Weights` depends on the order: cohorts in another order end elsewhere."""
     problem, setup = ragged((1, 2, 1), seed=2), Setup(eta_local=0.4, local_steps=2)
     ends = Weights(problem, setup).outputs("scaffold", {}, [[(0,), (1,), (2,)]] * 2)
     assert all(np.abs(ends[a] - ends[b]).max() > 1e-6 for a, b in product(range(9), repeat=2) if a < b)
@@ -274,7 +274,7 @@ def test_many_orders_of_cohorts_are_told_apart():
 @pytest.mark.parametrize("drawn", [{"participation": 0.5}, {"participation": 0.5, "batch_size": 2}])
 @quietly
 def test_state_and_modes_have_one_rate_and_one_limit(drawn):
-    """FedAvgM's moments as those of any state, against those of its modes; the rate lies between its proved sides."""
+    """FedAvgM's moments by the general state map equal those by its modes; the rate is between its proved sides."""
     problem, options = ragged((4,) * 4, d=24, seed=1), {"momentum": 0.4}
     regime = random_rounds(problem, Setup(eta_local=0.4), None, "fedavgm", options, noise=0.1, **drawn)
     state = StateMoments(regime._map, lambda second: regime._following(second) - shaken(regime, second), rests=False)
@@ -294,7 +294,7 @@ def test_a_mean_without_eigenvectors_has_its_rate_too(share):
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     state = StateMoments(mean, lambda second: share * second, rests=False)
     assert RealBasis.of(mean) is None
-    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # eigenvalues of a chain are far from exact
+    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # a chain's computed ones are inexact
     if share:
         assert np.allclose(state.resting(np.eye(14)), state.following(state.resting(np.eye(14))) + np.eye(14))
 
@@ -317,7 +317,7 @@ def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noi
 
 
 def test_no_sides_are_claimed_without_eigenvectors():
-    """The search takes the radius of a chain of Jordan's form for larger than it is."""
+    """The search overestimates the radius of a chain of Jordan's form."""
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     for noise, rate in ((None, 0.8), (lambda second: 0.3 * second, 0.94**0.5)):
         least, most = StateMoments(mean, noise, rests=False).sides
@@ -326,7 +326,7 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @quietly
 def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet():
-    """At the momentum that damps a mode critically two eigenvectors of a round are all but one."""
+    """At the momentum that damps a mode critically, two eigenvectors of a round nearly coincide."""
     problem, setup = ragged((2,) * 4, d=16, seed=1), Setup(eta_local=0.4, local_steps=2)
     slowest = random_rounds(problem, setup, None, "fedavg", noise=0.1, cohorts=[range(4)]).rate
     options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2}

@@ -1,4 +1,4 @@
-"""An Estimate encloses its exact value, and refuses values that are no enclosure."""
+"""An Estimate encloses its exact value, and its constructor refuses values that are no enclosure."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Arithmetic of Estimates against exact points of their enclosures, in balls of a thousand bits: none is missed."""
+"""Arithmetic of Estimates encloses exact points of their enclosures, in balls of a thousand bits."""
 
 import random
 

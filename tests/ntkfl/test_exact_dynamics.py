@@ -103,7 +103,7 @@ def test_steps_that_overflow_are_said_so_by_a_sweep_too():
 
 @pytest.mark.parametrize("local_steps", [2, 3])
 def test_parameters_also_when_the_step_passes_the_local_limit(local_steps):
-    """eta_local q > 2: P is indefinite for K = 2, positive for K = 3; the formulas hold all the same."""
+    """eta_local q > 2: P is indefinite for K = 2, positive for K = 3; the formulas hold for both."""
     _, phi, problem, theta = random_case(5)
     setup = Setup(eta_local=2.2 / local_norm(phi @ phi.T, problem), local_steps=local_steps, rounds=8)
     outputs, local_outputs, path = fedavg(phi, problem.y, problem.owner, setup, theta)
@@ -157,7 +157,7 @@ def local_norm(h, problem):
 
 
 def infinite_regime(rng, n, *, step, n_clients=None, **setup):
-    """The infinite-width kernel on random unit data, with eta_local = step / max_c |H_cc|; warns of nothing."""
+    """The infinite-width kernel on random unit data, with eta_local = step / max_c |H_cc|; no check of the steps."""
     n_clients = rng.integers(1, n // 2 + 1) if n_clients is None else n_clients
     owner = np.append(np.arange(n_clients), rng.integers(0, n_clients, n - n_clients))
     problem = Problem(unit_rows(rng, n, 4), rng.normal(size=n), owner)
@@ -287,7 +287,7 @@ def test_start():
     assert regime.movement(0, start) == 0
     assert (regime.outputs([0]) == 0).all()
     assert regime.trajectory(start).rounds == 3
-    assert (regime.outputs([5, 9], initial_outputs=problem.y) == problem.y).all()  # nothing to learn
+    assert (regime.outputs([5, 9], initial_outputs=problem.y) == problem.y).all()  # the residual is 0
     assert regime.rounds_to(1e-9, problem.y) == 0
 
 
@@ -340,7 +340,7 @@ def test_duplicate_points_with_different_labels_are_never_fitted():
 
 
 def test_a_singular_gram_matrix_predicts_after_any_number_of_rounds():
-    """What H cannot see is pulled at for ever (c_t grows with t), and moves nothing."""
+    """The part of the residual in H's null space makes c_t grow for ever, and moves nothing."""
     rng = np.random.default_rng(11)
     x, new = unit_rows(rng, 5, 3), unit_rows(rng, 2, 3)
     x, y = np.vstack([x, x[:2]]), rng.normal(size=7)
@@ -363,7 +363,7 @@ def test_a_step_beyond_the_limit_warns_once_with_the_limit():
         assert "eta_global = 90 is beyond the stability limit" in str(seen[0].message)
         assert "stable for eta_global < 80; eta_local < 4 keeps every eta_global <= 1 stable" in str(seen[0].message)
         assert seen[0].filename == __file__
-    kernel_regime(PROBLEM, setup)  # silent
+    kernel_regime(PROBLEM, setup)  # no warning
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_messages(ask, message):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4), clients=st.integers(1, 3), coupled=st.booleans())
 def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
-    """Each output alone where the kernel is of one; training the weights of a linear model where it couples them."""
+    """Against each output alone, or against training the weights of a linear model if the kernel couples outputs."""
     rng = np.random.default_rng(seed)
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     problem = Problem(

@@ -120,13 +120,13 @@ def test_a_sample_twice_has_the_rounds_and_the_rate_of_what_can_fall():
 
 
 def with_twice(problem, label):
-    """The first sample is there twice, the second time with this label."""
+    """The first sample is repeated with this label."""
     x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, label)
     return Problem(x, y, np.append(problem.owner, 0))
 
 
 def test_samples_twice_of_one_client_have_the_rate_of_the_others():
-    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q of H; the rounding error of q = 0 is no such part."""
+    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q of H; the rounding error of q = 0 is no part."""
     problem = digits(16, 1)
     x, y = np.concatenate([problem.x, problem.x[:4]]), np.append(problem.y, problem.y[:4])
     twice = Problem(x, y, np.zeros(20, int))
@@ -144,7 +144,7 @@ def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_loc
     for tuned in comparison.tuned:
         if tuned.rate is not None:
             assert tuned.rate < 1
-        elif tuned.rounds is None:  # nothing grows all the same
+        elif tuned.rounds is None:  # nothing grows
             left = np.linalg.norm(again(problem, tuned).residual([0, 1000, 2000]), axis=1)
             assert left[2] <= left[1] + 1e-9 <= left[0]
 
@@ -239,7 +239,7 @@ def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
 
 
 def _as_good(problem, tiled, whole, how, ratio):
-    """Each method's row has its regime's numbers, and is not much above the best of another search."""
+    """Each method's row has its regime's numbers, and not many more rounds than another search's best."""
     best = {tuned.label: tuned for tuned in whole.best}
     assert {tuned.label for tuned in tiled.best} == set(best)
     for tuned in tiled.best:

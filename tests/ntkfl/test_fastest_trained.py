@@ -1,4 +1,4 @@
-"""The ranking on a network: rounds are those of plain loops, predictions those of the regimes, orders compared."""
+"""The ranking on a network: its rounds are plain loops', its predictions the regimes', and it compares orders."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -91,7 +91,7 @@ def edge(problem):
 
 
 def test_steps_that_a_small_network_does_not_bear_are_given_up(problem):
-    """Its H(0) has a larger eigenvalue than H_inf: linearised it diverges, and trained it does not arrive."""
+    """The network's H(0) has a larger eigenvalue than H_inf: linearised it diverges, and trained it does not arrive."""
     (row,) = train_fastest(problem, edge(problem), 10, seed=3)
     assert row.predicted < 100 and row.linearised is None and row.trained is None and row.off > 0.5
 
@@ -107,7 +107,7 @@ def test_an_overflow_is_no_arrival(problem, monkeypatch):
         raise FloatingPointError("round 0: the weights are no longer finite")
 
     def blows_up(self, state):
-        moved = {name: w + 1e160 for name, w in state.model.items()}  # finite weights, whose outputs squared are not
+        moved = {name: w + 1e160 for name, w in state.model.items()}  # finite; squared outputs overflow
         return SimpleNamespace(state=replace(state, server=state.server | {"model": moved}))
 
     for after in (overflows, blows_up):

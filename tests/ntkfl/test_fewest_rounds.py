@@ -1,4 +1,4 @@
-"""The search for the fewest rounds: rounds between whole numbers, and steps that dense grids hardly better."""
+"""The search for the fewest rounds: fractions of a round, and steps that dense grids hardly improve."""
 
 from itertools import islice
 
@@ -72,7 +72,7 @@ def test_a_large_state_is_counted_in_a_krylov_space_to_the_same(monkeypatch):
 @pytest.mark.parametrize(("method", "options"), [case for case in CASES if case[0] in ("scaffold", "feddyn", "cyclic")])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_krylov_space_of_few_rounds_knows_many(monkeypatch, method, options, outputs):
-    """The rounds that span it are exact, several times as many are within a hundredth; a smaller space is off."""
+    """Rounds that span the space are exact, several times as many are within a hundredth; a smaller space is off."""
     problem = digits(n=120, clients=4, target="sign" if outputs == 1 else "one-hot")
     problem = Problem(problem.x, problem.y if outputs == 1 else problem.y[:, :outputs], problem.owner)
     regime = of_share(problem, infinite(problem.x), 3, 0.5, method, options)
@@ -137,7 +137,7 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
                 assert of[label] <= of[tunable.special]
 
 
-SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # whose residual may dip below eps for a moment, anywhere
+SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # their residual may fall below eps for a moment, anywhere
 FAR = 400  # rounds of a grid
 
 
@@ -165,7 +165,7 @@ def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
-    """There the steps count by their product alone: rounds of a scan, by the eigenvalues of W^(1/2) H W^(1/2)."""
+    """With one local step only the steps' product counts: a scan, by the eigenvalues of W^(1/2) H W^(1/2)."""
     problem = wine(n=50, seed=seed)
     h = infinite(problem.x)
     roots = np.sqrt(np.bincount(problem.owner)[problem.owner] / problem.n)  # the server's weights n_k / n
@@ -183,7 +183,7 @@ def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(see
 
 
 def test_modes_go_as_the_rounds_do():
-    """Also with several outputs, Nesterov's momentum, and where two samples are one and the kernel is singular."""
+    """Also with several outputs, Nesterov's momentum, and a singular kernel of two equal samples."""
     problem, h, steps = random_problem(8)
     outputs = np.stack([problem.y, np.cos(np.arange(problem.n))], axis=1)
     rows = np.r_[0, 0, 2 : problem.n]
@@ -200,7 +200,7 @@ def test_modes_go_as_the_rounds_do():
 
 
 def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch):
-    """Rates and momenta at one K and eta_local: H is decomposed once, and each gives the result that it gives alone."""
+    """Rates and momenta at one K and eta_local: H is decomposed once, and each has the same result as alone."""
     problem, h, _ = random_problem(3)
     base = algorithm1_limit(problem, Setup(), h)
     setup = Setup(eta_local=0.5 / base.blocks.clients.values.max(), local_steps=3)
@@ -217,4 +217,4 @@ def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch)
         assert rounds_between(regime, 1e-3, 2**14) == pytest.approx(rounds, rel=1e-9)
     assert calls.count((problem.n, problem.n)) == 1
     other = of_method(base.at(Setup(eta_local=setup.eta_local, local_steps=2)), *tried[0])
-    assert not np.allclose(other.nu, together[0].nu, rtol=1e-6)  # other responses are not taken for this one
+    assert not np.allclose(other.nu, together[0].nu, rtol=1e-6)  # other responses are kept apart

@@ -91,7 +91,7 @@ def test_outputs_enclose_the_exact_sums(network, scale):
 
 
 def test_blocks_add_up():
-    """More neurons than a block holds: counts are those of the parts."""
+    """More neurons than a block holds: counts are the sums of the parts' counts."""
     rng = np.random.default_rng(0)
     x, hidden, signs = rng.standard_normal((40, 3)), rng.standard_normal((20_000, 3)), rng.choice([-1.0, 1.0], 20_000)
     whole = initial_counts(x, Weights(hidden, signs))
@@ -103,7 +103,7 @@ def test_blocks_add_up():
 
 
 def test_a_tie_is_counted_against():
-    """A neuron orthogonal to a sample: float64 cannot be sure, so both sides are allowed for."""
+    """A neuron orthogonal to a sample: float64 cannot decide its side, so the counts include both."""
     x, weights = np.array([[1.0, 0.0]]), Weights(np.array([[0.0, 1.0]]), np.ones(1))
     counts = initial_counts(x, weights)
     losses, gains = changes_within(x, weights.hidden, np.array([1e-3]))

@@ -15,7 +15,7 @@ from ntkfl.memory import TooLittleMemory
 
 U = 2.0**-53
 BITS = 600  # ab - c^2 of rows 1e-16 apart, layer after layer, still has more than 60 digits
-MANY_BITS = 4000  # and of rows of norm 1e140
+MANY_BITS = 4000  # and the same for rows of norm 1e140
 TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 
@@ -104,7 +104,7 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
 @pytest.mark.parametrize("depth", [2, 4])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_of_erf_nearly_parallel_and_antipodal_rows_of_large_norms_keep_their_digits(sign, depth):
-    """Once off by 4e-9 of the kernel near pi: of an angle near pi little is left in the angle itself."""
+    """The kernel was once off by 4e-9 of itself near pi, since a float64 angle near pi is inexact."""
     rng = np.random.default_rng(depth)
     for power in (5, 9, 12):
         x = 10.0**power * rng.normal(size=(1, 3))
@@ -193,7 +193,7 @@ def test_neural_tangents_agrees_with_biases_and_other_activations(depth, name, b
     phi = {"relu": stax.Relu(), "erf": stax.Erf(), "gelu": stax.Gelu()}[name]
     x, z = (np.random.default_rng(k).normal(size=(k, 3)) for k in (6, 4))
     hidden = {"relu": 2**0.5}.get(name, 1.0)
-    layers = [stax.Dense(1, W_std=3**0.5, b_std=bias)]  # it divides inputs by the root of their 3 features
+    layers = [stax.Dense(1, W_std=3**0.5, b_std=bias)]  # stax divides inputs by the root of their 3 features
     layers += [f for _ in range(depth - 2) for f in (phi, stax.Dense(1, W_std=hidden, b_std=bias))]
     kernel = stax.serial(*layers, phi, stax.Dense(1, W_std=1.0))[2](x, z, "ntk")
     assert np.abs(np.asarray(kernel) - deep(x, z, depth, name, bias)).max() < 1e-12 * (1 + np.abs(kernel).max())
@@ -274,7 +274,7 @@ def test_finite_networks_have_it_as_their_mean(activation, depth, bias):
     x[1] = x[0] + 0.1
     kernels = finite_kernels(x, depth, activation, bias, width=256, draws=120)
     standard_error = kernels.std(axis=0, ddof=1) / np.sqrt(len(kernels))
-    # a mean's own deviation falls as 1 / width, faster than the standard error of so few draws
+    # the deviation of the mean falls as 1 / width, faster than the standard error of so few draws
     gap = np.abs(kernels.mean(axis=0) - deep(x, depth=depth, activation=activation, bias=bias))
     assert (gap < 5 * standard_error + depth / 400 * kernels.mean(axis=0).max()).all()
     assert standard_error.max() < 0.02 * kernels.mean(axis=0).max()

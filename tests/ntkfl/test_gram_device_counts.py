@@ -1,4 +1,4 @@
-"""Counts made on JAX devices: the integers of the processor, whatever rounding leaves open and however many devices."""
+"""Counts on JAX devices equal the processor's, whatever rounding leaves open and on any number of devices."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from ntkfl.gram.patterns import doubt, unit_rows
 
 
 def counted(x, u, size=100):
-    """By the first device, in pieces of this size."""
+    """The counts by the first device, in pieces of this size."""
     pieces = (u[start : start + size] for start in range(0, len(u), size))
     return summed_on_devices(x, pieces, jax.devices()[:1])
 
@@ -29,7 +29,7 @@ def exact(x, u):
 
 
 def passed_on(monkeypatch):
-    """The neurons whose signs are asked of the processor, as they come."""
+    """The neurons whose signs the devices leave to the processor, in order."""
     rows = []
 
     def noted(x, u):

@@ -124,7 +124,7 @@ def test_kernel_is_the_product_of_jacobians(model, shape):
 
 
 @each_network
-@pytest.mark.parametrize("samples", [0, 3, 5])  # held at once, of 6
+@pytest.mark.parametrize("samples", [0, 3, 5])  # held at once, out of 6
 def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
     x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
     expected = gram.empirical(x, model, params), gram.empirical(x, model, params, z)
@@ -194,7 +194,7 @@ def test_against_neural_tangents(implementation, outputs):
 
 
 def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
-    """A second use of the matrix that is 2^-30 of the first: beyond rounding, so it has to be in the kernel."""
+    """The second use of the matrix is 2^-30 of the first: this is above rounding, so the kernel must include it."""
 
     def features(params, x):
         return x @ params["w"].T + 2.0**-30 * torch.tanh(x.flip(1) @ params["w"].T)

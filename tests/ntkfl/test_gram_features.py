@@ -1,4 +1,4 @@
-"""Kernels of features: the regime with its whole matrix is the judge, and no matrix is made."""
+"""Kernels of features, against the regime with the whole matrix; no matrix is made."""
 
 from fractions import Fraction
 

@@ -14,7 +14,7 @@ from ntkfl.initialisation import draw
 
 @pytest.fixture
 def packed_in_threads(monkeypatch):
-    """Every count is packed, and made by three threads."""
+    """Every count is packed, and three threads make it."""
     monkeypatch.setattr(pair_counts, "LOADING", -1)
     monkeypatch.setattr(pair_counts, "PARALLEL", -1)
     monkeypatch.setattr(pair_counts, "worker_threads", lambda: nullcontext(3))

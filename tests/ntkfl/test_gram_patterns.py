@@ -123,7 +123,7 @@ def test_blocks_of_neurons_do_not_change_a_bit(monkeypatch):
     x, u = rng.normal(size=(5, 3)), rng.normal(size=(300, 3))
     whole = finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)
     monkeypatch.setattr(patterns, "_ENTRIES", 35)  # seven neurons at a time
-    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # 64 of those that are counted
+    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # 64 of the counted patterns
     for before, after in zip(
         whole, (finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)), strict=True
     ):
@@ -203,7 +203,7 @@ def test_doubtful_counts_and_the_enclosure_they_give():
     assert near.min() > 0
     assert np.array_equal(doubtful(x, u, np.full(400, error)), near)
     estimate = finite_estimate(x, u, error)
-    for row in x:  # the worst a perturbation of this size can do to one sample
+    for row in x:  # the worst perturbation of this size for one sample
         moved = u - np.sign(u @ row)[:, None] * error * (1 - 1e-9) * row / np.linalg.norm(row)
         assert (np.abs(finite(x, moved) - estimate.value) <= estimate.error).all()
         assert not np.array_equal(finite(x, moved), estimate.value)

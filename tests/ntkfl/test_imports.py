@@ -1,4 +1,4 @@
-"""A folder of the user's with the name of one of our packages is named in the message."""
+"""The message names a user's folder that has the name of one of our packages."""
 
 import subprocess
 import sys

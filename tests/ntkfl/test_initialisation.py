@@ -29,7 +29,7 @@ def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
 
 @pytest.mark.parametrize("d", [1, 5, 65, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 4, 20))])
 def test_the_second_chunk_is_normal_of_its_own_key_and_shape(d):
-    """However many values the compiled draw makes: a network must not change where its d is compiled otherwise."""
+    """The compiled draw gives one network for any number of values at once, also if its d is compiled otherwise."""
     of_hidden, of_signs = jax.random.split(jax.random.fold_in(jax.random.key(9, impl="threefry2x32"), 1))
     hidden, signs = (part[CHUNK:] for part in draw(2 * CHUNK, d, seed=9))
     assert np.array_equal(hidden, jax.jit(jax.random.normal, static_argnums=(1, 2))(of_hidden, (CHUNK, d), np.float64))

@@ -1,4 +1,4 @@
-"""An interrupt is raised until somebody has caught it, where it can be raised, and nothing else is changed."""
+"""An interrupt is raised until somebody has caught it, where raising is allowed; nothing else changes."""
 
 import gc
 import importlib
@@ -109,7 +109,7 @@ def test_an_error_that_it_became_does_not_hide_it(installed):
             except KeyboardInterrupt as error:
                 raise ImportError("of C code") from error
         except ImportError:
-            interruption.check()  # it is on its way, within the other
+            interruption.check()  # the second interrupt is pending, inside the first
         with pytest.raises(KeyboardInterrupt):
             interruption.check()
 

@@ -81,8 +81,8 @@ def test_a_routine_that_does_not_end_with_its_info_is_refused():
         lapack._routine("dlamch")
 
 
-# LAPACK runs for some ten seconds, in which the first signal must be answered and the second must end it. Nothing is
-# `released`, so that a signal that arrives before LAPACK raises nothing.
+# LAPACK runs for some ten seconds: the first signal must be answered meanwhile, and the second must end the process.
+# Nothing is `released`, so that a signal that arrives before LAPACK raises nothing.
 LONG = """
 import importlib.util, sys
 def alone(name):

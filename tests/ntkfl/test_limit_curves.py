@@ -1,4 +1,4 @@
-"""Curves of whole data sets: the regime with its matrix is the judge; a killed run goes on where it was."""
+"""Curves of whole data sets agree with the regime with a matrix; a killed run goes on where it was."""
 
 import tracemalloc
 from itertools import combinations
@@ -55,7 +55,7 @@ def test_a_killed_run_goes_on(tmp_path, method, rounds, first):
         limit_curves(problem, rounds, method=method, keep=keep, progress=kill)
     assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
     told.clear()
-    for _ in range(2):  # the second time all is in the file
+    for _ in range(2):  # the second time everything is in the file
         again = limit_curves(problem, rounds, method=method, keep=keep, progress=lambda done, _: told.append(done))
         whole = limit_curves(problem, rounds, method=method)
         assert again.to_dict() == whole.to_dict()
@@ -66,7 +66,7 @@ METHODS = [("fedavg", {}), ("scaffold", {}), ("fedavgm", {"momentum": 0.5}), ("f
 
 
 def alike(curves, other):
-    """Up to the order of sums in a product of more columns."""
+    """Whether curves agree up to the order of sums in a product of more columns."""
     assert len(curves.points) == len(other.points)
     for point, same in zip(curves.points, other.points, strict=True):
         assert point.residual.value == pytest.approx(same.residual.value, rel=1e-12)
@@ -279,7 +279,7 @@ def test_steps_far_beyond_the_limit_are_refused_with_the_step_that_would_do(eta_
 
 @pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
 def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
-    """1500 columns: what is asked for is what the run takes at its peak, and too little is refused at once."""
+    """1500 columns: the memory asked for is the run's peak, and too little memory is refused at once."""
     base, rng = ragged([40, 25, 60]), np.random.default_rng(0)
     y = np.eye(1500)[rng.integers(0, 1500, base.n)]
     problem = Problem(base.x, y, base.owner, rng.standard_normal((30, base.d)), np.eye(1500)[rng.integers(0, 1500, 30)])
@@ -290,7 +290,7 @@ def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(matrix_free, "require", seen)
-        several_limit_curves(images(), rounds, named)  # what is imported and compiled counts for nothing
+        several_limit_curves(images(), rounds, named)  # a first run, so that imports and compiled code do not count
         asked.clear()
         tracemalloc.start()
         several_limit_curves(problem, rounds, named, local_steps=2, tiles="float64")

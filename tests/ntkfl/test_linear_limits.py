@@ -1,4 +1,4 @@
-"""The exact limit of every method that is linear: the training engine on a linearised network is the judge."""
+"""The exact limit of every linear method, against the training engine on a linearised network."""
 
 from dataclasses import replace
 
@@ -153,7 +153,7 @@ def test_every_method_has_a_limit_or_says_why_not():
             with pytest.raises(ValueError, match=f"^{name.replace('+', '.')} has no exact linear limit: .*fedavg, "):
                 kernel_regime(problem, Setup(), None, name)
         else:
-            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # else its steps are random
+            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # the default alpha makes the steps random
             assert isinstance(kernel_regime(problem, Setup(), None, name, options), LinearRegime) or name == "fl-ntk"
 
 

@@ -1,4 +1,4 @@
-"""Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
+"""Rounds by tiles of the Gram matrix, against the whole matrix."""
 
 import signal
 import threading
@@ -26,7 +26,7 @@ STEPS = Setup(eta_local=0.3, local_steps=3)
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Matrices of tens of rows are several slabs of several tiles."""
+    """Small tiles, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     monkeypatch.setattr(tiles, "TILE", 4)
 
@@ -53,7 +53,7 @@ def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
 
 
 def test_a_slab_is_looked_at_when_its_value_is_asked_for():
-    """Otherwise the values of all slabs, such as the pieces of a block, would be in memory beside the result."""
+    """A slab's values, such as the pieces of a block, must not stay in memory beside the result."""
     seen = []
     values = Tiles.of(gram.infinite, several_outputs().x).of_slabs(lambda slab: seen.append(slab.shape))
     assert not seen
@@ -130,7 +130,7 @@ def test_an_interrupt_is_answered_within_a_tile(what, monkeypatch):
         signal.signal(signal.SIGINT, ours)
     assert len(done) < 50
     time.sleep(0.1)
-    assert len(done) < 50  # no thread goes on
+    assert len(done) < 50  # every thread stopped
 
 
 NO_BOUND = "no error bound is proved for this method with tiles"
@@ -138,18 +138,18 @@ NO_RATE = "is not found without a matrix; take matrix_free=False and fewer sampl
 NOT_STABLE = "goes to 0 is not resolved: its rounds have no symmetric map"
 ROUNDS = [0, 1, 6]
 POINTS = np.random.default_rng(1).standard_normal((5, 4))
-QUESTIONS = {  # and by how much more than `close` an answer may differ from that of the whole matrix
+QUESTIONS = {  # and the multiple of `close` by which an answer may differ from the whole matrix's
     "outputs": (lambda regime: regime.outputs(ROUNDS), 1),
     "residual": (lambda regime: regime.residual(ROUNDS), 1),
     "predict": (lambda regime: regime.predict(POINTS, ROUNDS), 10),
-    "movement": (lambda regime: regime.movement(ROUNDS), 100),  # a root of what tiles move
+    "movement": (lambda regime: regime.movement(ROUNDS), 100),  # a root of a sum over tiles
     "eta_local": (lambda regime: regime.step_limits.eta_local, 1),
     "rounds_to": (lambda regime: regime.rounds_to(0.7), 0),
 }
 
 
 def refusals(method, options, how):
-    """What has no answer without a matrix, and the reason that is given."""
+    """The questions without an answer without a matrix, and the stated reason."""
     remember = method in ("scaffold", "feddyn", "cyclic") or "momentum" in how
     reasons = {"rate_estimate": NO_RATE, "stable": NOT_STABLE} if remember else {}
     uneven = method == "scaffold" and ("client_steps" in how or options.get("option") == "I")
@@ -165,7 +165,7 @@ def refusals(method, options, how):
 )
 @pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
 def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(method, options, how, dtype, close):
-    """The table of methods and questions: clients of one sample and of more than half of all are among them."""
+    """The table of methods and questions, with clients of one sample and of more than half of all samples."""
     problem, setup = several_outputs(), Setup(eta_local=0.03, local_steps=3)
     problem, given = (replace(problem, y=problem.y[:, 0]) if how else problem), (setup, None, method, options)
     whole = kernel_regime(problem, *given, **how)
@@ -327,7 +327,7 @@ def test_many_rounds_take_few_products(rate, monkeypatch):
 
 
 def left_exactly(whole, rounds):
-    """(r(t)' P r(t))^(1/2) over that of round 0, of every output together, by the whole matrix."""
+    """(r(t)' P r(t))^(1/2), summed over the outputs, relative to round 0, by the whole matrix."""
     basis = np.sqrt(whole.round.response)
     sizes = np.array(
         [np.linalg.norm(whole._clients.apply(basis, r.reshape(len(r), -1))) for r in whole.residual(rounds)]
@@ -540,7 +540,7 @@ def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, ke
     with pytest.raises(KeyboardInterrupt):
         Tiles.of(killed, x, dtype, file)
     before = file.read_bytes()
-    assert 0 < before[len(tiles_file.MAGIC) + 32] < len(inside.slabs)  # slabs that are whole
+    assert 0 < before[len(tiles_file.MAGIC) + 32] < len(inside.slabs)  # only whole slabs
     outside = Tiles.of(kernel, x, dtype, file)
     assert all(np.array_equal(a, b) for a, b in zip(inside.slabs, outside.slabs, strict=True))
     assert np.array_equal(inside @ v, outside @ v) and outside.dtype == dtype
@@ -587,7 +587,7 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
         return lambda a, b: np.exp(-(((a - (a if b is None else b).T) / width) ** 2))
 
     for reach in (1.0, 0.1):
-        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # what tells files apart before entries are computed again
+        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # the rows that tell files apart
     whole = Tiles.of(kernel(1.0), x, dtype, file)
     assert np.array_equal(np.asarray(Tiles.of(kernel(1.0), x, dtype, file)), np.asarray(whole))
     with pytest.raises(ValueError, match=r"has tiles of another kernel: some entries are off by .*; name another file"):
@@ -596,7 +596,7 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
 
 @pytest.mark.parametrize("share", [0.5, 1.5, 1.9])
 def test_an_eigenvalue_is_in_its_interval_where_rounding_moves_the_clients_response_most(share):
-    """Near twice 1 / q two local steps almost cancel: what is lost of q then counts more in u(q) than in H."""
+    """Near 2 / q two local steps almost cancel: an error of q then counts more in u(q) than in H."""
     for x in 1 + np.arange(40) / 97:
         problem, q = Problem(np.full((2, 1), x), np.ones(2), np.arange(2)), x * x / 2
         setup = Setup(eta_local=share / q, local_steps=2)
@@ -624,7 +624,7 @@ def test_the_rate_is_in_its_interval_where_all_eigenvalues_are_one(share, dtype)
 
 @pytest.mark.parametrize("kernel", [gram.infinite, gram.deep])
 def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_must_be_the_kernel_s(kernel, tmp_path):
-    """The whole file is not read: that would take as long as a build."""
+    """Opening a file must not read all of it, which would take as long as a build."""
     x, file, asked = np.random.default_rng(0).standard_normal((50, 5)), tmp_path / "tiles.bin", []
 
     def counting(a, b):
@@ -636,7 +636,7 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     asked.clear()
     Tiles.of(counting, x, "float64", file)
     tiles_of_4, slabs = 13, 5  # 12 rows a slab
-    assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs  # before it the mark, and symmetry
+    assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs  # before the entry the mark and symmetry
     content = bytearray(file.read_bytes())
     for row, refused in ((16, True), (17, False)):  # every fourth row is checked
         number, within = divmod(row, 12)
@@ -648,7 +648,7 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
             with pytest.raises(ValueError, match="has tiles of another kernel: some entries are off by"):
                 Tiles.of(counting, x, "float64", file)
         else:
-            assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2  # and its mirror image
+            assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2  # an entry and its image
 
 
 def test_a_file_that_another_process_has_made_meanwhile_is_kept(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Memory is checked before the work: what counts as free, the text of a refusal, and that estimates are right."""
+"""Memory is checked before the work: which memory counts as free, the text of a refusal, and the estimates."""
 
 import resource
 import subprocess
@@ -20,7 +20,7 @@ MEMINFO = "MemTotal:       1000 kB\nMemFree:    10 kB\nMemAvailable:   500 kB\n"
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine of our own: /proc and the control groups lie in a folder."""
+    """An invented machine, whose /proc and control groups are in a folder."""
     monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
     monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -94,7 +94,7 @@ def test_rounds_are_counted_of_what_is_reported():
         before, at = np.linalg.norm(regime.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
         assert at <= 1e-4 < before
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
-    assert alone < t <= alone + 2  # of the last three models
+    assert alone < t <= alone + 2  # IMA of the last three models
     fed_back = kernel_regime(problem, setup, ima=MovingWindow(3)).rounds_to(1e-4)
     assert fed_back == pytest.approx(2 * alone, rel=0.02)  # (Q + 1)/2 times slower where rounds are many
 

@@ -38,7 +38,7 @@ def test_every_method_trains_nearly_equal_samples_as_its_formulas_do(
     members = [np.flatnonzero(owner == c) for c in range(3)]
     steps = [3, 1, 4] if uneven else [3, 3, 3]
     eta = 0.5 / size**2 / max(np.linalg.eigvalsh(x[own] @ x[own].T / size**2)[-1] for own in members)
-    options = {k: v * size**2 if k in ("mu", "alpha") else v for k, v in options.items()}  # which is a curvature
+    options = {k: v * size**2 if k in ("mu", "alpha") else v for k, v in options.items()}  # mu and alpha are curvatures
     direct = Direct(x, y, members, steps, eta, factors, momentum)
     weights = direct.weights(method, options, ROUNDS)
     setup, unlike = Setup(eta_local=eta, local_steps=3), {"client_steps": steps if uneven else None}
@@ -73,7 +73,7 @@ def test_what_once_never_ended_returns_with_a_memory_no_larger_than_the_state(me
     seed=st.integers(0, 2**16),
 )
 def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread, size, seed):
-    """Directions of one decade apart each, down to a spread of 1e-20: where the loss of orthogonality once began."""
+    """Directions with scales a decade apart, down to 1e-20, where orthogonality was once lost."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     matrix = basis[:, :rank] @ np.diag(10 ** -np.linspace(0, spread, rank)) @ basis[:, :rank].T

@@ -1,4 +1,4 @@
-"""Networks of the user's: a torch module and a JAX function are the same model, and what is no network is refused."""
+"""A user's networks: a torch module and a JAX function are the same model, and other objects are refused."""
 
 import re
 import warnings
@@ -40,13 +40,13 @@ def apply(params, x):
 
 
 def pytree(of):
-    """The parameters of such a module for `apply`."""
+    """The parameters of a module for `apply`."""
     return [{"w": part.weight.detach().numpy(), "b": part.bias.detach().numpy()} for part in of if part is not of[1]]
 
 
 @cache
 def in_torch_and_jax(outputs):
-    """Once, as what JAX has compiled is kept with the network."""
+    """The two networks, made once because JAX's compiled code is kept with the network."""
     return ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))
 
 
@@ -144,7 +144,7 @@ def test_kernels_agree(outputs):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 def test_derivatives_of_a_jax_function_may_be_nested():
-    """Derivatives of every kind that the engine, the kernels and a linearised network take, against torch's."""
+    """Every kind of derivative that the engine, the kernels and a linearised network take, against torch's."""
     call = Call(lambda a, b, x: (jnp.tanh(x @ a.T) @ b,))
     generator = torch.Generator().manual_seed(0)
     a, b, x, c = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((4, 3), (4,), (6, 3), (2, 4, 3)))
@@ -296,7 +296,7 @@ class Sequence(nn.Module):
 
 
 class Clamp(torch.autograd.Function):
-    """ReLU in the form that torch.func does not map."""
+    """ReLU by an operation that torch.func does not map."""
 
     @staticmethod
     def forward(ctx, x):
@@ -410,7 +410,7 @@ def drawn(kind):
 
 
 def plain(kind):
-    """The module again, in float64, with its parameters."""
+    """A copy of the module in float64, with its parameters."""
     module = drawn(kind).double()
     if isinstance(module, Then):
         module.table = module.table.double()
@@ -467,7 +467,7 @@ def moved(params, values):
 
 @pytest.mark.parametrize("kind", ["batch norm", "encoder layer"])
 def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
-    """Without a warning that anything is slow, and with a forward derivative: that of the run's own kernel."""
+    """No warning of slow code, and a forward derivative, which the run's own kernel needs."""
     model, outputs = ntkfl.network(drawn(kind)), {"batch norm": (2,), "encoder layer": ()}[kind]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
     start, setup = model.initial(0), Setup(rounds=2, local_steps=2, eta_local=0.01)

@@ -24,7 +24,7 @@ def rows(n, d, seed=0):
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (5, 30)])
 def test_two_layer_kernel_is_ours(n, d):
     x, z = rows(n, d), rows(3, d, seed=1)
-    # theirs has no error bound; its rounding is of the size of ours, in the same units of |x_i||z_j|
+    # their kernel has no error bound; its rounding has the size of ours, in units of |x_i||z_j|
     assert (np.abs(relu_ntk(x) - infinite(x)) <= 4 * infinite_estimate(x).error).all()
     assert (np.abs(relu_ntk(x, z) - infinite(x, z)) <= 4 * infinite_estimate(x, z).error).all()
 
@@ -72,7 +72,7 @@ def test_predict_solves_the_gradient_flow():
     predict = neural_tangents_import.neural_tangents().predict.gradient_descent_mse(h, y, learning_rate=1.0)
     for time in (0.0, 0.7, 30.0):
         outputs = np.asarray(predict(time, np.zeros_like(y)))
-        # their loss is the mean of squares over the samples, halved: the flow has the rate H / n
+        # their loss is half the mean of squares over the samples: the flow has the rate H / n
         assert np.allclose(outputs, y - scipy.linalg.expm(-h * time / len(y)) @ y, rtol=0, atol=1e-12)
 
 

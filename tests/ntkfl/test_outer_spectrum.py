@@ -1,4 +1,4 @@
-"""The outermost eigenvalue by definiteness is that of the whole state map, and no complex one is beyond its radius."""
+"""The outermost eigenvalue by definiteness is the whole state map's, and no complex eigenvalue is beyond its radius."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def regime(problem, method, options, share, steps):
 
 
 def agrees(regime):
-    """Whether there is an outermost real eigenvalue; if so it is the dense solver's largest."""
+    """Whether the regime has an outermost real eigenvalue, which then is the dense solver's largest."""
     dense = np.linalg.eigvals(regime.round_map)
     outer, turned = regime.round.outer, regime._clients.turned(regime.gram) / regime.problem.n_clients
     if outer is None or not outer.known:
@@ -96,7 +96,7 @@ def test_the_server_rate_at_which_scaffold_turns_unstable_is_that_of_the_whole_m
 
 
 def test_many_slow_modes_close_together_are_told_apart():
-    """Pairwise distances of 1e-9 in H: the largest one is taken, to rounding."""
+    """Eigenvalues of H that lie 1e-9 apart: the largest one is found, to rounding."""
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
     gram = basis * (1e-3 + 1e-9 * np.arange(12)) @ basis.T
@@ -108,7 +108,7 @@ def test_many_slow_modes_close_together_are_told_apart():
 
 
 def test_the_pace_is_known_where_the_rate_is_nearly_one():
-    """With one local step it is g eta / N times the least eigenvalue of H, here 1e-10; 1 itself is known to 1e-16."""
+    """With one local step 1 minus the eigenvalue is g eta / N times the least eigenvalue of H, here 1e-10."""
     problem, gram = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1])), np.array([[2, 1, 0], [1, 2, 0], [0, 0, 3.0]])
     base = algorithm1_limit(problem, Setup(eta_local=1e-9, local_steps=1), gram)
     regime = of_method(base, "scaffold", {"server_rate": 0.2})
@@ -116,7 +116,7 @@ def test_the_pace_is_known_where_the_rate_is_nearly_one():
 
 
 def test_the_radius_holds_what_rounding_may_hide():
-    """Where p is b up to rounding its root is 1e-8, which no computed difference tells."""
+    """If p equals b up to rounding, its root is 1e-8, which no computed difference shows."""
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):
         outer = OuterSpectrum(np.ones(2), pole * (1 + hidden), pole)
@@ -162,7 +162,7 @@ def test_an_interrupt_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("pole", [0.5 * np.ones(5), np.linspace(0.4, 0.6, 5)], ids=["one pole", "unlike poles"])
 def test_what_no_float64_encloses_is_left_to_others(pole):
-    """The search for an upper end goes past the largest float64, where once it never ended."""
+    """The search for an upper end passes the largest float64, where it once never ended."""
     base = algorithm1_limit(ragged((2, 3), seed=1), Setup())
     outer = OuterSpectrum(np.full(5, 1e-300), np.full(5, 1e-3), pole)
     assert outer.known and outer.largest(1e12 * base.gram, base.blocks.clients) is None

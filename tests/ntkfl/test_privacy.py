@@ -15,7 +15,7 @@ from ntkfl.privacy import best_choices, least_epsilon, noise_multiplier, private
 
 
 def even(clients=6, samples=2, d=18, seed=0, outputs=None):
-    """A problem of clients with as many samples each."""
+    """A problem of clients with equally many samples."""
     problem = ragged((samples,) * clients, d=d, seed=seed)
     y = np.random.default_rng(seed).choice([-1.0, 1.0], (problem.n, outputs) if outputs else problem.n)
     return Problem(problem.x, y, problem.owner)
@@ -67,8 +67,7 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
 
 
 def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentum=0.0):
-    """Each round's displacements (x, y) of those drawn, x without noise and y of noise of variance 1 alone, in plain
-    weights, of the features of the Gram matrix; a displacement is x + s y."""
+    """Each round's displacements x + s y of the drawn clients in weights: x without noise, y by unit noise alone."""
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     weights = [np.zeros((problem.n, 1)), np.zeros((problem.n, 1))]
@@ -103,7 +102,7 @@ def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
     rng = np.random.default_rng(0)
     lengths = np.array([longest(problem, setup, rate, plan.noise, rounds, rng) for _ in range(60)])
     assert np.mean(lengths > plan.clip) <= 0.2
-    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # a norm so much smaller would break the promise
+    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # .6 of the norm would break the promise
 
 
 def test_the_norms_of_the_first_round_are_those_of_the_displacements():
@@ -221,7 +220,7 @@ def test_the_least_epsilon_that_helps_does_and_a_smaller_one_does_not(participat
 
 
 def told(epsilon, one, other, sigma):
-    """The least delta of a release under one law of means or the other, each a list of (chance, mean), by a sum."""
+    """The least delta of a Gaussian release whose means follow one of two laws, lists of (chance, mean), by a sum."""
     at = np.linspace(-40 * sigma, 40 * sigma, 400_001)
     p, q = (sum(chance * norm.pdf(at, mean, sigma) for chance, mean in law) for law in (one, other))
     step = at[1] - at[0]
@@ -231,10 +230,10 @@ def told(epsilon, one, other, sigma):
 @pytest.mark.parametrize(("clients", "cohort"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
-    """Displacements of norm 1 are summed; in the other data set one client's is 0, and the rest help the attacker."""
+    """Displacements of norm 1 are summed; the other data set has 0 for one client, and the others help the attacker."""
     sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
     worst = 0.0
-    for rest in (-1.0, 0.0, 1.0):  # what all the others send
+    for rest in (-1.0, 0.0, 1.0):  # the sum of the others' displacements
         for own in (-1.0, 1.0):
             share = cohort / clients
             without = (1 - share, min(cohort, others) * rest)
@@ -245,7 +244,7 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """Three rounds with one of four clients: a client is drawn k times, and k rounds are one with less noise."""
+    """Three rounds with one of four clients: a client is drawn in k; k rounds are one with less noise."""
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
     exact = 0.0
@@ -299,7 +298,7 @@ def test_runs_find_the_longest_displacement_of_every_draw():
     own = np.array([np.sqrt(points[:, 0].max()) for points in done.displacements.longest])
     assert own == pytest.approx(longest_, rel=1e-10) and len(set(longest_.round(6))) > 2
     assert done.displacements.clip(rounds, 0.0, 0.01) == pytest.approx(longest_.max(), rel=1e-10)
-    assert not done.displacements.longest[0][:, 1:].any()  # no noise before the first round
+    assert not done.displacements.longest[0][:, 1:].any()  # there is no noise before the first round
 
 
 @settings(deadline=None, max_examples=60)
@@ -336,7 +335,7 @@ SMALL = {"fl-ntk": 0.0, "fedavgm": 0.6}  # server momentum
 
 @pytest.mark.parametrize("method", [pytest.param("fl-ntk", marks=pytest.mark.slow), "fedavgm"])
 def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method, monkeypatch):
-    """Displacements of trainings in plain weights; the norm comes from runs of other draws."""
+    """Displacements of trainings in plain weights; the clipping norm comes from runs with other draws."""
     problem, setup, rate, rounds, ratio = even(8, 1, 12), Setup(eta_local=0.4, local_steps=2), 0.9, 6, 0.25
     options = {"server_rate": rate} | ({"momentum": SMALL[method]} if SMALL[method] else {})
     rng = np.random.default_rng(1)
@@ -353,7 +352,7 @@ def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method,
 
 @pytest.mark.parametrize("method", SMALL)
 def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, monkeypatch):
-    """The mean of |x|^2 and |y|^2 over the clients that are sent, which are drawn whatever came before."""
+    """The mean of |x|^2 and |y|^2 over the drawn clients, whose draw does not depend on earlier rounds."""
     problem, setup, rounds = even(6, 2, 12, outputs=2), Setup(eta_local=0.4, local_steps=2), 4
     options = {"server_rate": 0.7} | ({"momentum": SMALL[method]} if SMALL[method] else {})
     seen, outermost = [], privacy._outermost
@@ -376,7 +375,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
             second = (quiet + off @ off.T, noisy - quiet)
             expected += [np.trace(weights @ part[own]) for part in second]
         for of, exact in zip((points[0], points[2]), expected, strict=True):
-            error = of.reshape(-1, 3).std() / 1375**0.5  # those of one run are not independent
+            error = of.reshape(-1, 3).std() / 1375**0.5  # displacements of one run are not independent
             assert abs(of.mean() - exact) <= 4 * error + 1e-12
         assert abs(points[1].mean()) <= 4 * points[1].std() / 1375**0.5 + 1e-12
     assert expected[1] > 20 * error

@@ -1,4 +1,4 @@
-"""Random rounds: every choice of clients and batches, one by one, is the judge, and samples of the training engine."""
+"""Random rounds, against every choice of clients and batches one by one, and against runs of the training engine."""
 
 import itertools
 from dataclasses import replace
@@ -34,7 +34,7 @@ quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps
 
 
 def sequences(size, batch, steps, shuffled=False):
-    """Every sequence of the batches of `steps` local steps, independent ones or those of shuffled passes."""
+    """Every sequence of the batches of `steps` local steps, independent or by shuffled passes."""
     if not shuffled:
         return itertools.product(itertools.combinations(range(size), batch), repeat=steps)
     orders = {
@@ -158,7 +158,7 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """The first power of the step is that of all samples in any order; of independent batches it is drawn."""
+    """To first order in the step, shuffled passes take all samples; with independent batches the samples are random."""
     problem, noise = ragged((4, 4), d=9, seed=2), []
     for eta in (1e-3, 5e-4):
         for shuffled in (True, False):
@@ -186,7 +186,7 @@ def test_shuffled_passes_without_exact_moments_are_refused(method, options, draw
 
 @quietly
 def test_eigenvalues_of_blocks_do_not_meet_eigenvectors_of_passes(tmp_path):
-    """Passes diverge at a fraction of the step at which full batches do, and a round that mixes the two is refused."""
+    """Passes diverge at a fraction of the step of full batches, and a round that mixes the two is refused."""
     problem = ragged((4, 4), d=9, seed=2)
     limit = kernel_regime(problem, Setup(), None, "fedavg").step_limits.eta_local
     passes = random_rounds(problem, Setup(eta_local=0.9 * limit), batch_size=1, shuffled=True)
@@ -209,7 +209,7 @@ def test_too_many_orders_are_refused():
 
 
 def scheduled(options):
-    """Schedules of both steps and the options without a step of the server; of FedNova and FedProx's limit but one."""
+    """Schedules of both steps, and the options without the server's step; FedNova and FedProx's limit have only one."""
     rates = {"eta_local": (0.3, 0.05, 0.2)}
     if "server_rate" not in options and "momentum" not in options:
         return options, rates
@@ -561,7 +561,7 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     squares = ((problem.y - ends) ** 2).sum(axis=1)
     expected = regime.root_mean_square(setup.rounds, start) ** 2
     assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
-    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # which the sample could have told from another
+    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # so the runs can tell a wrong value
     assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.18
 
 
@@ -594,7 +594,7 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 
 
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
-    """Arnoldi's method and the power method, against the map written out."""
+    """Arnoldi's method and the power method, against the whole matrix of the map."""
     problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine modes
     numbers = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
@@ -645,7 +645,7 @@ def test_a_run_that_overflows_is_refused():
 
 
 def every_end(maps, start, rounds, pushed=None):
-    """Chance, mean and covariance of the state after each sequence of outcomes; `pushed` is what noise adds."""
+    """Chance, mean and covariance of the state after each sequence of outcomes; `pushed` is the noise's part."""
     ends = [(1.0, start, np.zeros((len(start),) * 2))]
     for _ in range(rounds):
         ends = [
@@ -780,7 +780,7 @@ def test_losses_without_exact_variance_or_runs_are_refused(monkeypatch):
         regime.sampled(3, runs=1)
     with pytest.raises(ValueError, match="level is 0; it must be positive"):
         regime.chance_above(0, 3)
-    for unknown in ("particpation", "given"):  # the second is an argument of what it calls
+    for unknown in ("particpation", "given"):  # the second is an argument of an inner function
         with pytest.raises(TypeError, match=f"sampled_rounds has no argument '{unknown}'; .* participation, "):
             sampled_rounds(ragged((4, 2)), Setup(), [3], **{unknown: (0,)})
 

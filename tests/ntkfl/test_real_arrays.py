@@ -1,6 +1,6 @@
-"""What is no array of real numbers, and what float64 does not hold: each kind in the words of its refusal.
+"""Every kind of value that is no array of real numbers or that float64 does not hold is refused in its own words.
 
-That every public function refuses it is in `test_array_doors`.
+`test_array_doors` tests that every public function refuses such values.
 """
 
 import numpy as np

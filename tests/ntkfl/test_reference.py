@@ -77,7 +77,7 @@ def test_balls_contain_the_exact_rational_run(bits):
         for i, value in enumerate(row):
             assert abs(value - Fraction(float(balls.value[t, i]))) <= Fraction(float(balls.error[t, i]))
     assert balls.error.max() < 1e-8 if bits == 40 else balls.error.max() < 1e-15
-    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # the run went somewhere
+    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # the run moved
 
 
 @pytest.mark.parametrize("linearised", [False, True])
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_as_by_the_simulator():
 
 @pytest.mark.parametrize("linearised", [False, True])
 def test_local_flips_are_counted_from_the_weights(linearised):
-    """The counts by replaying each client's round from its first weights, neuron by neuron."""
+    """The counts of a replay of each client's round from its first weights, neuron by neuron."""
     run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
     start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
     for t in range(SETUP.rounds):

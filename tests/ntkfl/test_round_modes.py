@@ -72,7 +72,7 @@ def test_first_round_is_the_first_one_met_by_iteration(seed, n, steps, fraction,
 
 
 def test_first_round_of_a_norm_that_dips_and_rises():
-    """A residual with a part that rests forever passes below the target only for a while, or never."""
+    """A residual with a part that never changes is below the target only for a while, or never."""
     h, owner = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0, 1])
     of, m = modes(h, owner, 0.01, 50, 0.05)
     initial = np.array([[1.0], [0.0]])  # tends to (1/2, -1/2)

@@ -1,4 +1,4 @@
-"""Neurons held at kinks: what keeps them there, and the kernel that is left."""
+"""Neurons held at kinks: the forces that hold them, and the kernel of the sliding network."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
         active[pairs[here, 1]] = psi[here]
         force = (active * residual) @ problem.x
         assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
-        # and this force follows from the features along the kinks
+        # this force follows from the features along the kinks
         along = weights.signs[neuron] / np.sqrt(30) * force
         assert np.einsum("i,id->d", residual, held_pairs.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
     for (r, i), value, held in zip(pairs, psi, held_pairs.held(residual), strict=True):
@@ -60,11 +60,11 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
     sliding_kernel = sliding(problem, weights, pairs).kernel()
     assert sliding_kernel == pytest.approx(kernel, abs=1e-12)
     whole = sliding(problem, weights, np.zeros((0, 2), int)).kernel()
-    assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # it can only be less
+    assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # projections only reduce the kernel
 
 
 def test_no_other_kernel_is_come_to():
-    """The kernel of the actual patterns, and the one with held pairs left out but not projected, stay at a distance."""
+    """The actual patterns' kernel stays at a distance, and so does one that omits held pairs without projection."""
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
     flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]
@@ -76,7 +76,7 @@ def test_no_other_kernel_is_come_to():
 
 
 def test_a_run_with_clients_and_local_steps_is_algorithm_1():
-    """At places on the kinks: what `simulate` leaves is as far from the limit."""
+    """At places on the kinks: weights of `simulate` are as far from the limit."""
     case = sliding_case(2, clients=2, local_steps=3)
     y = case.weights.outputs(case.x) + case.residual
     problem = Problem(case.x, y, np.array([0, 1, 0, 1]))
@@ -95,7 +95,7 @@ def test_one_local_step_on_several_clients_is_gradient_descent():
 
 @pytest.mark.slow
 def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
-    """Late in training; the round map with all of them projected out foretells the residual, no other does."""
+    """Late in training only the round map with all held pairs projected out predicts the residual."""
     n, width, clients, local_steps, eta, rounds, window = 20, 200, 4, 5, 0.03, 4000, 100
     problem = data.digits(n=n, clients=clients)
     drawn = draw(width, problem.d, 0)

@@ -1,4 +1,4 @@
-"""Certified eigenvalues: known spectra, two methods against each other, and the data that make lambda_min zero."""
+"""Certified eigenvalues: known spectra, two methods against each other, and data with lambda_min = 0."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_known_spectrum_is_enclosed(n, method):
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])
 def test_the_eigenvector_of_large_matrices_comes_from_iteration(shift, monkeypatch):
-    """A matrix with a negative eigenvalue has no Cholesky factor for inverse iteration, and is iterated itself."""
+    """A matrix with a negative eigenvalue has no Cholesky factor for inverse iteration: the matrix is iterated."""
     h = second_differences(300) + shift * np.eye(300)
     dense = smallest_eigenvalue(h)
     monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0)
@@ -82,7 +82,7 @@ def test_entry_errors_enter(seed, n, error):
     h = Estimate((a + a.T) / 2, np.full((n, n), error), "by construction")
     noise = rng.choice([-error, error], (n, n))
     inside = h.value + np.triu(noise) + np.triu(noise, 1).T
-    constant = h.value - error  # the largest perturbation there is: |E| = n error
+    constant = h.value - error  # the largest possible perturbation: |E| = n error
     for matrix in (inside, constant):
         assert smallest_eigenvalue(h).lo <= smallest_eigenvalue(matrix).hi
         assert smallest_eigenvalue(h).hi >= smallest_eigenvalue(matrix).lo

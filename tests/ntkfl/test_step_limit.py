@@ -18,7 +18,7 @@ KINDS = ["independent", "repeated", "opposite", "nearly repeated"]
 
 
 def plain(h, problem, setup):
-    """Residuals of rounds 0..ROUNDS, of the local steps in the round before, and c_t, step by step in long double."""
+    """Residuals of rounds 0..ROUNDS and of the local steps of the round before, and c_t, in long double."""
     h, residual = h.astype(np.longdouble), problem.y.astype(np.longdouble)
     own = np.where(problem.owner[:, None] == problem.owner, np.longdouble(setup.eta_local) * h, 0)
     path, local, coefficients = [residual], [], [np.zeros_like(residual)]
@@ -58,7 +58,7 @@ def check(regime):
     new = np.array([[0.6, 0.0, -0.8], [0.0, 1.0, 0.0]])
     assert (np.abs(regime.predict(new, t) - coefficients @ infinite(new, regime.problem.x).T) <= slack).all()
     squared = np.maximum(np.einsum("ti,ij,tj->t", coefficients, regime.gram, coefficients), 0.0)
-    of_h = 60 * regime.problem.n * np.finfo(float).eps * (coefficients**2).sum(axis=1)  # c may be long where H is 0
+    of_h = 60 * regime.problem.n * np.finfo(float).eps * (coefficients**2).sum(axis=1)  # c may be large here
     assert (np.abs(regime.movement(t) ** 2 - squared) <= slack[:, 0] * (1 + np.sqrt(squared)) + of_h).all()
     return np.linalg.norm(path.astype(float), axis=1)
 
@@ -88,7 +88,7 @@ def test_next_to_the_limit_the_regime_is_that_of_plain_rounds(seed, n, n_clients
 
 
 def test_the_smallest_case():
-    """Unit rows of one sample each, K = 2: at eta_local q = 2 both clients come back to where they began."""
+    """Unit rows of one sample each, K = 2: at eta_local q = 2 both clients return to their start."""
     x = np.array([[-0.84, -0.55], [-0.95, 0.32]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     regime = KernelRegime(

@@ -1,4 +1,4 @@
-"""Rounds that follow only the neurons which may switch: Algorithm 1 to rounding, however many do."""
+"""Rounds that follow only the neurons that may switch equal Algorithm 1 to rounding, however many switch."""
 
 import tracemalloc
 import warnings
@@ -19,7 +19,7 @@ from ntkfl.algorithm1.switch_tracking import SwitchTracking
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 
-EVERYTHING = 2.0  # more entries than there can be: never products
+EVERYTHING = 2.0  # more than all entries: never products
 
 
 def clients(number, samples, d, width, seed=0):
@@ -45,7 +45,7 @@ def assert_close(trajectory, expected, off=1e-10):
 
 @pytest.fixture
 def switches(monkeypatch):
-    """How many neurons switched within rounds, on a sample."""
+    """The number of neurons that switched on a sample within rounds."""
     seen, add = [0], SwitchTracking._add
 
     def counted(self, piece, entries, coefficients):
@@ -130,7 +130,7 @@ def in_fractions(x, y, weights, setup):
 @given(seed=st.integers(0, 10**6), number=st.sampled_from([1, 2, 4]), samples=st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
 def test_every_bit_where_nothing_is_rounded(seed, number, samples):
-    """Small integers: duplicates, opposite and zero rows, and again and again a weight exactly on a hyperplane."""
+    """Small integers: duplicates, opposite and zero rows, and many weights exactly on a hyperplane."""
     rng = np.random.default_rng(seed)
     x, y = rng.integers(-1, 2, (number, samples, 2)), rng.integers(-4, 5, (number, samples))
     weights = Weights(rng.integers(-2, 3, (16, 2)).astype(float), rng.choice([-1.0, 1.0], 16))
@@ -140,7 +140,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
     assume(max(denominators) < 2**30 and max(map(abs, local.flat)) < 2**16)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
-        patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # clients end within tiles or go over several
+        patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # clients may cross tiles
         tracked = run(x.astype(float), y.astype(float), weights, np.array([2]), setup, linearised=False)
     assert np.array_equal(tracked.local, local.astype(float))
     assert np.array_equal(tracked.kept[0], last.astype(float))
@@ -148,7 +148,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """The entries' shares found at the start of rounds, those that are done again too."""
+    """The shares of entries at the start of rounds, also of repeated rounds."""
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
@@ -168,7 +168,7 @@ def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch, starts):
 
 
 def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
-    """A client that starts without residuals, and is moved by the other: 0 times 2 is not enough."""
+    """A client that starts without residuals and that the other client moves: twice 0 is too small a reach."""
     x, y, weights = clients(2, 3, 5, 300)
     y[0] = weights.outputs(x[0])
     setup = Setup(width=300, eta_local=0.1, eta_global=1.2, local_steps=4, rounds=3)
@@ -214,7 +214,7 @@ def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
 
 @pytest.mark.parametrize("most", [1e-9, 0.35])
 def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
-    """With .35 some rounds do, with 1e-9 all; a first round of large residuals, later ones of small."""
+    """At .35 some rounds take products, at 1e-9 all do; residuals are large in the first round and small later."""
     tracked, train = [], SwitchTracking.train
 
     def noted(self, eta_local, outputs):
@@ -231,7 +231,7 @@ def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
 
 @pytest.mark.parametrize("samples", [1, 6])
 def test_what_may_switch_is_within_reach(samples):
-    """The bound that everything rests on: no pre-activation moves farther than its sample's reach."""
+    """The bound behind the method: no pre-activation moves farther than its sample's reach."""
     x, y, weights = clients(4, samples, 3, 200)
     network, eta_local = DealtNetwork(weights, "float64"), 0.5
     with ThreadPoolExecutor(1) as pool:
@@ -247,7 +247,7 @@ def test_what_may_switch_is_within_reach(samples):
             residuals = labels - np.maximum(z, 0) @ weights.signs / np.sqrt(200)
             u += eta_local / np.sqrt(200) * weights.signs[:, None] * ((z >= 0) * residuals[:, None]).T @ rows
             farthest = np.abs(rows @ (u - weights.hidden).T).max(axis=1)
-            assert (farthest <= (1 + 1e-12) * reach).all()  # with one sample they may be equal
+            assert (farthest <= (1 + 1e-12) * reach).all()  # one sample can attain the reach
         most = max(most, (farthest / reach).max())
     assert most >= 0.9
 

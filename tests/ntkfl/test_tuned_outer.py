@@ -1,4 +1,4 @@
-"""Outer optimizers: losses are those of random rounds, floors those of all polynomials, rankings those of training."""
+"""Outer optimizers: losses are random rounds', floors are the least of all polynomials, rankings are training's."""
 
 from itertools import combinations
 
@@ -52,7 +52,7 @@ def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
     rates = np.array(falling.schedule)
     assert len(rates) == 8 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
     assert np.allclose(rates[1:] / rates[:-1], rates[1] / rates[0])
-    for factor in (0.8, 1.25):  # a search that ends away from its least is seen here
+    for factor in (0.8, 1.25):  # a search that misses the minimum fails here
         setup = Setup(eta_local=falling.eta_local, local_steps=2)
         fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 8).tolist()
         other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(8) ** 2
@@ -151,7 +151,7 @@ def test_networks_rank_the_settings_as_predicted():
         if max(first, other) > 2 * min(first, other):
             assert (first < other) == (left < right), rows
     best = min(rows[:6])
-    assert best[1] < min(row[1] for row in rows[6:]), rows  # tuned for full batches it is worse with batches
+    assert best[1] < min(row[1] for row in rows[6:]), rows  # steps for full batches are worse with batches
 
 
 def trained(problem, weights, one, batch, seed):

@@ -1,4 +1,4 @@
-"""Users' files: round trips, owners and partitions, and an error with the place for whatever is wrong."""
+"""Users' files: round trips, owners and partitions, and errors that name the faulty place."""
 
 import csv
 import gzip
@@ -378,7 +378,7 @@ def test_clients_are_shared_out_after_duplicates_are_dropped(tmp_path):
 
 
 def test_many_whole_numbers_are_not_silently_quantities(tmp_path):
-    """More than a hundred classes were fitted as numbers, and the loss was 1.5e24."""
+    """More than a hundred classes were once fitted as numbers, with a loss of 1.5e24."""
     y = np.repeat(np.arange(120), 2)
     np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).normal(size=(240, 2)), y=y)
     with pytest.raises(ValueError, match=r"the 120 labels 0, 1, 2, \.\.\. may be classes or quantities; say target"):

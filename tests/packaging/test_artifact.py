@@ -1,4 +1,4 @@
-"""The artifact: built from this checkout, unpacked in an empty folder, it shows three claims and names nobody."""
+"""The artifact, built from this checkout and unpacked in an empty folder, shows three claims and names nobody."""
 
 import os
 import re
@@ -22,7 +22,7 @@ SHOWN = ("certificate", "I10", "verdict")
 
 
 def run(folder, *words):
-    """What claims.py of a folder says, and its exit status; nothing else of this project is on the path."""
+    """The output of a folder's claims.py, and its exit status; nothing else of this project is on the path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     process = subprocess.run(
         [sys.executable, "claims.py", *words], cwd=folder, env=environment, capture_output=True, text=True
@@ -76,7 +76,7 @@ def test_a_damaged_artifact_does_not_show_its_claim(unpacked, path, claim):
 
 
 def test_names_and_home_folders_are_found():
-    home = "/".join(("", "home", "jane"))  # in one piece it would be found in this file
+    home = "/".join(("", "home", "jane"))  # in one piece, the search would find it in this file
     files = {"a.py": b"by Jane Roe", "b.py": f"see {home}/data".encode(), "c.py": b"/home/you/data, jane", "d.py": b""}
     assert list(BUILD["naming"](files, ["jane roe"])) == [("a.py", "jane roe"), ("b.py", home)]
 

@@ -1,4 +1,4 @@
-"""`.ci/run`, with a Makefile and a Coq that do nothing: whatever fails ends it."""
+"""`.ci/run`, with a Makefile and a Coq that do nothing: any failure ends the run."""
 
 import os
 import shutil

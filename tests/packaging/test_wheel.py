@@ -1,7 +1,7 @@
-"""The distributions: built from the tree, installed into an environment of their own, used where no checkout is.
+"""The distributions are built from the tree, installed into an environment of their own, and used outside a checkout.
 
-No network is needed: the new environment has the packages of the one that runs the tests on its path. It does not have
-the checkout that is installed there (editable), since Python does not read .pth files of folders on the path.
+No network is needed: the new environment has the test environment's packages on its path. The editable checkout of the
+test environment is not on it, since Python does not read .pth files of folders on the path.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""`ntkfl applies`: the hypotheses as a verdict would find them, on one case, sorted; options that it names do pass."""
+"""`ntkfl applies`: a verdict's hypotheses, on one case, sorted; the options that it names do pass."""
 
 import json
 from dataclasses import replace
@@ -43,7 +43,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
     names = {applied.statement.id for applied in sorted_forms}
-    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; along a ladder
+    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; a ladder
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(sorted_forms) + left_out == forms and left_out >= 4
 
@@ -87,8 +87,8 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
     problem = data.named(options.data)
     chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
     assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # half of 2/100
-    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default one is stable
+    assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default step is stable
     monkeypatch.setattr("ntkfl.exact_dynamics.kernel_of", None)
-    monkeypatch.setattr("ntkfl.limit.algorithm1_limit.infinite", None)  # a step of the user needs no kernel
+    monkeypatch.setattr("ntkfl.limit.algorithm1_limit.infinite", None)  # a user's step needs no kernel
     assert for_a_look(problem, options) == options
     assert for_a_look(problem, options, 100 * np.eye(problem.n)) == options

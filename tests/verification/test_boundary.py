@@ -1,4 +1,4 @@
-"""The boundary of a yes: found to the given ratio, reported as None beyond the range, from either side."""
+"""The boundary of a yes is found to the given ratio, from either side, and None beyond the range."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The words that are kept of every statement are its own, and of these sources; reading them builds no formula."""
+"""The stored words of every statement are the statement's, for these sources; reading them builds no formula."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def test_what_is_read_is_what_the_statements_say():
         assert asdict(card) == asdict(card_of(own()[identifier])), f"{identifier}: {ANEW}"
 
 
-@pytest.mark.slow  # of what is submitted: between two commits that touch bounds the cards may be old, and are not read
+@pytest.mark.slow  # for commits: between them the cards may be old, and are then not read
 def test_the_kept_cards_are_of_the_sources_that_are_here():
     written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
     assert written["sources"] == kept_cards.sources(), ANEW

@@ -1,4 +1,4 @@
-"""`certify` runs the certificate it is given on the network it is given, or on the one the seed draws."""
+"""`certify` runs the given certificate on the given network, or on the network that the seed draws."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ SETUP = Setup(256, eta_local=0.1, seed=3)
 
 
 def test_checkpoints_are_those_of_one_long_run():
-    """The legs agree with an uninterrupted run up to rounding, end where asked, and repeat to the last bit."""
+    """The legs of a run agree with an uninterrupted run to rounding, end at the asked rounds, and repeat to the bit."""
     whole = simulate(PROBLEM, replace(SETUP, rounds=25), keep=[0, 10, 20, 25])
     seen = list(checkpoints(PROBLEM, SETUP, 25, 10))
     assert [reached for reached, _ in seen] == [0, 10, 20, 25]
@@ -82,7 +82,7 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
-    """Balls judge where float64 is hopeful; they give the result of that round's certificate alone."""
+    """Balls decide where float64 says yes; their result is the certificate's at that round alone."""
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
     assert judged.found.certified and judged.round == reached > 0 and shortfall <= 1

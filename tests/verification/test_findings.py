@@ -1,4 +1,4 @@
-"""The findings page: every form that differs is on it with its evidence and replay, and nothing else is."""
+"""The findings page has every form that differs, with its evidence and replay, and nothing else."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
     assert "fl-ntk/Eq11" in after
     assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
     assert "#### fl-ntk/Eq11" not in page
-    assert "Of 1 printed form 1 holds as it stands" in page  # a reading of A.1 by a scan is in no count
+    assert "Of 1 printed form 1 holds as it stands" in page  # no count includes A.1's reading by a scan
 
 
 def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):

@@ -1,4 +1,4 @@
-"""A first look at a user's data: the statements that say most, each with its own step; one screen."""
+"""A first look at a user's data: the most telling statements, each with its own step, on one screen."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The two-layer ReLU kernel passes every check, and kernels broken on purpose each fail the one that concerns them."""
+"""The two-layer ReLU kernel passes every check, and each kernel broken on purpose fails the check meant for it."""
 
 import re
 from functools import cache, partial
@@ -137,7 +137,7 @@ def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected,
 
 
 def shown(kernel, name, **options):
-    """The counterexample to one property; properties that it does not need are not checked."""
+    """The counterexample to one property; other properties are not checked."""
     skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
     return check(kernel, **({"examples": 10} | skipped | options))[name].counterexample
 
@@ -312,7 +312,7 @@ def test_the_condition_of_the_relu_kernel_on_named_cases():
 
 
 def layered(depth, x, width, seed):
-    """J J^T of a ReLU network with so many layers of weights, all trained, by backpropagation."""
+    """J J^T of a ReLU network of this depth, with all layers trained, by backpropagation."""
     rng = np.random.default_rng(seed)
     layers = [rng.standard_normal((x.shape[1], width))]
     layers += [rng.standard_normal((width, width)) * np.sqrt(2 / width) for _ in range(depth - 2)]
@@ -338,7 +338,7 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """A three-layer kernel is positive where a two-layer one is singular, which nobody claims unless told the depth."""
+    """A three-layer kernel is positive where a two-layer one is singular; `check` expects so only if told the depth."""
     if depth == 1 and not told:
         return  # a linear kernel breaks what holds for every network with a hidden layer; see BROKEN
     report = check(deep(depth), depth=depth if told else None, examples=examples)
@@ -354,7 +354,7 @@ def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
 
 
 def off_by(kernel, share):
-    """Entries off by up to this share of the largest: still a kernel, as positive, homogeneous and invariant."""
+    """Entries off by up to this share of the largest: still a positive, homogeneous and invariant kernel."""
 
     def wrong(x, z=None):
         return (1 - share) * kernel(x, z) + share * kernel(np.eye(1)).item() * linear(x, z)
@@ -380,7 +380,7 @@ def test_networks_tell_a_kernel_from_one_whose_entries_are_off(depth, networks, 
 
 @pytest.mark.parametrize("share", [0.01, 0.08])
 def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundredth(share):
-    """It passes the requirements of every kernel: symmetry, positivity, invariance, homogeneity."""
+    """The wrong kernel passes the requirements of every kernel: symmetry, positivity, invariance, homogeneity."""
     report = check(off_by(gram.infinite, share), depth=2, finite=finite, examples=10)
     assert {"limit of networks"} <= set(report.broken) <= {"limit of networks", "concentrates"}, report
     assert check(gram.infinite, depth=2, finite=finite, examples=1).ok
@@ -388,7 +388,7 @@ def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundred
 
 @pytest.mark.slow
 def test_what_would_have_been_seen_is_seen():
-    """Any entry that is off by as much as the report says is seen; one that is off by a tenth of that is not."""
+    """An error of the reported size is detected in any entry; a tenth of the size is not."""
     largest = 1 / 2
     note = beside_networks(gram.infinite, 2, finite=finite).note
     size = float(re.search(r"off by ([\d.]+) of", note).group(1)) * largest

@@ -1,4 +1,4 @@
-"""Faults of the library: planted wherever a function was imported, taken out again, and noticed by statements."""
+"""Faults of the library are planted wherever a function was imported, removed again, and noticed by statements."""
 
 import json
 import sys
@@ -104,7 +104,7 @@ def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
     right, known = finite_width.local_gram, sys.modules.pop(module)
     try:
         with planted(LOCAL, same):
-            import bounds.fl_ntk.counts as again  # its own name for the package's function
+            import bounds.fl_ntk.counts as again  # another name of the package's function
 
             again.mine = finite_width.local_gram
             assert again.mine is not right

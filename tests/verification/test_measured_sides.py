@@ -1,4 +1,4 @@
-"""When a side with a measured error, on an enclosed run, may confirm a violation."""
+"""Whether a side with a measured error, on an enclosed run, may confirm a violation."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def _run(hidden, signs, label: float, **setup) -> FederatedRun:
 
 
 THREE = [1.0648682801, 0.5848579312, 1.6690556571]
-RUNS = {  # each was once called a violation: a residual far below the outputs, or steps that amplify a rounding
+RUNS = {  # runs once called violations: a residual far below the outputs, or steps that amplify a rounding
     "a residual of a hundredth": _run([1.0], [1], 1.01, eta_global=0.1, eta_local=1.0, local_steps=1, rounds=1),
     "a residual of a rounding": _run(
         THREE, [-1, 1, -1], -1.2407638442309559, eta_global=1.0, eta_local=5.0, local_steps=1, rounds=3
@@ -97,7 +97,7 @@ SLOW = [pytest.param(f"fl-ntk/{name}", marks=pytest.mark.slow) for name in ("ave
 def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
     """Each statement was once called violated, for a second round or for labels far above the residual.
 
-    Both were seen within few rounds; ascents to hundreds of them train for minutes.
+    Both violations appeared within few rounds; searches up to hundreds of rounds train for minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
     assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).found is None

@@ -1,4 +1,4 @@
-"""With a user's data the verdict is about these; it also says what fails elsewhere, and which options would pass."""
+"""With a user's data the verdict is about them; it also names failures elsewhere, and options that would pass."""
 
 import json
 from dataclasses import replace
@@ -161,7 +161,7 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
-    # differences that only a scan has are not counted
+    # differences that only a scan has do not count
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"

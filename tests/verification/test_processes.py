@@ -1,4 +1,4 @@
-"""Several processes give one process's verdicts; a death, interruption or overflow ends no more than it must."""
+"""Several processes have one process's verdicts; after a death, interrupt or overflow the others go on."""
 
 import multiprocessing
 import os
@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
         assert (verdict.outcome, verdict.as_recorded) == (Outcome.UNRESOLVED, False)
     kept = [statement for statement in CHEAP if statement.id not in {verdict.id for verdict in lost}]
     assert plain(verdict for verdict in verdicts if not verdict.error) == plain(verify_all(kept, FEW))
-    assert counted[-1][0] == counted[-1][1]  # nothing is waited for any more
+    assert counted[-1][0] == counted[-1][1]  # no case is waited for
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
         interrupts = installed()
         with interruption.released():
             interrupts.counted = True
-            signal.raise_signal(STOP)  # all cases are counted: only settling them is left
+            signal.raise_signal(STOP)  # all cases are counted, and only verdicts are left
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(STOP)
     finally:
@@ -165,7 +165,7 @@ WORK = [unit("a", 9, "torch"), unit("b", 8, "passes"), unit("c", 7, "passes"), u
 
 
 def order_of(work, workers):
-    """What each worker is handed, when each asks again after the seconds of its unit."""
+    """The units that each worker gets, if it asks again after its unit's seconds."""
     waiting, loaded = list(work), [frozenset()] * workers
     free, handed = [0.0] * workers, [[] for _ in range(workers)]
     while waiting:
@@ -188,7 +188,7 @@ def test_what_takes_long_to_load_is_loaded_by_one_worker_where_that_is_no_more_t
 
 @pytest.mark.slow
 def test_what_is_preloaded_can_be_forked():
-    """A fork has one thread of its parent's, and XLA and BLAS do not do without theirs."""
+    """A fork keeps only one of its parent's threads, and XLA and BLAS need theirs."""
     program = (
         "import verification.workers.preloaded, os\n"
         "from ntkfl import initialisation\n"

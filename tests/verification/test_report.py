@@ -1,4 +1,4 @@
-"""Reports: the same outcomes in every format, counts that add up, strict JSON, and no user's name breaks Markdown."""
+"""Reports: the same outcomes in every format, counts that add up, strict JSON; no user's name breaks Markdown."""
 
 import json
 import re

@@ -52,7 +52,7 @@ TRUE_LONG = (
     *(f"fl-ntk/{name}" for name in ("B.10", "B.5", "B.6", "B.7", "B.11", "Eq16", "C.6", "X.2", "X.3")),
 )
 
-PATIENT = float("inf")  # the number of cases is the budget: how fast the machine is decides nothing
+PATIENT = float("inf")  # cases are the budget, so the machine's speed does not matter
 
 LEVEL = Comparison(Outcome.VIOLATED, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, np.inf)
 
@@ -78,7 +78,7 @@ class Family:
 
 
 def planted_in(of_seed, *hypotheses):
-    """What makes of a statement the claim that every number of the seeds is at most 10."""
+    """Replacements that make a statement claim that the number of every seed is at most 10."""
     return {
         "forms": {Form.STATED: Claim(sp.Integer(10))},
         "constants": lambda case: {},
@@ -92,7 +92,7 @@ def planted_in(of_seed, *hypotheses):
 
 
 def without_witness(identifier):
-    """The statement with nothing stored to look at."""
+    """The statement without its stored cases."""
     statement = get(identifier)
     claims = {form: replace(claim, witness=None) for form, claim in statement.forms.items()}
     return replace(statement, forms=claims, necessity={})
@@ -204,7 +204,7 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
     seen = {
         attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).found.by for _ in range(2)
     }
-    assert len(seen) == 1 and seen != {done.found.by}  # other cases for another seed, the same for the same
+    assert len(seen) == 1 and seen != {done.found.by}  # other cases for another seed, the same for this one
 
 
 def test_a_replay_whose_sides_are_no_longer_those_of_the_file_says_so():
@@ -366,7 +366,7 @@ def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(mo
 
 @dataclass(frozen=True)
 class Drawn(Case):
-    """A case of which nothing but the seed is random."""
+    """A case in which only the seed is random."""
 
     seed: int = 0
 
@@ -375,7 +375,7 @@ class Drawn(Case):
 
 
 def test_networks_that_showed_a_violation_do_not_confirm_it():
-    """Networks of small seeds, which a search looks at first, all fail; no other does."""
+    """All networks of small seeds, which a search tries first, fail; no others do."""
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
     planted |= {"forms": {Form.STATED: Claim(sp.Integer(10), failure=sp.Rational(1, 10))}}
     may_fail = replace(get("fl-ntk/A.1"), **planted)
@@ -426,7 +426,7 @@ def test_the_ascent_climbs():
 
 
 def doctored(change, honest=False):
-    """A replay file after a change; honest: with the digest that then belongs to it."""
+    """A replay file after a change; honest: with the digest of the changed file."""
     counterexample = found_in("fl-ntk/A.1")
     content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, counterexample))
     change(content)
@@ -580,7 +580,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # examples in an hour; the cases never end it
+    assert asked == 3 * [(1200, 10**6)]  # examples in an hour; the number of cases does not end it
     assert not list(tmp_path.iterdir())
 
 
@@ -600,7 +600,7 @@ def test_the_command_refuses_bad_input():
 
 
 def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch):
-    """Hypothesis draws constants of the modules that are loaded; another process has others."""
+    """Hypothesis draws constants of the loaded modules; another process has loaded others."""
     statement = get("fl-ntk/A.1")
 
     def drawn():
@@ -615,4 +615,4 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
     assert len(first) > 100 and drawn() == first
     monkeypatch.setattr(hunt, "constants_of_statements", nullcontext)
-    assert drawn() != first  # or this test could not fail
+    assert drawn() != first  # else this test could not fail

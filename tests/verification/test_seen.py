@@ -1,4 +1,4 @@
-"""The record of a verdict's cases: the sides as they were compared, curves, exponents, and the same after JSON."""
+"""The record of a verdict's cases: the compared sides, curves, exponents, and equality after JSON."""
 
 import json
 import math

@@ -21,7 +21,7 @@ def test_every_step_of_the_catalogue_is_proved(step):
 
 
 def _broken(step: Step) -> Step:
-    """The same step made false: a constant added to an identity, taken from a coefficient or from an inequality."""
+    """A false version of a step: a constant added to an identity, taken from a coefficient or from an inequality."""
     change = {Vanishes: sp.Rational(1, 10**6), Nonnegative: -(10**9), OnBox: -(10**3)}[type(step)]
     first, *rest = step.expressions
     changed = first + change * sp.eye(first.rows) if isinstance(first, sp.MatrixBase) else first + change
@@ -57,7 +57,7 @@ def test_what_dips_below_zero_between_any_two_grid_points_is_refuted():
 )
 def test_a_quadratic_is_proved_on_the_unit_interval_exactly_when_it_is_nonnegative_there(root, other):
     low, high = sorted(map(sp.Rational, (root, other)))
-    assume(low != high or not 0 < low < 1)  # a double root inside touches 0: no subdivision settles that
+    assume(low != high or not 0 < low < 1)  # no subdivision settles a double root inside
     negative_somewhere = max(low, sp.Integer(0)) < min(high, sp.Integer(1))
     proof = prove(OnBox("a", "b", ((x - low) * (x - high),), {x: (0, 1)}))
     if negative_somewhere:

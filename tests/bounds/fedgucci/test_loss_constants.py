@@ -1,4 +1,4 @@
-"""The Lipschitz constant of each loss in the bounds on its barrier: that it is enough, and needed."""
+"""The Lipschitz constant of each loss in the bounds on its barrier is large enough, and a smaller one is not."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_the_constants():
     assert [float(lipschitz_constant(loss).value) for loss in ("absolute", "logistic")] == [1, 1]
     root = lipschitz_constant("cross-entropy")
     assert root.lo**2 < 2 < root.hi**2
-    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0  # the reach is the squared loss's alone
+    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0  # only the squared loss has a reach
     assert float(lipschitz_constant("squared", 3.25).value) == 6.5
 
 

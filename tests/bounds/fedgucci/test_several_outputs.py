@@ -1,4 +1,4 @@
-"""The bounds for C outputs: those for one output at C = 1; an output's name and its axis do not matter."""
+"""The bounds for C outputs are the bounds for one output at C = 1, and do not depend on the outputs' order or axes."""
 
 from dataclasses import replace
 
@@ -80,7 +80,7 @@ def test_the_tail_of_vectors_averaged_over_data(outputs):
     scale = np.linalg.norm(inputs, axis=1).mean()
     for p in (0.9, 0.3, 0.05):
         assert (sizes > scale * (np.sqrt(outputs - 1) + np.sqrt(2 * np.log(2 / p)))).mean() <= p
-    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5  # the order is right: half of it is passed mostly
+    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5  # most draws exceed half of it
 
 
 @settings(deadline=None, max_examples=15)

@@ -21,8 +21,8 @@ FLAGS = (
     "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update "
     "disable-sync hide-scrollbars disable-dev-shm-usage"
 ).split()
-PATIENCE = 600  # seconds for the driver's answer: only one that is dead or stuck gives none
-LOOKS = 6000  # at a page that changes by itself
+PATIENCE = 600  # seconds for the driver's answer: a driver without one is dead or stuck
+LOOKS = 6000  # how often `until` looks at a page that changes by itself
 
 
 class Browser:

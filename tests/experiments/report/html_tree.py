@@ -26,7 +26,7 @@ class Node:
                 yield from part.all(*tags)
 
     def text(self) -> str:
-        """All its text."""
+        """The element's whole text."""
         return "".join(part if isinstance(part, str) else part.text() for part in self.content)
 
 

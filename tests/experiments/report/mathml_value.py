@@ -26,7 +26,7 @@ def value(node: Element, known: Mapping[str, object]) -> object:
 
 
 def _pieces(node: Element, known: Mapping[str, object]) -> list[Element]:
-    """Rows are dissolved, except in symbols and in fractions on one line, each of which is one operand."""
+    """The pieces of a row and of rows in it. A symbol and a fraction on one line are one piece, being one operand."""
     if node.tag in ("mrow", "math"):
         whole = look(node) in known or _slash(node) is not None
         return [node] if whole else [piece for child in node for piece in _pieces(child, known)]

@@ -1,4 +1,4 @@
-"""Formulas on pages: what is drawn, read again as a reader would, has the value of the formula."""
+"""Formulas on pages: a drawn formula, read as a reader would, has the formula's value."""
 
 import re
 from contextlib import suppress
@@ -29,7 +29,7 @@ CLAIMS = [
 
 
 def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
-    """A value of each symbol: Greek ones small, so that logarithms and roots are real; of Latin letters times unit."""
+    """Values of symbols: small for Greek letters, so that logarithms and roots are real; times unit for Latin ones."""
     rng = np.random.default_rng(seed)
     values = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):

@@ -38,7 +38,7 @@ def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
 
 @pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
 def test_on_own_data_what_no_longer_holds_is_worse(now):
-    """There the record is contradicted by a violation alone; a fall to untested or unresolved is one all the same."""
+    """Such a run contradicts the record only by a violation; a change to untested or unresolved still is worse."""
     before, after = (replace(HELD, outcome=outcome, own_data=True) for outcome in (Outcome.HOLDS, now))
     assert changes([before], [after]).worse is (now is not Outcome.TOUCHES)
     assert not changes([after], [before]).worse

@@ -1,4 +1,4 @@
-"""The study of the tests, which is a user's; processes that end with their test; an environment that is restored."""
+"""Fixtures: a user's study, processes that end with their test, an environment that is restored."""
 
 import os
 import signal

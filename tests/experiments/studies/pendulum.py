@@ -18,7 +18,7 @@ SLOWLY = float(os.environ.get("PENDULUM_SECONDS", "0"))
 
 
 def measure(point):
-    """The period for small swings, disturbed by the seed; and places on the way of a half period."""
+    """The period for small swings, disturbed by the seed; and positions during half a period."""
     if "LOG" in os.environ:
         with open(os.environ["LOG"], "a") as log:
             log.write(f"{sorted(point.items())}\n")
@@ -35,7 +35,7 @@ def measure(point):
 
 
 def spring_trap(point):
-    """The effect of the trap, if there is one: fail, die, or die at the first time alone."""
+    """Do what the trap's file says, if there is one: fail, die, or die only at the first time."""
     trap = Path(os.environ.get("TRAP", "/nonexistent"))
     if point["length"] != 3.0 or not trap.exists():
         return

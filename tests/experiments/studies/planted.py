@@ -1,4 +1,4 @@
-"""Cells made up for a test, gathered as a study's summary gets them."""
+"""Invented cells for a test, gathered as a study's summary gets them."""
 
 from collections.abc import Callable, Mapping
 from itertools import product

@@ -63,13 +63,13 @@ def test_another_power_and_widths_above_the_bounds_are_violated():
 
 
 def never(point, complexity):
-    """As planted where this complexity is not reached, no certified width from there on."""
+    """A planted cell below this complexity; from it on, a cell without a certified width."""
     measured = cell(point)
     return measured | ({"width": np.nan} if measured["complexity"] >= complexity else {})
 
 
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
-    """Three cells whose closed form is within reach are its counterexamples; where it is not, they leave it open."""
+    """Three cells are counterexamples of a closed form if its width is within reach, and else leave it open."""
 
     def low(point):
         measured, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
@@ -82,7 +82,7 @@ def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_
 
 
 def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere():
-    """A law that bends where widths are out of reach is not hidden by those that are lucky."""
+    """A law that bends where most widths are out of reach is not hidden by the few cells within reach."""
 
     def lucky(point):
         measured = never(point, 2e5)

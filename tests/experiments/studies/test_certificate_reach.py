@@ -21,13 +21,13 @@ POINT = {"data": "digits", "network": "fc:3:tanh", "n": 4, "width": 40, "seed": 
 def test_a_cell_is_a_checkpoint_that_certifies():
     measured = as_arrays(STUDY, measure(POINT))
     assert 0 < measured["residual"] <= measured["first"] and 0 < measured["fall"] < 1
-    assert 0 < measured["nearest"] <= measured["distance"]  # what is certified
+    assert 0 < measured["nearest"] <= measured["distance"]  # the certified checkpoint
     assert measured["residual"] <= 1.02 * SHARE * max(measured["start"], measured["first"])
     assert measured["turn"] <= measured["bend"] and 0 <= measured["final"] <= 1
 
 
 def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
-    """It once had its first look alone, and counted as failed."""
+    """Such training once kept only its first look, and counted as failed."""
     monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
     measured = as_arrays(STUDY, measure(POINT))
     assert measured["asked"] == measured["start"] > measured["known"] > 0
@@ -60,7 +60,7 @@ def test_the_largest_residual_is_one_that_certifies():
 
 @pytest.mark.parametrize("name", ["fc:3:erf", "fc:4:relu", "fc:2:gelu:standard"])
 def test_networks_are_those_of_any_width(name):
-    """With the weights drawn here `ntkfl.networks.wide` gives the same outputs; with its own, outputs as large."""
+    """`ntkfl.networks.wide` gives the same outputs with these weights, and outputs of the same size with its own."""
     layers, network = drawn(name, 30, 6, 1), wide(name)
     keys = [*(f"layer{k + 1}.weight" for k in range(len(layers) - 1)), "readout.weight"]
     params = {key: torch.tensor(layer.weight) for key, layer in zip(keys, layers, strict=True)}

@@ -209,7 +209,7 @@ def test_what_bends_is_said_with_its_widest_rungs():
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():
-    """One of them a thousand times farther off everything does not decide for the others."""
+    """One network that is a thousand times farther from everything does not decide for the others."""
 
     def far(point):
         factor = 1000 if point["network"] == "fc:6:erf" else 1

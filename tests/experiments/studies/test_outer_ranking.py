@@ -1,4 +1,4 @@
-"""Outer ranking: a cell against a plain loop over the network's weights; planted orders, regrets and gains."""
+"""Outer ranking: a cell against a plain loop over the weights; planted orders, regrets and gains are recovered."""
 
 import numpy as np
 import pytest

@@ -143,13 +143,13 @@ def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
 
 
 def one_column_apart(point, shift):
-    """As planted, but that one column grows from `shift` of its limit on."""
+    """Planted runs, except that one column's grow from `shift` times its limit on."""
     return cell(point, shift=shift if (point["eta_local"], point["local_steps"]) == (0.5, 2) else 1.0)
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 2.0, 100.0])
 def test_one_column_that_contradicts_the_others_violates(shift):
-    """Whether it grows too early or too late, within the grid or at all of its steps, or at none."""
+    """The column grows too early or too late: from a step within the grid on, at all steps, or at none."""
     axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 5.5, 6.5, 8.0, 16.0), "residual": (0.001,)}
     begins, *_ = STUDY.answers(planted(STUDY, lambda point: one_column_apart(point, shift), **axes))
     assert begins.outcome is Outcome.VIOLATED

@@ -83,7 +83,7 @@ def test_an_answer_that_is_violated_is_exit_status_1(pendulum, tmp_path):
 
 
 def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pendulum, tmp_path):
-    """The half-width is 1.2 over the seeds: 2 and 4 of them leave it too wide."""
+    """The half-width is 1.2 divided by the number of seeds: 2 and 4 seeds leave the interval too wide."""
     file = tmp_path / "narrowing.py"
     file.write_text(Path(pendulum).read_text() + NARROWING)
     words = ("run", file, "--lengths", "1,2", "--gravity", "1.62", "--out", tmp_path / "out", "--until-resolved")

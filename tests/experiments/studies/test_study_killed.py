@@ -22,7 +22,7 @@ SLOW = {"PENDULUM_SECONDS": "0.5"}  # a signal mostly meets a cell on its way
 
 
 def finished(process, status=0):
-    """Its output on both streams, once it has ended with this exit status."""
+    """A process's output on both streams, once it has ended with this exit status."""
     out, err = (stream.decode() for stream in process.communicate())
     assert process.returncode == status, err
     return out, err
@@ -35,7 +35,7 @@ def done(out):
 
 @pytest.fixture
 def held(tmp_path):
-    """The environment of a study whose cells of length 4 wait, however slowly this process looks: it cannot end."""
+    """The environment of a study that cannot end, because its cells of length 4 wait."""
     (tmp_path / "hold").write_text("")
     return {"HOLD": str(tmp_path / "hold")}
 

@@ -30,7 +30,7 @@ from ntkfl.estimate import Estimate
 
 
 def ran(grid, path, **options):
-    """Run what is to do; what became of each cell, and the bytes of the results."""
+    """Run the cells that are left: each cell's end, and the bytes of the results."""
     folder, reports = StudyFolder(path), {}
     folder.begin(grid)
     run(grid, folder.store, planned(grid, folder.store).todo, report=lambda c, s: reports.update({c.key: s}), **options)
@@ -217,7 +217,7 @@ def test_the_version_changes_with_the_study_and_not_with_its_place(pendulum, tmp
 
 
 def test_an_error_that_an_interrupt_has_become_is_no_failure_of_the_cell(pendulum, grid, tmp_path, monkeypatch):
-    """C code may swallow a KeyboardInterrupt and raise what it likes."""
+    """C code may replace a KeyboardInterrupt by another exception."""
 
     def stopped():
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The theorem's numbers by another road: C row by row in balls of 300 bits, its system solved, all pairs decided."""
+"""The theorem's numbers, computed otherwise: C in balls of 300 bits, its system solved, all pairs decided."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Exact:
 
 
 def fitted(seed, *, n=3, d=4, width=36, clients=2, distance=0.01, size=1.0, near=False, unit=True, outputs=None):
-    """A small Gaussian network whose labels of about `size` lie a part `distance` of it from its outputs."""
+    """A small Gaussian network with labels of about `size`, at `distance` times `size` from its outputs."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     if near and n > 1:
@@ -54,7 +54,7 @@ def readout_in_balls(weights):
 
 
 def hostile(seed):
-    """A small problem and network that look for a way to be certified wrongly; samples may occur twice."""
+    """A small problem and network that provoke a wrong certificate; samples may occur twice."""
     rng = np.random.default_rng(seed)
     n, d, m = int(rng.integers(1, 5)), int(rng.integers(1, 5)), int(rng.choice([1, 2, 5, 16, 40]))
     x = rng.standard_normal((n, d)) * 10.0 ** rng.choice([0, 0, 0, -15, 15])

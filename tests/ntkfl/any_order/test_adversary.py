@@ -1,4 +1,4 @@
-"""The adversary finds orders that lead away where a hypothesis is missing, and none on certified networks."""
+"""Without a hypothesis the adversary finds orders that lead away from W*; on certified networks it finds none."""
 
 import os
 from itertools import pairwise
@@ -16,7 +16,7 @@ LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that it lo
 
 
 def certified(count, first=0, **shape):
-    """So many certified networks, of other seeds than `fitted` certifies by chance: those it does not are left out."""
+    """So many certified networks: `fitted` networks of successive seeds, without those that do not certify."""
     certificates, seed = [], first
     while len(certificates) < count:
         one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))
@@ -48,7 +48,7 @@ def test_none_is_found_on_certified_networks(kind):
     for certificate in certified(2, **KINDS[kind]):
         attack = attack_any_order(certificate, trials=400)
         assert attack.broken is None and attack.trials == 400 and not attack.order
-        assert 0.5 < attack.kept <= 1 + 1e-9  # it does look at steps that lower the distance by little
+        assert 0.5 < attack.kept <= 1 + 1e-9  # it finds steps that hardly lower the distance
         assert str(attack).startswith("an adversary looked at 400 steps: none raised")
 
 
@@ -61,7 +61,7 @@ MISSING = {
 
 @pytest.mark.parametrize("hypothesis", MISSING)
 def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
-    """And it is one: played again, by other code, only its last round leads away, and every step keeps the rules."""
+    """Other code plays the order again: every step keeps the rules, and only the last round leads away."""
     networks, broken_rule = MISSING[hypothesis]
     for certificate in networks():
         attack = attack_any_order(certificate, trials=2000, **broken_rule)

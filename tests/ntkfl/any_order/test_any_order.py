@@ -19,7 +19,7 @@ from ntkfl.connectivity.network import TwoLayer
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 SMALL = {"n": st.integers(1, 4), "clients": st.integers(1, 2), "near": st.booleans(), "unit": st.booleans()}
 
-NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # networks of the slow tests; 200 take about an hour
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "12"))  # networks in slow tests; 200 take an hour
 
 
 def agrees(problem, weights, certificate):
@@ -232,7 +232,7 @@ def test_an_enclosure_among_denormals_is_outward():
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
     certificate = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
     x = np.random.default_rng(3).standard_normal((200, problem.d)) * 2.0**-72
-    exact_outputs = certify_any_order(problem, weights).enclosure(x * 2.0**72)  # of 2^1072 times these
+    exact_outputs = certify_any_order(problem, weights).enclosure(x * 2.0**72)  # of outputs 2^1072 times as large
     lo, hi = ([Fraction(v) / 2**1072 for v in end.tolist()] for end in (exact_outputs.lo, exact_outputs.hi))
     outputs = certificate.enclosure(x)
     assert certificate.certified and all(Fraction(v) <= low for v, low in zip(outputs.lo.tolist(), lo, strict=True))
@@ -271,7 +271,7 @@ def not_deceived(seed):
     try:
         certificate = certify_any_order(problem, weights)
     except ValueError as error:
-        assert "rescale" in str(error)  # numbers above 1e50, or that underflow beside others
+        assert "rescale" in str(error)  # numbers above 1e50, or numbers that underflow beside others
         return False
     assert certificate.certified == (certificate.why == "") and str(certificate) and certificate.to_dict()
     if certificate.certified:
@@ -314,7 +314,7 @@ def test_certified_networks_outlast_two_thousand_adversarial_steps():
 
 @pytest.mark.parametrize("power", [-560, -100, 100, 150])
 def test_a_power_of_two_on_weights_and_labels_scales_d(power):
-    """Where squares underflow, the certificate may be lost, and nothing else."""
+    """Where squares underflow, the network may fail to certify; no claim may become wrong."""
     problem, weights = held_case()
     small = Problem(problem.x, np.ldexp(problem.y, power), problem.owner)
     certificate = certify_any_order(small, Weights(np.ldexp(weights.hidden, power), weights.signs))

@@ -1,4 +1,4 @@
-"""Exported certificates: the script beside them confirms them; after tampering it refuses them or is still right."""
+"""Exported certificates: their script confirms them; after tampering it refuses them, or its answer is still true."""
 
 import hashlib
 import json
@@ -207,7 +207,7 @@ def test_a_missing_file_is_refused(folder, capsys):
 
 
 def test_what_is_not_certified_is_not_confirmed(tmp_path):
-    """Inequality (3) decides: it refuses the folder of a network whose training may still cross kinks."""
+    """Inequality (3) decides: it fails in the folder of a network whose training may still cross kinks."""
     problem, weights = fitted(3, distance=0.5, width=64)
     certificate = certify_any_order(problem, weights, most_held=0)
     assert not certificate.certified and certificate.distance.hi < np.inf
@@ -339,7 +339,7 @@ def test_products_of_integers_are_exact(data, rows, inner, columns):
 
 @given(st.data(), st.integers(1, 5))
 def test_no_eigenvalue_is_above_the_largest(data, size):
-    """By determinants of the leading parts of top I - M, in fractions: no eigenvalue is above top if none is < 0."""
+    """By the leading determinants of top I - M, in fractions: no eigenvalue is above top if no determinant is < 0."""
     half = data.draw(st.lists(st.integers(0, 2**40), min_size=size * size, max_size=size * size))
     matrix = [[half[i * size + j] + half[j * size + i] + 1 for j in range(size)] for i in range(size)]
     top = ntkfl_check.largest(matrix)
@@ -414,6 +414,6 @@ def test_what_float64_certifies_is_confirmed(seed, tmp_path):
         return
     nearest = certificate.proof[1]
     if nearest.slack > 0.01 * float(certificate.distance.lo):
-        return  # float64 itself hardly knows where W* is
+        return  # float64 hardly determines W*
     proved = export_any_order(certificate, tmp_path / "folder")
     assert proved["distance"] >= float(certificate.distance.lo)

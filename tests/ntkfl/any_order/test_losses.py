@@ -1,4 +1,4 @@
-"""Other losses in any order: what makes the theorem, adversaries against it, and what is refused."""
+"""Other losses in any order: the theorem's ingredients, adversaries against it, and refusals."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ AIMS = ("random", "distance", "residual", "probe")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @given(f=NUMBERS, other=NUMBERS, part=st.floats(0, 1), y=st.sampled_from([-1.0, 1.0]))
 def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
-    """A slope with the constant 1, 0 exactly on the interval of minimisers, and r (m - f) >= r^2 for all of these."""
+    """Slopes have Lipschitz constant 1 and are 0 exactly at the minimisers m; r (m - f) >= r^2 for every m."""
     f, other, y = np.longdouble(f), np.longdouble(other), np.longdouble(y)
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
@@ -103,7 +103,7 @@ def test_training_comes_to_its_minimum():
 
 
 def test_a_sample_left_out_wrongly_breaks_the_claim():
-    """The second part of the certificate is needed: without a sample that is not minimised, models leave W*."""
+    """The certificate must keep every sample that is not minimised: without one of them, models leave W*."""
     left = 0
     for seed in range(5):
         case = loss_case(seed, HINGE, 0.3, 24, "distance")

@@ -1,4 +1,4 @@
-"""Methods with memory from a checkpoint: their maps, real training inside the ball, and every hypothesis needed."""
+"""Methods with memory from a checkpoint: their maps, real training inside the ball, the need of every hypothesis."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def small(seed, distance=1e-4):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_round_is_the_map_of_the_kernel_regime(kind):
-    """Whose maps are made from eigenvectors of the blocks or by the engine: other code for the same recursion."""
+    """The maps against other code for the recursion: eigenvectors of the blocks, or the engine."""
     name, options = named(kind)
     rng = np.random.default_rng(3)
     features = rng.standard_normal((7, 9))
@@ -63,7 +63,7 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
 
 @pytest.mark.parametrize("kind", ["fedavgm", "fedavgm, Nesterov", "scaffold", "scaffold, option I", "feddyn"])
 def test_a_memory_from_before_is_followed(kind):
-    """A memory larger than the residual moves models away first, farther than any empty one."""
+    """A memory larger than the residual first moves models away, farther than with an empty memory."""
     name, options = named(kind)
     problem, weights = small(1, distance=1e-5)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -82,7 +82,7 @@ def test_a_memory_from_before_is_followed(kind):
     assert any("the memory that was given" in condition for condition in certificate.conditions())
     assert any("no memory" in condition for condition in empty.conditions())
     larger = certify_method(problem, weights, setup, name, options, remembered=1e4 * kept)
-    assert not larger.certified and larger.needed_residual is None  # a smaller residual leaves the memory as large
+    assert not larger.certified and larger.needed_residual is None  # a smaller residual does not shrink the memory
     with pytest.raises(ValueError, match="remembered has shape"):
         certify_method(problem, weights, setup, name, options, remembered=kept[:2])
     with pytest.raises(ValueError, match="fedavg remembers nothing"):
@@ -116,7 +116,7 @@ def kernel_of(problem, weights):
 
 
 def test_neurons_near_their_kinks_are_named_and_change_sides():
-    """The margins are needed: of networks with one pair near its kink some change a pattern, and those are refused."""
+    """The margins are needed: some networks with one pair near its kink change a pattern, and are refused."""
     problem, weights = small(1, distance=1e-3)
     setup, options = Setup(eta_local=0.3, local_steps=3), {"momentum": 0.9}
     point = certify_any_order(problem, weights).fitted_weights()
@@ -177,7 +177,7 @@ def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
 
 
 def test_nothing_rests_on_inverses_of_float64(monkeypatch):
-    """Inverses that are wrong by a factor and some noise make bounds wider, and no number too small."""
+    """With inverses that are wrong by a factor and noise, bounds are wider, and no number is too small."""
     rng = np.random.default_rng(6)
     features = rng.standard_normal((4, 6))
     kernel, residual = features @ features.T / 6, rng.standard_normal(4)
@@ -204,7 +204,7 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
 
 
 def test_clients_that_overshoot_are_in_the_ball():
-    """Local steps of 2.2 / K swing ever wider while the server's mean converges: clients alone leave |W0 - W*|.
+    """Local steps of 2.2 / K swing ever wider while the server converges: only clients leave the distance |W0 - W*|.
 
     The last of three local models is farthest, but only its distance is claimed: its patterns may change.
     """
@@ -224,7 +224,7 @@ def test_clients_that_overshoot_are_in_the_ball():
     r = int(push.argmin())
 
     def beside(far):
-        """The network and labels with w*_r.x at so many pushes."""
+        """The network and labels where w*_r.x is `far` times the push."""
         w = weights.hidden.copy()
         w[r] -= (w[r] @ x + (1 + far) * push[r]) / (x @ x) * x
         moved = Weights(w, weights.signs)
@@ -234,12 +234,12 @@ def test_clients_that_overshoot_are_in_the_ball():
         run.round()
         return near, moved, run
 
-    near, moved, run = beside(1.1)  # active here, at W* and wherever the server goes; not after one local step
+    near, moved, run = beside(1.1)  # active here, at W* and at every server model, but not after one local step
     assert certify_any_order(near, moved).certified
     refused = certify_method(near, moved, setup, "fedavg", options)
     assert not refused.certified and f"({r}, 0)" in refused.why
     assert not run.frozen and run.w[r] @ x > 0
-    near, moved, run = beside(1.6)  # not after three local steps, where no gradient is met
+    near, moved, run = beside(1.6)  # inactive after three local steps, where no gradient is taken
     again = certify_method(near, moved, setup, "fedavg", options)
     assert again.certified and run.models[-2][r] @ x < 0 and run.frozen
     assert again.radius == pytest.approx(certificate.radius, rel=1e-6)

@@ -1,4 +1,4 @@
-"""What cannot be certified, and what is no question at all: each with the reason in words."""
+"""Networks that cannot be certified, and wrong input: each refusal says why."""
 
 from fractions import Fraction
 
@@ -73,7 +73,7 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
 
 @pytest.mark.parametrize("fraction", [3.0, -1 / 3])
 def test_dependent_samples_are_named(fraction):
-    """Multiples by no power of two: sample 3 sees the neurons that sample 1 sees, or the others."""
+    """Multiples by factors that are no power of two: sample 3 has the active neurons of sample 1, or the others."""
     problem, weights = fitted(0, n=4, distance=1e-4)
     x = problem.x.copy()
     x[3] = fraction * x[1]
@@ -81,7 +81,7 @@ def test_dependent_samples_are_named(fraction):
     if fraction > 0:
         assert not certificate.certified and "samples 1, 3 depend on each other" in certificate.why, certificate.why
     else:
-        assert certificate.certified  # the other half of the neurons sees it
+        assert certificate.certified  # the other half of the neurons is active on it
 
 
 def test_neurons_with_more_kinks_than_features_are_named():
@@ -140,7 +140,7 @@ def test_an_infinite_distance_never_certifies(monkeypatch):
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_search_without_end_keeps_the_last_a_that_was_solved(rounds, monkeypatch):
-    """A and W* are of one another, whether or not the next A, which nobody has solved, has dependent rows."""
+    """A and W* belong together, also if the next A, whose system is not solved, has dependent rows."""
     monkeypatch.setattr(held_pairs, "ROUNDS", rounds)
     seen = 0
     for seed in range(12):
@@ -177,7 +177,7 @@ def test_a_limit_on_held_pairs_is_kept():
 
 @pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
 def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
-    """With -1 no pair was checked, and every network whose rows are independent was certified."""
+    """With -1 no pair was checked once, and every network with independent rows was certified."""
     with pytest.raises(ValueError, match=r"most_held is .*; it must be an integer, 0 or more"):
         certify_any_order(*fitted(3, n=4, d=5, width=64, distance=1.0), most_held=most_held)
 

@@ -1,4 +1,4 @@
-"""A thousand ways to tamper with an export: each is refused in a line, in time, and nothing of it is executed."""
+"""A thousand ways to tamper with an export: each is refused in a line, soon, and nothing in the folder is executed."""
 
 import hashlib
 import json
@@ -114,7 +114,7 @@ def ways(folders):
             what = f"{name} {largest}, {k}"
             yield what, lambda f, n=name, r=tampered: with_bytes(f, f"{n}.f64", r, checksum=True)
     content = json.loads((first / "certificate.json").read_text())
-    for path in leaves(content):  # every value of the JSON: gone, or of another kind
+    for path in leaves(content):  # every value of the JSON: removed, or of another kind
         replaced = (None, "HUGE", -1, [], {}, "z", 1e308, [[[]]])
         for value in replaced:
 
@@ -133,7 +133,7 @@ def ways(folders):
 
 @pytest.mark.slow
 def test_every_tampered_export_is_refused_in_a_line_within_time_and_memory(exports, tmp_path, capsys):
-    """Any witness Y that meets the inequalities is a proof: what is accepted has another Y and says the same."""
+    """Any witness Y that meets the inequalities is a proof: only folders with another Y and the same answer pass."""
     begun = time.process_time()
     assert ntkfl_check.main([str(exports[0])]) == 0
     untouched = time.process_time() - begun

@@ -1,4 +1,4 @@
-"""Checkers made wrong on purpose: each certifies something that balls show to be false; so no part can be left out."""
+"""Checkers made wrong on purpose: each certifies something that balls refute, so every part is needed."""
 
 from dataclasses import replace
 
@@ -148,7 +148,7 @@ def test_without_the_slack_a_rough_solver_is_believed(monkeypatch):
 
 @pytest.mark.parametrize("poison", ["slack", "solution", "distance"])
 def test_nan_is_never_certified(poison, monkeypatch):
-    """A NaN once passed as certified: every comparison is written so that it fails."""
+    """A NaN once passed as certified: every comparison is written so that a NaN fails it."""
     problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
 
     def poisoned(nearest):

@@ -1,4 +1,4 @@
-"""Somebody's implementation of seventeen methods, tensor by tensor, written from the papers and from nothing here."""
+"""An independent implementation of seventeen methods, tensor by tensor, written from the papers alone."""
 
 import numpy as np
 
@@ -127,7 +127,7 @@ class Scaffold(Server):
         return local
 
     def length(self, client):
-        """The rate times the sum of 1 + m + ... + m^(k-1) over the steps k."""
+        """The rate times the sum over the steps k of 1 + m + ... + m^(k-1)."""
         m = self.case.momentum
         steps = len(self.case.batches(self.number, client))
         return self.case.rates[self.number] * sum(m**j for k in range(steps) for j in range(k + 1))
@@ -167,7 +167,7 @@ class Nova(Server):
         return add(self.model, add(local, self.model, -1.0), 1 / self.walked(client))
 
     def walked(self, client):
-        """How far a constant gradient of 1 would have gone, over the rate."""
+        """The distance that a constant gradient of 1 moves the client, over the rate."""
         place, speed = 0.0, 0.0
         for _ in self.case.batches(self.number, client):
             speed = self.case.momentum * speed + 1 - self.case.rates[self.number] * self.mu * place
@@ -266,7 +266,7 @@ class Sum(Server):
 
 
 class Ties(Server):
-    """Coordinate by coordinate, in plain numbers."""
+    """TIES merging, coordinate by coordinate, in plain numbers."""
 
     def round(self, number):
         self.number, self.cohort = number, self.case.cohort(number)
@@ -325,7 +325,7 @@ class Stacked(Adapters):
 
 class Projected(Adapters):
     def merge(self, means):
-        """The singular vectors from the eigenvectors of the Gram matrix."""
+        """The leading singular vectors of the mean product, from the eigenvectors of its Gram matrix."""
         product, rank = self.product(), len(self.model["lora_A"])
         values, vectors = np.linalg.eigh(product.T @ product)
         keep = vectors[:, np.argsort(values)[::-1][:rank]]

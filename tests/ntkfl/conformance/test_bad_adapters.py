@@ -89,7 +89,7 @@ BAD = {
 
 METHODS = "fedavg", "fedgma", "fednova", "fedprox", "fl-ntk", "scaffold"
 PLACES = [kit.case.name for kit in cases(METHODS) if kit.case.document["model"] == "logistic"]
-AT = dict(zip(BAD, PLACES, strict=False))  # every kind of fault is at a case of its own
+AT = dict(zip(BAD, PLACES, strict=False))  # each kind of fault has a case of its own
 
 
 @pytest.fixture(scope="module")

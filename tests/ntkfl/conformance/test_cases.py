@@ -18,13 +18,13 @@ from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
 KIT = cases()
-LOOPED = {case: replace(case, equals=None) for case in KIT}  # what is expected of these is the method's loop, always
+LOOPED = {case: replace(case, equals=None) for case in KIT}  # the loop of the method itself is expected
 FORM = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name)
 
 
 def slow_if(case):
-    """The torch loops take longest: in the quick tests they are put to the harder of their two settings, and limits."""
+    """The torch loops take longest: quick tests run them on limits and on the harder of two settings."""
     return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
 
@@ -128,7 +128,7 @@ def test_the_trajectory_is_that_of_extended_precision(case):
 
 @pytest.mark.parametrize("kit", [k for k in KIT if k.case.method == "diloco-adamw"], ids=lambda k: k.case.name)
 def test_diloco_is_torchs_adam_w_within_torchs_sgd_with_nesterov(kit):
-    """As DiLoCo is written with torch: an AdamW a worker that lives on, and the difference as the outer gradient."""
+    """DiLoCo written with torch: each worker keeps its AdamW, and the difference is the outer gradient."""
     case, given = kit.case, kit.case.options
     w = torch.nn.Parameter(torch.tensor(case.start))
     nesterov = given["momentum"] > 0

@@ -1,4 +1,4 @@
-"""Faults planted in somebody's implementation, written without the plain loops: each is found, and named."""
+"""Faults planted in an implementation that does not use the plain loops: each is detected and named."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from ntkfl.conformance.exchange import Answer
 
 OWN = Path(__file__).with_name("own_methods.py")
 OWN_PULL = "return self.alpha * (local[name] - self.model[name]) - self.dual[client][name]"
-RELEASED_PULL = (  # of FedGuCci's code: the norm of all parameters together, not squared
+RELEASED_PULL = (  # FedGuCci's released code: the norm of all parameters together, not squared
     "far = np.linalg.norm(self.case.flat(local) - self.case.flat(self.model)) or 1.0\n"
     "        return self.alpha / 2 * (local[name] - self.model[name]) / far - self.dual[client][name]"
 )
@@ -30,7 +30,7 @@ CLIPPED_MEAN = (
     "        self.model = add(self.model, mean, min(1.0, self.bound / length) if length > 0 else 1.0)\n"
     "        {after}\n"
 )
-# method, the lines that are changed and what stands there instead, the variant's name
+# method, the lines that change, their replacement, the variant's name
 PLANTED = [
     ("fedavg", "return self.case.sizes[client]", "return 1", "uniform-weights"),
     ("fedavg", "total = sum(self.count(client) for client in self.cohort)", "total = sum(self.case.sizes)",

@@ -1,4 +1,4 @@
-"""Every known variant is a variant: it changes its method on the cases, and no other variant does the same."""
+"""Every known variant changes its method on the cases, and no two variants have the same results."""
 
 from itertools import combinations
 
@@ -9,7 +9,7 @@ from ntkfl.conformance import Variant, cases, methods, split_loops, variants_of
 from ntkfl.conformance.comparing import allowed
 from ntkfl.conformance.variants import catalogue, followed
 
-OF_CLIENTS = ("client_models", "client_heads")  # states of the clients, which are all that some variants change
+OF_CLIENTS = ("client_models", "client_heads")  # states of the clients: some variants change nothing else
 each_method = pytest.mark.parametrize(
     "method", [pytest.param(m, marks=pytest.mark.slow) if m in split_loops.LOOPS else m for m in methods()]
 )

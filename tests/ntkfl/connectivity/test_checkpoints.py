@@ -21,7 +21,7 @@ def module(features=3, width=5, outputs=2, seed=0):
 
 
 class Backwards(nn.Module):
-    """The second layer has the name that sorts first."""
+    """A network whose second layer has the name that sorts first."""
 
     def __init__(self, of):
         super().__init__()
@@ -197,7 +197,7 @@ def test_nothing_is_unpickled_whatever_the_file_is_called(tmp_path, name):
 @given(st.permutations(["0.weight", "0.bias", "2.weight", "2.bias"]), st.integers(1, 3), st.integers(1, 3))
 @settings(deadline=None, max_examples=40)
 def test_names_of_torch_are_read_in_any_order_or_refused(names, features, outputs):
-    """Never as another network."""
+    """No order of the names gives another network."""
     state = {name: value.numpy() for name, value in module(features, 4, outputs).state_dict().items()}
     expected = two_layers(state, "it", ordered=True)
     try:

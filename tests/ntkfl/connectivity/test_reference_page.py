@@ -1,4 +1,4 @@
-"""Whatever a user may want of connectivity has its place in the reference."""
+"""The reference lists every name of `ntkfl.connectivity` that users need."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""Bounds of the largest loss on segments: around the exact one, and near it."""
+"""Bounds of the largest loss on segments enclose the exact one and are near it."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -59,7 +59,7 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
     alignment = align_torch(first, second, X, by)
     np.testing.assert_allclose(alignment.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
     assert alignment.cost_after.lo <= alignment.cost_before.hi
-    if by == "weights":  # counted once more, from nothing but the two networks
+    if by == "weights":  # computed again from the two networks alone
         for cost, other in ((alignment.cost_before, second), (alignment.cost_after, alignment.aligned)):
             far = np.sum((first.vector() - other.vector()) ** 2)
             assert abs(cost.value - far) <= cost.error + 1e-13 * far
@@ -185,7 +185,7 @@ def test_single_precision_stays_single_and_bit_for_bit_the_same_numbers():
 
 
 class Escaping(nn.Module):
-    """Leaves torch for numpy, where nothing can follow."""
+    """A network that computes with numpy, so that its units cannot be traced."""
 
     def __init__(self):
         super().__init__()

@@ -113,7 +113,7 @@ def test_batch_norm_is_averaged_but_its_counter_and_evaluated_without_a_trace():
 def test_later_training_of_the_module_does_not_move_the_network():
     module = two_layer()
     network, x = TorchNetwork.of(module), np.ones((2, 3))
-    x.flags.writeable = False  # as those of a Problem are
+    x.flags.writeable = False  # as a Problem's arrays are
     before = network.outputs(x)
     with torch.no_grad():
         module[0].weight.mul_(2)

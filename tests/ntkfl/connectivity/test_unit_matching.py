@@ -1,4 +1,4 @@
-"""Searching the orders of several groups: copies are put back, nothing beats all orders, few runs of turns beat it."""
+"""Searching the orders of several groups: it puts copies back, comes near the best order, and beats Git Re-Basin."""
 
 from itertools import permutations, product
 
@@ -37,7 +37,7 @@ def test_no_order_of_all_groups_is_nearer_than_the_nearest_of_all(seed):
 
 
 def git_re_basin(first, second, rng):
-    """Its weight matching of an MLP, plainly: layers in a drawn order, until a sweep changes nothing."""
+    """Git Re-Basin's weight matching of an MLP: layers in a drawn order, until a sweep changes nothing."""
     layers = range(0, len(first.module), 2)
     a, b = (
         [np.c_[net.state[f"{k}.weight"].numpy(), net.state[f"{k}.bias"].numpy()] for k in layers]

@@ -1,4 +1,4 @@
-"""What units are compared by: parts of the outputs sum to them; rescaling and writing in place do not change them."""
+"""The numbers by which units are compared: their sum is the outputs; rescaling and in-place code do not change them."""
 
 from itertools import permutations
 

@@ -1,7 +1,7 @@
-"""Trains certified small networks on in windows that are made to hurt, and says how near the claims they come.
+"""Train certified small networks in adversarial windows, and say how near the training comes to the claims.
 
-attack_windows.jsonl has a row for each network; *Is my deep network's training safe?* quotes them. This measures rows
-that are missing, keeps each as soon as it is there, and says what the guide must say:
+attack_windows.jsonl has a row for each network; *Is my deep network's training safe?* quotes the rows. This script
+measures missing rows, keeps each at once, and prints the guide's numbers:
 
     python tests/ntkfl/smooth_networks/attack_windows.py --networks 200
 """
@@ -70,7 +70,7 @@ def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCert
 
 
 def attacked(seed: int) -> dict[str, Any]:
-    """Of one network its depth, whether it certified, and what windows did to its claims."""
+    """The row of one network: its depth, whether it certified, and how near windows came to its claims."""
     layers, problem, certificate = small(seed)
     row = {"seed": seed, "layers": len(layers), "certified": certificate.certified}
     if not certificate.certified:
@@ -86,7 +86,7 @@ def kept() -> list[dict[str, Any]]:
 
 
 def quoted(rows: list[dict[str, Any]]) -> list[str]:
-    """What the guide says of them, rounded to the side that claims less."""
+    """The guide's numbers from the rows, rounded to the side that claims less."""
     worst = {name: max(row[name] for row in rows) for name in ("fall", "distance", "reach", "outputs")}
     depths = {}
     for depth in (2, 3, 4):
@@ -104,7 +104,7 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _digits(value: float, up: bool) -> str:
-    """Two digits."""
+    """Two digits of a number, rounded up or down."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     near = (math.ceil if up else math.floor)(value / unit) * unit
     return f"{near:.2g}".removeprefix("0")

@@ -107,7 +107,7 @@ def hessians(layers, theta, x):
 
 
 def nearest_fit(layers, theta, x, y):
-    """Weights that fit y, reached with a difference to theta in the span of their own gradients."""
+    """Weights that fit y, whose difference from theta is in the span of the gradients at the fit."""
     at = theta
     for _ in range(6):
         j, f = jacobian(layers, at, x), outputs(layers, at, x)
@@ -125,7 +125,7 @@ def module(seed=0, outputs=1, activation=nn.Tanh, width=30, features=4):
 
 
 def residual(seed=0, width=24, features=4):
-    """A torch network of four layers with a residual block in another."""
+    """A torch network of four layers with nested residual blocks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         block = Residual(nn.Linear(width, width), nn.Tanh(), Residual(nn.Linear(width, width), nn.GELU()))
@@ -133,8 +133,7 @@ def residual(seed=0, width=24, features=4):
 
 
 def convolutional(seed, image, channels, activations, pools=True, blocks=(), biases=True):
-    """Convolutions of these channels, inputs first, with the image's stride each, and a readout of one output behind
-    a mean over pixels or not."""
+    """Convolutions of these channels, inputs first, with the image's stride; a readout, after a mean if `pools`."""
     rng, layers = np.random.default_rng(seed), []
     for k, (before, m) in enumerate(pairwise(channels)):
         columns, last = before * image.side**2, k == len(channels) - 2

@@ -1,4 +1,4 @@
-"""The adversary of windows: it finds nothing against a certificate, and does where one claims too much."""
+"""The adversary of windows breaks no certificate, and breaks every claim that is too strong."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ def attacked(certificate, windows=100, **broken_rule):
 
 
 class Narrow(NetworkCertificate):
-    """It claims a share of the outputs' intervals."""
+    """A certificate that claims a share of the outputs' intervals."""
 
     share = 1.0
 
@@ -102,7 +102,7 @@ def test_bounds_of_second_derivatives_are_at_least_the_largest_that_are_met():
 
 
 def claimed(certificate, residual=1.0, **start):
-    """The certificate that comes out with so many times the residual, and with these numbers at the checkpoint."""
+    """The certificate for `residual` times the residual and with these numbers at the checkpoint."""
     known = replace(certificate.start, **start)
     judged = window.largest_step(known, residual * float(certificate.residual.hi), 1.0, 20)
     assert isinstance(judged, window.Window), judged
@@ -110,7 +110,7 @@ def claimed(certificate, residual=1.0, **start):
 
 
 def twins(_):
-    """Two samples are nearly the same, and their labels differ by more: the smallest singular value is not known."""
+    """Two nearly equal samples with different labels; the certificate takes too large a smallest singular value."""
     x = np.eye(3, 4)
     x[1] = x[0] + 0.02 * x[1]
     layers = network(5, [4, 30, 1], ["tanh"])
@@ -127,7 +127,7 @@ def kernel_of(layers, x):
 
 
 def far(_):
-    """A residual 30 times as large as the certificate takes it to be."""
+    """The certificate takes a thirtieth of the residual."""
     layers, problem, _ = small(4)
     f = passed(layers, problem.x).outputs.value[:, 0]
     problem = Problem(problem.x, f + 30 * (problem.y - f))
@@ -135,7 +135,7 @@ def far(_):
 
 
 def kinked(monkeypatch):
-    """ReLU, all but two neurons hardly active, and nobody asks whether they reach their kinks."""
+    """ReLU with two active neurons, the others nearly at their kinks; the certificate does not check the kinks."""
     monkeypatch.setattr(window, "at_a_kink", lambda *given: None)
     hidden, readout = network(3, [4, 12, 1], ["relu"])
     x = np.eye(2, 4)
@@ -150,8 +150,7 @@ def kinked(monkeypatch):
 
 
 def often(_):
-    """A certificate for steps far below the limit. The second residual is what curvature takes from it on the way to
-    the fit: while that sample alone is fitted, the weights go away from all fits."""
+    """A certificate for steps far below the limit: while only the second sample is fitted, weights leave all fits."""
     layers, x = network(5009, [2, 2, 1], ["identity"], biases=False), np.array([[1, 0], [0.43, 1.55]])
     f, step = passed(layers, x).outputs.value[:, 0], 2e-5
     off = np.array([0.029, 0.0])
@@ -165,7 +164,7 @@ def often(_):
 
 
 def unstable():
-    """How much longer than the certificate's a step on all samples is that no kernel as large as this one allows."""
+    """The ratio of an unstable step on all samples to the certificate's step limit."""
     _, _, certificate = small(4)
     return 3 / (certificate.step_limit * certificate.start.largest)
 

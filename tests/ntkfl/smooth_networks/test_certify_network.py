@@ -20,7 +20,7 @@ CERTIFIED = 2e-5
 
 
 def batches(rng, layers, theta, x, y, step, mode):
-    """One window: every sample once, in batches of any size, in random order or that of the residuals."""
+    """One window: every sample once, in batches of any size, in random order or in the order of the residuals."""
     n = len(x)
     size, shape = len(outputs(layers, theta, x[:1])), int(rng.integers(1, n + 1))
     left = list(range(n))
@@ -82,7 +82,7 @@ def test_the_claim_is_no_looser_than_it_has_to_be():
 
 
 def test_an_enclosure_counts_what_the_gradient_turns():
-    """Along the gradient and against it, as far as the certificate's reach, were that as large as 1."""
+    """Along the gradient and against it, at the certificate's reach scaled to 1."""
     net = module(1)
     certificate = certify_network(net, None, near(net, 4, CERTIFIED))
     far = replace(certificate, window=replace(certificate.window, reach=1.0))
@@ -93,7 +93,7 @@ def test_an_enclosure_counts_what_the_gradient_turns():
             now = float(outputs(layers, theta + side * g / g.norm(), probes[k : k + 1]))
             assert claimed.lo[k] <= now <= claimed.hi[k]
             beyond += abs(now - float(claimed.value[k])) > float(g.norm())
-    assert beyond > 0  # the gradient alone would not do
+    assert beyond > 0  # the gradient alone is not enough
 
 
 def test_what_is_needed_would_do():
@@ -143,7 +143,7 @@ def test_a_network_of_any_width_is_read_as_it_is_trained():
 
 
 def test_a_residual_block_is_read_as_torch_computes_it():
-    """Outputs, kernel and curvature bounds, at the start and far from it, of nested blocks."""
+    """Nested blocks: outputs, kernel and curvature bounds, at the start and far from it."""
     net = residual(3, 6)
     layers, x = layers_of(net, None), np.random.default_rng(0).standard_normal((3, 4))
     certificate = certify_network(net, None, Problem(x, np.zeros(3)))
@@ -181,7 +181,7 @@ def test_a_residual_block_is_read_as_torch_computes_it():
     ids=["input", "pre-activation", "in a row", "images", "images, pre-activation", "stride", "stride, mean"],
 )
 def test_activations_in_any_place_and_strides_are_as_torch_has_them(parts):
-    """Outputs, kernel and layers of weights; and curvature bounds that hold at the start."""
+    """Outputs, kernel and layers of weights agree; curvature bounds hold at the start."""
     torch.manual_seed(3)
     net, x = nn.Sequential(*parts()), np.random.default_rng(0).standard_normal((3, 12))
     layers = layers_of(net, None, 12)
@@ -199,7 +199,7 @@ def test_activations_in_any_place_and_strides_are_as_torch_has_them(parts):
 
 
 def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
-    """The threshold is a kink: a network is certified on one side of it, whichever it is, and else is not."""
+    """The threshold is a kink: a network certifies on either side of it, and not across it."""
     x, torch_net = np.eye(4)[:3], module(1, activation=nn.Softplus)
     for threshold, certified in ((20.0, True), (-20.0, True), (None, False)):
         z = (torch_net[0](torch.tensor(x))).detach()
@@ -214,7 +214,7 @@ def test_a_softplus_is_torchs_up_to_its_threshold_and_beyond():
             assert re.search(r"layer 0 may reach its kink at .* in the ball .* for sample 1$", certificate.why)
             continue
         w, b = torch_net[0].weight.detach().numpy()[0], float(torch_net[0].bias.detach()[0])
-        probe = (threshold - b) * w / (w @ w)  # where the outputs jump
+        probe = (threshold - b) * w / (w @ w)  # a point where the outputs jump
         assert (
             np.isinf(certificate.enclosure(probe[None]).error).all()
             and np.isfinite(certificate.enclosure(x).error).all()
@@ -446,7 +446,7 @@ def test_weights_beyond_float64_are_refused(size):
 
 
 def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
-    """Only numbers beyond float64 are put down to large weights."""
+    """Only numbers beyond float64 are blamed on large weights."""
 
     def fails(layers, x):
         raise ValueError("the layers do not follow one another")

@@ -73,7 +73,7 @@ NETWORKS = st.tuples(
 
 
 def drawn(made, last):
-    """A network of a draw; `last`: whether its outputs go through an activation too."""
+    """A drawn network; `last`: whether its outputs have an activation too."""
     seed, widths, activations, biases, frozen = made
     frozen = frozen if len(widths) > 2 else ()
     count = len(widths) - 1 if last else len(widths) - 2
@@ -81,7 +81,7 @@ def drawn(made, last):
 
 
 def blocks_of(seed, widths):
-    """In every second network up to three residual blocks, side by side or one in the other."""
+    """Up to three residual blocks, side by side or nested, in every second network."""
     rng, blocks = np.random.default_rng([seed, 5]), []
     pairs = [(i, j) for i in range(len(widths) - 1) for j in range(i, len(widths) - 1) if widths[i] == widths[j + 1]]
     for i, j in rng.permutation(pairs).tolist() if seed % 2 and pairs else []:
@@ -211,7 +211,7 @@ def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
 
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4), st.sampled_from([1, 3, 5]), st.integers(1, 5))
 def test_squares_are_gathered_as_they_are_added_up(seed, height, width, side, stride):
-    """<unfolded h, b> = <h, folded b>, and no pixel is in more squares than is said."""
+    """<unfolded h, b> = <h, folded b>, and no pixel is in more squares than the bound counts."""
     rng, image = np.random.default_rng(seed), Image(height, width, side, stride)
     h = rng.standard_normal((2, image.pixels * 2))
     b = rng.standard_normal((2, 1, image.places, 2 * side**2))
@@ -231,8 +231,7 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neuron_comes_close_to_its_bound(name):
-    """f = phi(w x) or v phi(w x) of one neuron: half of the bound would be wrong, and so would one that does not grow
-    with the ball."""
+    """f = phi(w x) or v phi(w x), one neuron: half of the bound is wrong, and so is a bound that ignores the ball."""
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
     layers = network(0, [1, 1], [name], biases=False)
@@ -329,7 +328,7 @@ def test_no_pattern_changes_where_no_kink_is_reached_and_outputs_are_lipschitz(s
 
 
 def patterns(layers, theta, x):
-    """Which hidden neurons are on, (n, neurons)."""
+    """The active hidden neurons, (n, neurons)."""
     active, first, h, aside = [], 0, torch.tensor(x), []
     for layer in layers[:-1]:
         aside += [h] * layer.opens
@@ -365,7 +364,7 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
 def test_the_norm_of_a_matrix_is_bounded_from_above_and_sharply(rows, scale):
     rng = np.random.default_rng(rows)
     u, v = rng.integers(-9, 10, rows), rng.integers(-9, 10, 2 * rows)
-    known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2  # of a matrix of rank one, squared
+    known = Fraction(int(u @ u) * int(v @ v)) * Fraction(scale) ** 2  # the squared norm of a matrix of rank one
     for matrix in (np.outer(u, v) * scale, np.outer(v, u) * scale):
         bound = spectral_norm(matrix)
         assert Fraction(bound) ** 2 >= known

@@ -34,7 +34,7 @@ SLOPES = {
 
 @pytest.mark.parametrize("name", SLOPES)
 def test_series_are_within_a_unit_of_balls(name):
-    """Near 0, at a series' end, at the end of erf's, and far out."""
+    """Points near 0, at the end of a series, at the end of erf's series, and far out."""
     rng, before = np.random.default_rng(0), ctx.prec
     edge = [0.0, 1e-30, -1e-12, 9.4999, 9.5, -9.5001, 30.0, -99.0, 0.5, -1.0, 2.0**-5, 124.9, 125.1, -250.5, 1e9]
     points = [v for v in (*edge, *rng.normal(0, 4, 40)) if name != "sin" or abs(v) <= script.FAR]
@@ -107,7 +107,7 @@ def certified(name, visits=1.0, width=0.9):
     ],
 )
 def test_the_script_shows_what_is_certified(name, visits, tmp_path):
-    """The numbers are those of the certificate to a hundredth, and the bounds within hold against torch."""
+    """The numbers agree with the certificate to a hundredth, and the bounds inside hold against torch."""
     net, certificate = certified(name, visits)
     assert certificate.certified
     probes = np.random.default_rng(1).standard_normal((12, 4))
@@ -283,7 +283,7 @@ def test_a_layers_name_can_neither_break_nor_forge_the_answer(exported, tmp_path
 
 
 def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
-    """The proof has 1 - p eta' (alpha - beta); the factor is that of p = 1 and of the printed step alone."""
+    """The proof has 1 - p eta' (alpha - beta); the printed factor is for p = 1 and the printed step alone."""
     _, net, x, y, _ = script.loaded(exported[0])
     content = json.loads((exported[0] / "certificate.json").read_text())
     ball, step = Fraction(content["ball"]), Fraction(content["step"])
@@ -295,7 +295,7 @@ def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
 
 
 def test_modules_beside_the_scripts_are_imported_but_by_python_alone(exported, tmp_path):
-    """Why the page has other people's folders checked by scripts that lie elsewhere, and by `python -I`."""
+    """The reason why the page checks other people's folders by a script elsewhere and `python -I`."""
     shutil.copytree(exported[0], tmp_path / "out")
     own = tmp_path / "own"
     own.mkdir()

@@ -33,7 +33,7 @@ class TwoLayer(NamedTuple):
         return self.c * np.maximum(self.z(), 0) @ self.a
 
     def jacobian(self, on=None):
-        """Derivatives in a, then in W, of every sample; on: of max at every pair, where it may be chosen."""
+        """Derivatives in a, then in W, of every sample; on: the derivative of max at every pair."""
         on = self.z() > 0 if on is None else on
         hidden = (on * self.a)[:, :, None] * self.x[:, None, :]
         return self.c * np.concatenate([np.maximum(self.z(), 0), hidden.reshape(len(self.x), -1)], axis=1)
@@ -51,7 +51,7 @@ class TwoLayer(NamedTuple):
 
 
 def without_held(network, held):
-    """J P: in the weights of a neuron nothing along the samples at whose kinks it is held."""
+    """J P: a neuron's derivatives, without their part along the samples at whose kinks the neuron is held."""
     m, n = len(network.a), len(network.x)
     j = network.jacobian((network.z() > 0) & ~held)
     hidden = j[:, m:].reshape(n, m, -1).copy()
@@ -62,7 +62,7 @@ def without_held(network, held):
 
 
 def ball(network, residual):
-    """rho, the pairs whose kinks it reaches, and s_A, where the theorem on flows holds; else None."""
+    """rho, the pairs whose kinks the ball reaches, and s_A; None where the theorem on flows does not apply."""
     lengths, turn = np.linalg.norm(network.x, axis=1)[:, None], np.linalg.norm(network.curvature())
     rho, known = 0.0, -1
     for _ in range(400):
@@ -79,7 +79,7 @@ def ball(network, residual):
 
 
 def descended(n, width, seed, levels):
-    """Full gradient descent on both layers; the network and |r| when it comes down to each of these levels."""
+    """Full gradient descent on both layers: the network and |r| as |r| falls to each of these levels."""
     problem, form = data.digits(n=n, seed=seed), wide("fc:2:relu")
     start = {name: value.numpy() for name, value in form.model((problem.d,), width).initial(seed).items()}
     network = TwoLayer(start["readout.weight"], start["layer1.weight"], problem.x, width**-0.5)
@@ -109,7 +109,7 @@ def test_neurons_that_gather_end_the_certificate_of_frozen_patterns_and_not_that
 
 
 def test_the_flow_stays_and_falls_as_is_proved():
-    """Steps so short that training is nearly the flow; pairs cross their kinks all the way."""
+    """Steps so short that training is nearly the flow, with pairs crossing their kinks all the time."""
     problem, network, size = next(descended(5, 256, 0, [1e-2]))
     rho, held, slowest = ball(network, size)
     at, time, crossings = network, 0.0, 0
@@ -126,7 +126,7 @@ def test_the_flow_stays_and_falls_as_is_proved():
 
 
 def near_a_held_fit(seed, held=True):
-    """A fit with some pairs on their kinks, or near them, and a network near it, the same but for these pairs."""
+    """A fit with some pairs on or near kinks, and a network near it with the fit's patterns on the other pairs."""
     rng = np.random.default_rng(seed)
     x, w, a = rng.standard_normal((3, 5)), rng.standard_normal((4, 5)), rng.standard_normal(4)
     pairs = np.zeros((3, 4), bool)

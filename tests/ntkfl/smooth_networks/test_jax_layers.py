@@ -1,4 +1,4 @@
-"""JAX functions read as layers: certified as the same network in torch is, and refused where anything else is done."""
+"""JAX functions read as layers are certified like the torch network, and refused if they do anything else."""
 
 import jax
 import jax.numpy as jnp
@@ -148,7 +148,7 @@ def test_functions_without_parameters_are_refused():
 
 
 def test_what_was_read_is_compared_with_the_function(monkeypatch):
-    """A reading that takes sine for tanh does not pass."""
+    """A reader that takes sine for tanh is caught."""
     from ntkfl.smooth_networks import jax_layers
 
     trees = jax_layers._references()

@@ -1,4 +1,4 @@
-"""`certify_rounds` of methods with memory: rounds stay inside, the inequalities are the proof's, what is refused."""
+"""`certify_rounds` of methods with memory: rounds stay inside, the inequalities are the proof's, and refusals."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`certify_rounds`: rounds stay inside its claims, its inequalities are those of the proof, its refusals."""
+"""`certify_rounds`: rounds stay inside its claims, its inequalities are the proof's, and refusals."""
 
 import re
 from dataclasses import replace
@@ -86,7 +86,7 @@ def test_rounds_keep_to_the_certificate(activation, steps, part, server):
 
 
 def test_the_rate_is_that_of_the_linear_model_close_to_a_fit():
-    """The slowest direction, 1000 times nearer than what certifies: the rate is the spectral radius, and is reached."""
+    """Along the slowest direction, 1000 times nearer than needed, rounds attain the rate, the spectral radius."""
     net = module(1)
     far = problem_near(net, 0.1)
     setup = Setup(eta_local=0.5 * longest_step(net, far), local_steps=3)
@@ -123,7 +123,7 @@ def test_steps_and_shares_too_small_for_float64_certify_nothing(step, shares):
 
 
 def recomputed(start, turn, radius):
-    """What docs/proofs/smooth_networks.md says, in 60 digits: rate, nu, the left side of the last hypothesis."""
+    """The rate, nu and the last hypothesis's left side of docs/proofs/smooth_networks.md, in 60 digits."""
     with mpmath.workdps(60):
         m = mpmath.mpf
         tau, eta, k, phi, gamma, zeta = (

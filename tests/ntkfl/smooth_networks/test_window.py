@@ -1,4 +1,4 @@
-"""The inequalities of the certificate: against the same formulas in mpmath, their mutants, and their own tightness."""
+"""The certificate's inequalities against their formulas in mpmath and against mutants, and their tightness."""
 
 import re
 from dataclasses import replace
@@ -97,7 +97,7 @@ def test_an_example_holds(intervals):
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_each_number_that_grows_makes_the_claim_weaker(intervals):
-    """Every input matters: a formula that has lost one would not see it change."""
+    """Every input matters: a formula without the input would not change with it."""
     given = replace(START, intervals=intervals)
     window = inequalities(given, **LESS[intervals])
     assert isinstance(window, Window)
@@ -154,7 +154,7 @@ def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
 
 
 def test_the_lemma_needs_its_last_term():
-    """Along the curve of fits there is no residual to pay for a step's increase of the distance to one of them."""
+    """Near the curve of fits no residual pays for a step's increase of the distance to a fit."""
     f, gradient = curved(1.0)
     t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
     after = t - 0.5 * f(t) * gradient(t)
@@ -172,7 +172,7 @@ def test_the_largest_residual_from_a_known_one_on_is_that_of_the_whole_search(li
     whole = largest_residual(fine, 1.0)
     assert limit / 1.011 <= whole <= limit
     asked.clear()
-    # residual of another norm, for the best one so far
+    # a residual of another norm replaces the best one so far
     known = largest_residual(lambda residual: residual <= least, 1.0)
     further = largest_residual(fine, 1.0, known)
     assert further == (whole if known <= limit else 0.0)

@@ -1,4 +1,4 @@
-"""Marks by which `tests/ntkfl/method_matrix.py` learns the kind of a test, and its methods."""
+"""Marks that tell `tests/ntkfl/method_matrix.py` a test's kind and methods."""
 
 
 def pytest_configure(config):

@@ -1,7 +1,7 @@
-"""Run as a script: trains in processes that end or wait in the middle of training, one for each line of stdin.
+"""A script that trains in processes that end or wait in the middle of training, one for each line of stdin.
 
 A line names a function of this file and the folder of the run; each process is forked from this one, so that torch is
-imported once. stdout has a process's output, and after its end its exit status, negative if it was killed.
+imported once. stdout gets the process's output and, after its end, its exit status, negative if it was killed.
 """
 
 import os

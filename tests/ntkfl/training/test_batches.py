@@ -1,4 +1,4 @@
-"""The batches of a plan: their samples, and the places that one client alone does not need."""
+"""The batches of a plan: their samples, and padding that a client alone does not need."""
 
 import numpy as np
 import pytest

@@ -45,7 +45,7 @@ def test_a_state_comes_back_as_it_was(state, tmp_path):
     assert (loaded.state.rounds, loaded.run, loaded.provenance) == (7, RUN, {"versions": {}})
     for name in ("server", "clients"):
         before, after = getattr(state, name), getattr(loaded.state, name)
-        assert outline(before) == outline(after)  # the order of keys too: sums over parameters depend on it
+        assert outline(before) == outline(after)  # also the order of keys, since sums over parameters depend on it
         for path, tensor in flatten(before).items():
             other = flatten(after)[path]
             assert other.dtype == tensor.dtype and torch.equal(other, tensor), path

@@ -1,4 +1,4 @@
-"""How many clients are trained together by default: the rule's promises, not its constants."""
+"""The default number of clients that train together: the rule's promises, not its constants."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def test_larger_models_and_batches_leave_fewer_clients():
 
 
 def test_a_wide_model_and_few_clients_are_trained_one_by_one():
-    """Side by side they were measured slower than a loop, however many there are."""
+    """Such clients were measured slower side by side than in a loop, at every number."""
     wide = {"hidden": torch.empty(512, 784, device="meta"), "head": torch.empty(10, 512, device="meta")}
     assert {clients_at_once(wide, (784,), 32, CPU, clients) for clients in (2, 10, 50, 1000)} == {1}
     assert [clients_at_once(dense(16), (32,), 32, CPU, clients) for clients in (1, 2, 3, 4, 5)] == [1, 1, 1, 4, 5]

@@ -190,7 +190,7 @@ def test_as_released_is_sequential_at_half():
 
 
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
-    """Without calibration and at radius 0 both passes are at w: FedGuCci as released with twice the beta."""
+    """Without calibration and at radius 0, both passes are at w: the released FedGuCci with twice the beta."""
 
     def plus(rho, **options):
         return small("fedgucci+", options={"tau": 0.0, "rho": rho} | options, optimizer=SGD(0.9, 1e-2))
@@ -200,7 +200,7 @@ def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
     cleared = plus(0.1, beta=0.4, step="sequential", alpha="half")
     assert distance(plus(0.1, beta=0.4, released=True), cleared) > 1e-3
     none = [plus(0.1, beta=0.0, step="sequential", released=released) for released in (False, True)]
-    assert distance(*none) == 0  # the gradient of the objective itself is cleared
+    assert distance(*none) == 0  # of the objective itself, the gradient is cleared
 
 
 @pytest.mark.parametrize("method", ["fedgucci", "fedgucci+"])

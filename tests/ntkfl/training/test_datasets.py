@@ -43,7 +43,7 @@ def test_draws_are_nested_and_disjoint_from_the_test_set(n, more, test, seed):
     assert torch.equal(small.x, large.x[:n]) and torch.equal(small.x_test, large.x_test)
     assert len(small.x_test) == test
     assert set(rows(small.x)) | set(rows(small.x_test)) <= KNOWN
-    assert len(KNOWN) == len(IMAGES)  # no image twice, so that one drawn twice would show
+    assert len(KNOWN) == len(IMAGES)  # images differ, so that a repeated draw would show
     assert not set(rows(large.x)) & set(rows(large.x_test))
 
 
@@ -165,7 +165,7 @@ def test_labels_of_a_table_are_classes_where_they_look_so(labels, classes, tmp_p
 
 @pytest.mark.parametrize("labels", [[1, 2, 3, 1, 2], [0, 5, 9, 5, 0], [-1, 0, 1, 1, 0], [2, 4, 4, 4, 2]])
 def test_whole_numbers_of_a_table_are_not_guessed_at(labels, tmp_path):
-    """1..C: cross-entropy and half squares are both possible, and one of them is wrong."""
+    """Labels 1..C fit cross-entropy and half squares, and the wrong one must not be taken."""
     file = write_csv(tmp_path / "mine.csv", labels)
     kinds = sorted(set(labels))
     with pytest.raises(ValueError, match=rf"mine\.csv: the {len(kinds)} labels {kinds[0]}, .* say target 'classes' or"):
@@ -216,7 +216,7 @@ def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
     whole = data.x if data.x_test is None else torch.cat([data.x, data.x_test])
     assert sorted(whole[:, 0].tolist()) == list(range(0, 2 * count, 2))
     try:
-        plain = load(file, seed=seed, test=count // 5)  # the last fifth, whoever owns it
+        plain = load(file, seed=seed, test=count // 5)  # the last fifth of the rows, of any owner
     except ValueError as error:
         assert "owns none of" in str(error) and "test 0: none" in str(error)
         assert load(file, seed=seed, test=0).clients == data.clients  # as the message says

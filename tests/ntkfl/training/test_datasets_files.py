@@ -34,7 +34,7 @@ def write_cifar_10(folder):
 
 
 def same_samples(x, y, records, label):
-    """Whether these are the records, in some order, with pixels in [-1, 1]."""
+    """Whether samples are the records in some order, with pixels in [-1, 1]."""
     pixels = ((x + 1) * 127.5).round().to(torch.uint8).flatten(1).numpy()
     left = sorted((image.tobytes(), int(c)) for image, c in zip(pixels, y, strict=True))
     right = sorted((record[-3072:].tobytes(), int(record[label])) for record in records)

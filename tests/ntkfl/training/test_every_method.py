@@ -1,4 +1,4 @@
-"""What must hold of every method, and of IMA around it, whatever it does."""
+"""Properties of every method, with and without IMA around it."""
 
 from dataclasses import replace
 from functools import cache
@@ -31,7 +31,7 @@ def run_of(method, **changes):
 
 @cache
 def together(method):
-    """The states of a run of 3 rounds in which clients are trained together."""
+    """The states of a run of 3 rounds whose clients train together."""
     return states(run_of(method), 3)
 
 
@@ -50,7 +50,7 @@ def test_grouping_clients_changes_nothing_but_rounding(method):
 
 
 @pytest.mark.kind("clients numbered otherwise")
-@pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])  # whose turns go by these numbers
+@pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])  # its turns follow numbers
 def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     """Full batches and no draws, since both are keyed by a client's number."""
     options = {"alpha": "half"} if method.startswith("fedgucci") else {}
@@ -78,7 +78,7 @@ def test_a_client_without_samples_keeps_everything_finite(method):
     assert all(torch.isfinite(value).all() for value in everything(history[-1]).values())
     result = empty.round(history[0], keep_ends=True)
     start = {name: w[-1] for name, w in empty.own_models(history[0], [5]).items()}
-    start = result.state.model if run.method.in_turn else start  # where the turns before it have led
+    start = result.state.model if run.method.in_turn else start  # the end of the turns before
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
 

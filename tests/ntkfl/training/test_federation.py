@@ -53,7 +53,7 @@ def distance(first, second):
 
 
 def loop_over_clients(run, rounds=3):
-    """FedAvg once more, by autograd and torch's own optimizers, one client after the other."""
+    """FedAvg by autograd and torch's own optimizers, one client after the other."""
     model, data, members = run.model, run.data, run.data.members()
     server = {name: value.clone() for name, value in model.initial(run.seed).items()}
     for number in range(rounds):
@@ -113,7 +113,7 @@ def test_a_run_is_the_same_to_the_bit_when_it_is_repeated():
 
 
 class Keeps(LocalRule):
-    """FedAvg whose clients keep how often they took part and the model they ended with."""
+    """FedAvg whose clients keep their number of rounds and their last model."""
 
     def initial(self, model, broadcast):
         return {"rounds": torch.zeros((), dtype=torch.float64), "end": broadcast["model"]}

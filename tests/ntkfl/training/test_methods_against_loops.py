@@ -15,8 +15,8 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten
 
-METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # loops of other methods serve the kit alone
-CASES = {  # if a method is tried with a server rate, its plain options (a rate of 1) are left to the kit
+METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # only the kit uses loops of other methods
+CASES = {  # a method with a server rate here has its plain options (a rate of 1) in the kit
     f"{tag}{method}": (method, options)
     for method in METHODS
     for tag, options in OPTIONS[method].items()

@@ -1,4 +1,4 @@
-"""Cyclic training: one client after the other, each from where the one before has left the model."""
+"""Cyclic training: one client after the other, each from the model that the client before has left."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():
     result = run.round(run.start(), keep_ends=True)
     model = run.start().model
     for place, client in enumerate(result.cohort):
-        alone = replace(run, method=build("fedavg", run.method.objective))  # whose ends at this model are wanted
+        alone = replace(run, method=build("fedavg", run.method.objective))  # for the clients' ends at this model
         ends = alone.round(alone.start(model), keep_ends=True).ends
         assert (ends["w"][client] - result.ends["w"][place]).abs().max() < 1e-12
         model = {"w": model["w"] + 0.8 * (ends["w"][client] - model["w"])}

@@ -1,4 +1,4 @@
-"""FedAvg of aligned models: where it is FedAvg to the bit, and its result where units change places."""
+"""FedAvg of aligned models: cases in which it equals FedAvg to the bit, and its result if units change places."""
 
 from dataclasses import replace
 from itertools import permutations

@@ -42,7 +42,7 @@ def test_unequal_steps_are_not_fedavg():
 
 
 def repeated(sizes=(1, 2, 4, 9, 3)):
-    """Each client has one sample several times: with batches of one, its steps are as many, and its gradient exact."""
+    """Each client has one sample several times: with batches of one, it takes so many steps with exact gradients."""
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((len(sizes), 2)), 2 * rng.standard_normal(len(sizes))
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -50,7 +50,7 @@ def repeated(sizes=(1, 2, 4, 9, 3)):
 
 
 def error(method, rate, momentum, mu=0.0):
-    """How far the fixed point of rounds is from the n-weighted optimum."""
+    """The distance of the rounds' fixed point from the n-weighted optimum."""
     options = {"mu": mu} if mu else {}
     data = repeated()
     run = on_quadratics(
@@ -63,7 +63,7 @@ def error(method, rate, momentum, mu=0.0):
 
 @pytest.mark.parametrize("momentum, mu", [(0.0, 0.0), (0.5, 0.0), (0.9, 0.0), (0.0, 2.0), (0.9, 2.0)])
 def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
-    """Its error is of first order in the rate; FedAvg's stays."""
+    """FedNova's error is of first order in the rate; FedAvg's error stays."""
     first, second = (error("fednova", rate, momentum, mu) for rate in (2e-4, 1e-4))
     assert second < 0.02 and 1.9 < first / second < 2.1
     assert error("fedavg", 1e-4, momentum) > 0.1
@@ -71,7 +71,7 @@ def test_unequal_steps_reach_the_optimum_as_the_rate_falls(momentum, mu):
 
 @pytest.mark.parametrize("momentum, pull", [(0.0, 0.0), (0.5, 0.0), (0.0, 0.3)])
 def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pull):
-    """Nearly constant: the rate is so small that a round does not change them, while rate * mu is `pull`."""
+    """Nearly constant gradients: the rate is so small that a round hardly changes them, while rate * mu is `pull`."""
     rate, data = 1e-9, repeated()
     sizes = np.bincount(data.owner)
     options = {"mu": pull / rate} if pull else {}
@@ -91,7 +91,7 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
 
 @pytest.mark.parametrize("momentum, pull", [(0.0, 0.0), (0.9, 0.0), (0.0, 0.3), (0.5, 0.3), (0.9, 0.02)])
 def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
-    """Walked by the optimizer itself; with one of momentum and pull it is also a sum in closed form."""
+    """The length by the optimizer itself; with only one of momentum and pull, a sum in closed form gives it too."""
     optimizer, rate, steps = SGD(momentum), 0.1, torch.arange(8, dtype=torch.float64)
     expected = [0.0]
     w = {"w": torch.zeros(1, 1, dtype=torch.float64)}

@@ -65,7 +65,7 @@ def test_feddyns_first_round_is_fedprox_on_the_clients():
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 3.0])
 @pytest.mark.method("feddyn")
 def test_feddyns_first_server_model_is_twice_the_mean_difference_away(alpha):
-    """So it does not tend to FedAvg with alpha; where only part of the clients train, h is divided by all of them."""
+    """FedDyn does not tend to FedAvg with alpha; h is divided by the number of all clients, also if only some train."""
     for participation, times in ((1.0, 2.0), (0.6, 1.6)):
         run = on_quadratics("feddyn", options={"alpha": alpha}, participation=participation)
         w = flat(run.start().model)
@@ -99,7 +99,7 @@ def test_duals_of_unsampled_clients_are_left_alone():
 
 
 def solved(**changes):
-    """FedDyn whose clients solve their problems to rounding."""
+    """The solved models of FedDyn, whose clients solve their problems to rounding."""
     return on_quadratics("feddyn", options={"alpha": 1.0}, rate=0.5, steps=18, **changes)
 
 

@@ -90,7 +90,7 @@ def test_option_II_keeps_the_mean_of_the_gradients_met():
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_a_constant_gradient_is_kept_as_it_is_whatever_the_momentum(momentum):
-    """Nearly constant: the rate is so small that a round does not change the gradient."""
+    """A nearly constant gradient: the rate is so small that a round hardly changes it."""
     run = on_quadratics("scaffold", rate=1e-9, steps=6, optimizer=SGD(momentum))
     hessians, linear = quadratics(run.data)
     gradients = hessians @ flat(run.start().model) - linear

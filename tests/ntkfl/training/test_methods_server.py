@@ -112,7 +112,7 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
 @pytest.mark.parametrize("clients", range(1, 40))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
-    """Means are sums of shares 1/|S|, which round; a threshold that is met must be met by the rounded mean too."""
+    """Means sum rounded shares 1/|S|; if the exact mean meets a threshold, the rounded mean must meet it too."""
     for agreeing in range(clients + 1):
         signs = [1.0] * agreeing + [-1.0] * (clients - agreeing)
         mean = torch.zeros((), dtype=dtype)
@@ -127,7 +127,7 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
 
 @pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
-    """And nearly the released loop, which replaces the model received while it runs; 1e-4 is its server rate."""
+    """The released loop, which replaces the received model while it runs, nearly agrees; its server rate is 1e-4."""
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]
     literal = next(loops.fed_gma_released(case_of(run, 1), 0.4))["model"]

@@ -1,4 +1,4 @@
-"""Models by name: the papers' parameter counts, purity, the mapped gradient, and what is refused."""
+"""Models by name: the papers' parameter counts, purity, the mapped gradient, and refusals."""
 
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ LARGE = [
     *[("resnet56-gn", (3, 32, 32)), ("resnet18", (3, 32, 32)), ("resnet18-gn", (3, 32, 32))],
     *[("ima-resnet18", (3, 32, 32)), ("ima-alexnet", (3, 64, 64))],
 ]
-WITHOUT_DATA = {"ntk", "minilm-lora"}  # have tests of their own
+WITHOUT_DATA = {"ntk", "minilm-lora"}  # these have tests of their own
 
 
 def some_data(shape, classes=3, n=6, clients=1):
@@ -43,7 +43,7 @@ def some_data(shape, classes=3, n=6, clients=1):
 
 
 NAMED = {spec.partition(":")[0] for spec, _ in SMALL + LARGE} | WITHOUT_DATA
-SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]  # a model that nobody gave sizes here
+SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]  # a model without sizes in this table
 
 
 def test_every_model_that_is_named_here_is_there():
@@ -185,7 +185,7 @@ def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec
         layers = [(matrix, bias) for (_, matrix), (_, bias) in zip(weights, weights, strict=True)]
         for place, (matrix, bias) in enumerate(layers):
             x = nn.functional.linear(x, matrix, bias)
-            x = x.relu() if len(layers) > 1 and place == 0 else x  # both networks have one between their linear layers
+            x = x.relu() if len(layers) > 1 and place == 0 else x  # both networks have one inside
         return x
 
     params = model.initial(1)

@@ -1,4 +1,4 @@
-"""Low-rank adaption of a frozen encoder: tiny random ones for the algebra, the packaged MiniLM where installed."""
+"""Low-rank adaption of a frozen encoder: tiny random encoders for the algebra, the packaged MiniLM where installed."""
 
 import json
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""IMA: where it changes nothing, how far it lags, and that servers and clients work from the averaged model."""
+"""IMA: cases in which it changes nothing, its lag, and servers and clients that start from the averaged model."""
 
 from dataclasses import replace
 
@@ -103,7 +103,7 @@ def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
         result = run.round(state, keep_ends=True)
         state = result.state
         duals, h = rows(state.clients["rule"]["dual"]), flat(state.server["rule"]["dual"])
-        assert np.abs(duals.mean(axis=0) - h).max() < 1e-14  # mean over all clients; those never seen have 0
+        assert np.abs(duals.mean(axis=0) - h).max() < 1e-14  # over all clients; undrawn ones have 0
         newest = rows(state.server["window"])[0]
         assert np.abs(newest - (rows(result.ends).mean(axis=0) - h / 0.4)).max() < 1e-13
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_averaged_is_refused():
     for name in ("fednova", "local"):
         with pytest.raises(ValueError, match=f"clients of {name} do not send their differences"):
             averaged(build(name, CrossEntropy()), 3, 1, "before_server_step")
-    for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):  # duals, controls and anchors are no moments
+    for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):  # their duals, controls and anchors are no moments
         with pytest.raises(ValueError, match=f"restart is for a server with moments.*; that of {name} has none"):
             averaged(build(name, CrossEntropy()), 3, 1, restart=True)
 

@@ -97,11 +97,11 @@ def test_every_method_that_is_linear_is_exact_on_a_linearised_deep_network():
     for name, module in catalogue().items():
         if hasattr(module, "NOT_LINEAR"):
             continue
-        options = {"alpha": "half"} if name == "fedgucci" else {}  # whose own alpha is random
+        options = {"alpha": "half"} if name == "fedgucci" else {}  # its default alpha is random
         regime = kernel_regime(PROBLEM, setup, rows @ rows.T, name, options)
         method = build(name, HalfSquares("sum"), **options)
         trajectory = network_trajectory(PROBLEM, setup, DEEP, params, method=method, linearised=True)
-        assert (trajectory.local_outputs is None) == (name == "cyclic")  # whose clients begin at different models
+        assert (trajectory.local_outputs is None) == (name == "cyclic")  # its clients start at different models
         expected = regime.outputs(np.arange(4), trajectory.outputs[0])
         np.testing.assert_allclose(trajectory.outputs, expected, rtol=0, atol=1e-12, err_msg=name)
 

@@ -1,4 +1,4 @@
-"""A run's folder that was edited, altered or read from elsewhere: accepted if the change is allowed, else refused."""
+"""A run's folder that was edited, altered or read from elsewhere is accepted if the change is allowed, else refused."""
 
 import os
 import warnings

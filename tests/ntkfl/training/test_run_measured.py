@@ -105,7 +105,7 @@ def test_what_imas_averaging_goes_with():
     rates, steps, _ = explored("epochs", rounds=23)
     np.testing.assert_allclose(rates, 0.05 * 0.95 ** np.arange(23), rtol=1e-15)
     plain = toy_run("fedavg", rounds=23).metrics["local_steps"][1:]
-    assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]  # one of two epochs from round 2 + 20 on
+    assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]  # then one epoch, not two
     soon = explored("epochs", rounds=5, ima_period=2)[1]
     assert (soon[:4] == plain[:4]).all() and 2 * soon[4] == plain[4]
 
@@ -150,7 +150,7 @@ def test_the_sum_takes_the_steps_of_the_mean_times_the_size():
 
 @pytest.mark.parametrize("sum_of_squares", [True, False])
 def test_rates_of_training_are_the_steps_of_the_kernel_regime(sum_of_squares):
-    """A linear model has H = x x^T; training on means is at n_c eta_local, that on sums at eta_local."""
+    """A linear model has H = x x^T; training on means has the step n_c eta_local, training on sums eta_local."""
     data, eta, server = regression(sizes=(6, 6)), 0.012, 1.3
     problem = Problem(data.x.numpy(), data.y.numpy(), data.owner)
     rate = eta if sum_of_squares else problem.mean_loss_rate(eta)
@@ -184,7 +184,7 @@ def test_summary():
     rows = [Row(number, test_accuracy=a, test_loss=1 - a) for number, a in enumerate(accuracies)]
     summaries = summary(rows)
     one = summaries["test_accuracy"]
-    assert (one.last, one.best, one.best_round, one.rounds) == (0.3, 0.7, 3, 5)  # the model before training is no round
+    assert (one.last, one.best, one.best_round, one.rounds) == (0.3, 0.7, 3, 5)  # the first model is no round
     assert one.mean == pytest.approx(np.mean(accuracies[-5:]), rel=1e-15)
     assert (summaries["test_loss"].best_round, set(summaries)) == (3, {"test_accuracy", "test_loss"})
     assert summary(rows[:1])["test_accuracy"].last == 0.9 and summary(rows[:3])["test_accuracy"].rounds == 2

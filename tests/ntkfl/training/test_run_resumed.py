@@ -1,4 +1,4 @@
-"""A run that was stopped and resumed is bitwise the one that was not; folders hold one run."""
+"""A run that was stopped and resumed is bitwise equal to a run without a stop; a folder holds one run."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def test_the_state_that_is_compared_is_not_trivial():
 
 @pytest.fixture(scope="module")
 def stopped():
-    """The pipes of the process that trains in others."""
+    """The pipes of the process that starts the processes that train."""
     command = [sys.executable, Path(__file__).with_name("stopped_runs.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         yield process.stdin, process.stdout
@@ -58,7 +58,7 @@ def stopped():
 @pytest.mark.slow  # the process of `stopped` loads torch again
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
 def test_killed_and_resumed(where, tmp_path, stopped):
-    """SIGKILL when the clients of round 2 are done and the server is not; or with a checkpoint half in place."""
+    """SIGKILL between the clients' and the server's part of round 2, or with a checkpoint half in place."""
     folder, (lines, said) = tmp_path / "run", stopped
     print(f"killed_in_a_{where} {folder}", file=lines)
     assert int(said.readline()) == -signal.SIGKILL
@@ -74,7 +74,7 @@ def test_killed_and_resumed(where, tmp_path, stopped):
 
 @pytest.mark.slow
 def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
-    """Nothing is written while another process trains; its death ends that."""
+    """Nothing is written while another process trains; when it has died, training goes on."""
     lines, said = stopped
     print(f"waiting {tmp_path}", file=lines)
     number = int(said.readline())
@@ -202,7 +202,7 @@ def test_only_the_number_of_rounds_may_change(tmp_path):
         toy_run(out=tmp_path / "nothing", resume=True)
     with pytest.raises(ValueError, match="name its folder with out"):
         toy_run(resume=True)
-    assert run(**objects(), out=tmp_path, resume=True).state.rounds == 2  # nothing of this has harmed it
+    assert run(**objects(), out=tmp_path, resume=True).state.rounds == 2  # the refusals have not harmed the run
 
 
 def test_averaging_that_starts_at_a_share_of_the_rounds_says_why_it_cannot_go_further(tmp_path):
@@ -237,7 +237,7 @@ def test_other_versions_are_told(tmp_path, monkeypatch):
 
 
 def test_an_object_stands_for_itself(tmp_path):
-    """A method of one's own trains as the named one does, and its name is kept."""
+    """A user's method trains as the named one does, and its name is kept."""
     own = replace(build("feddyn", CrossEntropy()), name="mine")
     kept = toy_run(own, out=tmp_path)
     assert kept.config.method == "<mine>" and same(kept, whole())

@@ -1,4 +1,4 @@
-"""Sharpness-aware gradients: the size of the perturbation, its limits, and FedSAM and FedASAM in theirs."""
+"""Sharpness-aware gradients: the size and the limits of the perturbation, and the limits of FedSAM and FedASAM."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Runs that have learned nothing are said to: no better than an answer that looks at no input, or diverged."""
+"""A run that has learned nothing is reported: it diverged, or is no better than an answer without inputs."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def labels(kind, classes, rng, n):
 
 
 def answering(answers, before, y, train, classes, tested):
-    """The sentence about a model that gives these answers after a round, and gave those before."""
+    """The sentence about a model with these answers after a round and the answers `before` it."""
     x = torch.arange(float(len(y)), dtype=torch.float64)[:, None]
     model = Model("table", lambda seed: {"table": before}, lambda p, x: p["table"][x[:, 0].long()], lambda p, z: z)
     own = torch.arange(float(len(train)), dtype=torch.float64)[:, None]
@@ -64,7 +64,7 @@ def separable():
 
 
 def linear(outputs, dead=False):
-    """w x, from w = 0; dead: behind a ReLU that nothing passes."""
+    """w x, from w = 0; dead: behind a ReLU whose output is always 0."""
     shape = (4,) if outputs is None else (4, outputs)
 
     def head(p, z):
@@ -81,11 +81,11 @@ def test_runs(separable, kind, tmp_path):
     keys = {"rounds": 8, "model": "mlp:16", "dtype": "float64", "momentum": 0.0}
     learned = run("fedavg", data, rate=0.1, out=tmp_path / "learned", **keys)
     assert learned.shortfall is None and (tmp_path / "learned" / "outcome.txt").read_text() == "trained\n"
-    keys |= {"model": linear(2 if kind == "classes" else None, dead=True)}  # a random one may be right by luck
+    keys |= {"model": linear(2 if kind == "classes" else None, dead=True)}  # a random start may be right by luck
     still = run("fedavg", data, rate=0.1, out=tmp_path / "still", **keys)
     assert still.shortfall.startswith("NOT TRAINED: after 8 rounds")
     assert (tmp_path / "still" / "outcome.txt").read_text() == still.shortfall + "\n"
-    assert run("local", data, rate=1e-12, **keys).shortfall is None  # means over clients' own models
+    assert run("local", data, rate=1e-12, **keys).shortfall is None  # "local" has means over the clients' own models
 
 
 def test_a_linear_model_that_grows_has_diverged(separable):
@@ -98,7 +98,7 @@ def test_a_linear_model_that_grows_has_diverged(separable):
 
 
 def test_what_is_learned_by_heart_is_learned(separable):
-    """Labels that no other sample has anything to do with: the test samples stay at chance."""
+    """Labels that are independent of other samples: the test samples stay at chance."""
     x, _ = separable
     y = torch.tensor(np.random.default_rng(4).integers(0, 2, 200))
     data = FederatedData(x[:20], y[:20], np.arange(20) % 2, 2, x[20:], y[20:], 2)

@@ -1,4 +1,4 @@
-"""Networks side by side in one model are trained as each alone, to rounding, by every method that only takes means."""
+"""Every method that only takes means trains networks side by side in one model as each alone, to rounding."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""MOON, FedRoD and FedFA equal FedAvg in their limits; each one's state equals a computation by hand."""
+"""MOON, FedRoD and FedFA equal FedAvg in their limits; each method's state equals a computation by hand."""
 
 from dataclasses import replace
 

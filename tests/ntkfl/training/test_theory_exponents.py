@@ -1,4 +1,4 @@
-"""Wide networks trained by the engine approach the kernel regime, FedAvg its own and FedGuCci the rescaled one."""
+"""Wide networks trained by the engine approach the kernel regime: FedAvg its own, FedGuCci the rescaled regime."""
 
 from dataclasses import replace
 from functools import partial
@@ -57,7 +57,7 @@ def assert_exponent(interval, expected):
 
 
 def distance_to(data, setup):
-    """How far a run gets from the infinite-width dynamics of these steps that start from its outputs."""
+    """The largest distance of a run from the infinite-width dynamics of these steps from the run's first outputs."""
     regime, rounds = kernel_regime(data, setup), np.arange(setup.rounds + 1)
     return lambda run: np.linalg.norm(run.outputs - regime.outputs(rounds, run.outputs[0]), axis=1).max()
 
@@ -83,8 +83,8 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
     """The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m.
 
-    At a held-out input their signs are independent: m^(-3/4) (X3). At an input that is trained on they are not, since a
-    neuron follows a sample only while it is active there, and so turns off where it falls: m^(-1/2).
+    At a held-out input their signs are independent: m^(-3/4) (X3). At a training input they are not, since a neuron
+    follows a sample only while it is active there, so that it turns off where its value falls: m^(-1/2).
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)
     held_out = np.random.default_rng(5).standard_normal((40, data.d))

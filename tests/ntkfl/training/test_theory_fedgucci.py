@@ -1,4 +1,4 @@
-"""The engine's FedGuCci on linearised networks is FedAvg at rescaled steps, exactly (X4 and what goes with it)."""
+"""The engine's FedGuCci on linearised networks is exactly FedAvg at rescaled steps (X4 and its variants)."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def connected(beta, setup, *, anchors=1, weighting="uniform", loss="sum", **opti
 
 
 def linear_rounds(problem, setup, weights, participants, weighting="uniform", loss="sum"):
-    """The linearised network as a linear model of how far its weights have moved."""
+    """The linearised network as a linear model in its weights' movement."""
     active = (problem.x @ weights.hidden.T >= 0) * weights.signs / np.sqrt(setup.width)
     features = (active[:, :, None] * problem.x[:, None, :]).reshape(problem.n, -1)
     sizes = np.bincount(problem.owner)
@@ -59,7 +59,7 @@ def linear_rounds(problem, setup, weights, participants, weighting="uniform", lo
 
 
 def path(federation, rounds):
-    """How far the global weights have moved, (T+1, m * d)."""
+    """The movements of the global weights, (T+1, m * d)."""
     state, models = federation.start(), []
     for _ in range(rounds):
         models.append(state.model["moved"].flatten())
@@ -100,7 +100,7 @@ def test_with_partial_participation_unequal_weights_and_several_anchors(anchors,
     steps = rescaled.eta_local, rescaled.eta_global
     expected = fedavg(run, *steps, pull=beta / (6 + 3 * beta), anchors=anchors)
     assert np.abs(models - expected).max() < TOLERANCE
-    assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE  # another quadrature, no equivalence used
+    assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE  # by another quadrature
     if anchors > 1:
         assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # not FedAvg from w_t
 
@@ -121,7 +121,7 @@ def test_clients_drift_by_the_servers_factor():
 
 
 def test_a_converged_client_overshoots_its_labels():
-    """Its residual is -beta/(6 + 2 beta) times the global model's."""
+    """The client's residual is -beta/(6 + 2 beta) times the global model's."""
     problem = Problem(np.eye(3), np.array([1.0, -0.5, 0.25]), np.array([0, 0, 1]))
     setup = Setup(width=64, eta_local=1.0, local_steps=120, rounds=1)
     for beta in (0.5, 3.0):
@@ -133,7 +133,7 @@ def test_a_converged_client_overshoots_its_labels():
 
 @pytest.mark.parametrize("changed", [{"alpha": "half"}, {"step": "sequential"}])
 def test_the_released_variants_are_not_that_fedavg(changed):
-    """alpha = 1/2, and separate steps, are other algorithms: the equivalence is one of the paper's objective."""
+    """alpha = 1/2 and separate steps are other algorithms: the equivalence holds for the paper's objective."""
     beta, problem, weights = 2.0, ragged(), draw(SETUP.width, 4, 1)
     trajectory = engine_trajectory(problem, SETUP, weights, method=connected(beta, SETUP, **changed), linearised=True)
     expected = simulate(problem, equivalent_setup(SETUP, beta), weights, linearised=True)
@@ -141,7 +141,7 @@ def test_the_released_variants_are_not_that_fedavg(changed):
 
 
 def test_on_the_network_itself_it_is_not_exact():
-    """Patterns change along the segments: what is exact for the linearised network is a limit for this one."""
+    """Patterns change along the segments: the equivalence is exact only for the linearised network."""
     problem, setup = ragged(), replace(SETUP, eta_local=0.5, rounds=10)
     trajectory = engine_trajectory(problem, setup, method=connected(2.0, setup))
     expected = simulate(problem, equivalent_setup(setup, 2.0))

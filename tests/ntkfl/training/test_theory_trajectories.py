@@ -1,4 +1,4 @@
-"""The engine's trajectories are the simulator's: two programs that share neither arithmetic nor bookkeeping."""
+"""The engine's trajectories are the simulator's, although the programs share neither arithmetic nor bookkeeping."""
 
 from dataclasses import replace
 
@@ -88,7 +88,7 @@ def test_equals_the_simulator_on_a_long_run():
     setup = Setup(width=500, eta_local=0.3, eta_global=1.4, local_steps=5, rounds=60, seed=2)
     expected, trajectory = simulate(problem, setup), engine_trajectory(problem, setup)
     assert_same(trajectory, expected, 1e-11)
-    assert expected.flips[-1] > 0  # not the linearised network
+    assert expected.flips[-1] > 0  # patterns change: not the linearised network
     plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
     assert np.array_equal(plain.outputs, trajectory.outputs[:6])
     assert np.array_equal(plain.local_outputs, trajectory.local_outputs[:5])
@@ -96,7 +96,7 @@ def test_equals_the_simulator_on_a_long_run():
 
 
 def test_a_sample_on_a_kink_is_active():
-    """The gradient's indicator is that of w.x >= 0: at 0 the neuron learns, in the simulator and in the engine."""
+    """The gradient's indicator is 1{w.x >= 0}: at 0 the neuron learns, in the simulator and in the engine."""
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -0.5]), np.array([0, 1]))
     weights = Weights(np.array([[0.0, 1.0], [-1.0, 0.0], [1.0, -1.0]]), np.array([1.0, -1.0, 1.0]))
     setup = Setup(width=3, eta_local=0.25, local_steps=3, rounds=4)
@@ -113,7 +113,7 @@ def test_a_client_alone_and_together_is_the_same(monkeypatch):
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
 
 
-@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # the latter sends no differences
+@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # fed_nova sends no differences
 def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=40, local_steps=3, rounds=4, eta_local=0.2)
     weights = draw(40, 3, 0)
@@ -170,7 +170,7 @@ def test_the_method_is_algorithm_1_unless_another_is_given():
 
 
 def test_another_optimizer_is_begun_anew_each_round():
-    """Two steps with momentum beta displace by the first gradient 1 + beta times, and by the second."""
+    """Two steps with momentum beta displace by 1 + beta times the first gradient plus the second."""
     problem, setup = ragged((3,), 4, 2), Setup(width=40, local_steps=2, rounds=2, eta_local=0.1)
     weights = draw(40, 4, 0)
     trajectory = engine_trajectory(problem, setup, weights, optimizer=SGD(momentum=0.6), keep=range(3))

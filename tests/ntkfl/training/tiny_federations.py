@@ -75,7 +75,7 @@ def on_classes(method="fedavg", rate=0.2, decay=0.9, **changes):
 
 
 def on_quadratics(method="fedavg", rate=0.1, steps=5, **changes):
-    """Full batches, a constant rate, no momentum, unless told otherwise."""
+    """A run of a method: full batches, a constant rate and no momentum by default."""
     options, objective = changes.pop("options", {}), changes.pop("objective", HalfSquares())
     given = {"work": LocalWork(batch_size=None, steps=steps), "seed": 3, "data": regression()}
     given |= {"schedule": Exponential(rate), "model": line()}
@@ -128,7 +128,7 @@ def case_of(run, rounds, options=None):
 
 
 def fixed_point(run):
-    """The fixed point of a round that is affine in "w" and keeps nothing; the spectral radius of its linear part."""
+    """The fixed point of a round that is affine in "w" and has no state; the spectral radius of its linear part."""
 
     def after(w):
         return flat(run.round(run.start({"w": torch.tensor(w)})).state.model)

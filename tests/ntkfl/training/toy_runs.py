@@ -32,7 +32,7 @@ def toy_data():
 
 
 def objects(method=None):
-    """What is given as objects: data, model, and a method if one is named."""
+    """The objects of a run: data, model, and a method if it is named."""
     given = {"data": toy_data(), "model": network()}
     return given | ({"method": build(method, CrossEntropy())} if method else {})
 
@@ -43,7 +43,7 @@ def toy_run(method="feddyn", **changes):
 
 
 def tensors(run):
-    """Everything in the state, by path."""
+    """All tensors of the state, by path."""
     state = run.state
     return flatten({"server": state.server, "clients": state.clients, "seen": state.seen})
 
