@@ -30,8 +30,8 @@ def trained(
 ) -> TwoLayer:
     """The network after gradient descent on cross-entropy + weight * the loss's mean on the segment to the anchor.
 
-    `anchor` and `weight` are those of FedGuCci's Eq (8), whose integral over alpha is taken by Gauss's rule of three
-    points, with its exact gradient.
+    `anchor` and `weight` are FedGuCci's in Eq (8). The integral over alpha is by Gauss's rule of three points, with the
+    exact gradient of that sum.
 
     Raises:
         ValueError: a weight without an anchor. FloatingPointError: the rate is too large.
@@ -66,8 +66,8 @@ def federated_clients(
 ) -> tuple[TwoLayer, list[TwoLayer]]:
     """The anchor and the clients' networks of the last of these rounds of federated averaging.
 
-    In each round every client trains the server's network on its own data, and the server averages them, each weighted
-    by its share of the data. The anchor is the network that the round starts from.
+    In each round every client trains the server's network on its own data, and the server averages the clients'
+    networks, each weighted by its share of the data. The anchor is the network at the start of the round.
 
     Raises:
         ValueError: no round. FloatingPointError: the rate is too large.

@@ -15,7 +15,7 @@ from ntkfl.estimate import Estimate
 BARS, STUDENT_BARS = (f"bars: {LEVEL:.0%} {kind} intervals over seeds" for kind in ("bootstrap", "Student"))
 IN_PANEL = 6  # series
 WIDTHS = Label("width m", "neurons", log=True)
-Columns = tuple[list[float], list[float], list[float]]  # values, and the lower and upper ends of their intervals
+Columns = tuple[list[float], list[float], list[float]]  # values, lower ends and upper ends of intervals
 Over = Callable[[Sequence[np.ndarray]], Columns]
 
 
@@ -34,7 +34,7 @@ def _resampled(sample: np.ndarray) -> tuple[float, float, float]:
 
 
 def mean(samples: Sequence[np.ndarray]) -> Columns:
-    """Mean of the cells of each place, and the ends of Student's interval; one cell has the interval of no width."""
+    """Mean of the cells of each place, and the ends of Student's interval; a single cell's interval has no width."""
     return _columns([_student(sample) for sample in samples])
 
 
@@ -59,7 +59,7 @@ def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square)
 def line(
     name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
 ) -> Series:
-    """The same as a line without intervals, for the theory's values."""
+    """A line along an axis without intervals, for the theory's values."""
     return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
 
 
@@ -69,7 +69,7 @@ def places(values: Numbers | Cells, axis: str) -> list[float]:
 
 
 def power_line(power: float, x: Sequence[float], last: float, *, name: str = "", of: str = "") -> Series:
-    """The power of x that has this value at the last place."""
+    """A power of x, scaled to the value `last` at the last place."""
     return Series(name or f"m^({power:g})", "theory", x, [last * (place / x[-1]) ** power for place in x], of=of)
 
 

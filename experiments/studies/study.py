@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Value = int | float | str
 Point = Mapping[str, Any]  # one value of every axis, of the axis's type
 Cells: TypeAlias = "xarray.Dataset"  # the cells of a whole grid: a variable a quantity, NaN where a cell is missing
-Numbers: TypeAlias = "xarray.DataArray"  # one of its variables, or an array computed from them
+Numbers: TypeAlias = "xarray.DataArray"  # a variable of `Cells`, or an array computed from such
 Measured = Mapping[str, "float | Estimate | list[float]"]
 SEED = "seed"
 
@@ -125,12 +125,12 @@ class Answer:
 
     @property
     def surprises(self) -> bool:
-        """Whether it is violated and is not recorded so."""
+        """Whether the answer is violated and is not recorded so."""
         return self.outcome is Outcome.VIOLATED and self.recorded is not Outcome.VIOLATED
 
 
 def counted(outcomes: Iterable[Outcome]) -> str:
-    """How many answers there are, and how many of each outcome.
+    """The number of answers, and of answers of each outcome, in words.
 
     Args:
         outcomes: outcomes of the answers.

@@ -49,7 +49,7 @@ def data_name(word: str) -> str:
 
 
 def data_of(name: str, seed: int) -> Problem:
-    """The data of a cell; the seed draws from a built-in set, and splits either among clients.
+    """The data of a cell; the seed draws from a built-in set, and splits a set or a file among clients.
 
     Raises:
         ValueError: the file has changed since it was named.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """One folder, of one study; a grid of other sizes may share it, and shares the cells."""
+    """The folder of one study; grids of other sizes may share the folder and its cells."""
 
     path: Path
 
@@ -65,7 +65,7 @@ class StudyFolder:
             raise ValueError(f"{self._answers} is damaged ({error}); run the study again") from None
 
     def begin(self, grid: Grid) -> None:
-        """Make the folder this grid's.
+        """Make or open the folder for this grid.
 
         Args:
             grid: the study and its cells.
@@ -116,7 +116,7 @@ class StudyFolder:
         )
 
     def forget_answers(self) -> None:
-        """No answers, until those of other results are written.
+        """Remove the answers, until new ones are written.
 
         Raises:
             OSError: the folder cannot be written.

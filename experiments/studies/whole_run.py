@@ -1,4 +1,4 @@
-"""A study in one call: its cells measured and kept, its results and its answers."""
+"""Run a study in one call: measure and keep its cells, and give its results and answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +120,7 @@ def _is_stuck(claim: str, seeds: int, errors: Mapping[int, Mapping[str, float]])
 
 
 def _asked_for(grid: Grid, answers: Sequence[Answer]) -> str:
-    """The options of which further values may settle these answers, and how many of them each."""
+    """The options whose further values may settle these answers, and the number of answers for each."""
     flags = {axis.name: f"--{axis.flag}" for axis in grid.axes}
     counts = Counter(" or ".join(flags.get(name, name) for name in answer.settled_by) for answer in answers)
     return "; ".join(
