@@ -26,7 +26,7 @@ SPREAD = side * s * sp.sqrt(h * l)  # E1: surely at least E_x |(U_1 - U_2) x|
 MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)  # what outputs beyond the first add to the tail of the readout's part
 VECTOR_TAIL = (
     "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
-    "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) but with probability p. For C = 1 this is "
+    "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) except with probability p. For C = 1 this is "
     "Jensen for tails; for C >= 2, by Cauchy-Schwarz under the law of x reweighted by sigma/Q, E_x |Y_x| is at most Q "
     "times the root of a mean of sums of C squares. Each of these sums has E exp(t .) at most (1-2t)^(-C/2), "
     "the value for chi^2_C; so the mean is at most C + 2 sqrt(C y) + 2y, y = log(1/p), and 2(C-1) >= C."
