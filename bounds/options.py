@@ -16,10 +16,11 @@ class Options:
         partition: how samples are split.
         n: how many samples are drawn from a named data set.
         trials: seeds a family of cases is run with.
-        until_decided: look at a share of the cases first, and at all where these do not decide; `trials` is None then.
-        seed: the first of them.
+        until_decided: look at a share of the cases first, and at all if the share does not decide; `trials` is None
+            then.
+        seed: the first seed.
         device: device on which the training engine computes runs of Algorithm 1, by torch's name; None: the simulator
-            does. The others replace the fields of `Setup` of the same name.
+            does. Further options replace the fields of `Setup` of the same name.
     """
 
     data: str | None = None

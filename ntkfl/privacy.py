@@ -7,7 +7,7 @@ clipping. Where some are drawn the displacements are not Gaussian, and S is a no
 simulated runs that the chance of clipping is known.
 
 All of this is of a model that is linear in its weights. In a ReLU network noise on every weight turns neurons on and
-off, however wide the network is: `Choice.turned` says how much of what is learned that costs.
+off, however wide the network is: `Choice.turned` bounds the loss of learned output.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class PrivateRounds:
     Args:
         regime: without noise.
         square: E |r(t)|^2 / n without noise, (T + 1,).
-        gain: what noise of variance 1 adds.
+        gain: the increase of `square` by noise of variance 1.
         displacements: the clients' displacements.
         eta_global: the server's rates by round, where they change; the last one stays.
     """
@@ -281,7 +281,8 @@ class PrivateRounds:
             delta: the budget's delta, in (0, 1).
             rounds: T.
             clipped: the largest chance that any clip is active; default 0.01.
-            clip: the norm S; default: the least that is known to be active with at most the chance `clipped`.
+            clip: the norm S; default: the least S at which any clip is known to be active with at most the chance
+                `clipped`.
 
         Raises:
             ValueError: rounds beyond those that were computed, or below 1; a chance outside (0, 1); a clip that may be
@@ -326,7 +327,7 @@ class PrivateRounds:
             clip: the norm S; rounds in which it may be active are left out. Default: the least one, as in `plan`.
 
         Raises:
-            ValueError: as `plan`, but for a clip that may be active.
+            ValueError: as `plan`, except for a clip that may be active.
         """
         counts = sorted({int(t) for t in np.geomspace(1, len(self.square) - 1, num=60).round()})
         plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in counts)
@@ -521,9 +522,9 @@ class Choice:
 
     @property
     def turned(self) -> float:
-        """The share of what a ReLU network has learned of a sample that the noise turns away, at most, at any width.
+        """The largest share of a sample's learned output that noise takes from a ReLU network, at any width.
 
-        It is that of initial weights of size 1, as FL-NTK draws them; the expected error does not count it.
+        It holds for initial weights of size 1, as FL-NTK draws them; the expected error does not count it.
         Source: docs/proofs/random_rounds.md#noise-turns-neurons.
         """
         return float(np.arctan(self.server_rate * self.plan.noise * self.plan.rounds**0.5) / np.pi)
@@ -604,8 +605,8 @@ def best_choices(
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
         clipped: chance that any clip is active, at most; default 0.01.
-        clip: the norm S, the same in all settings; those in which it may be active are left out. Default: the least of
-            each setting that is known to be inactive.
+        clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: the least
+            S of each setting that is known to be inactive.
 
     Raises:
         ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.

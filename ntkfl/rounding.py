@@ -46,7 +46,7 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 
 def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
-    """The square root of a number known not to be negative: what its enclosure has below 0 is cut off.
+    """The square root of a number known not to be negative: the part of its enclosure below 0 is cut off.
 
     Raises:
         ValueError: the whole enclosure is negative.

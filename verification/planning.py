@@ -1,4 +1,4 @@
-"""How a form is checked on a user's data: with which step, or why it cannot be, known before any verdict."""
+"""Plans made before any verdict: the step for a form on a user's data, or why the form cannot be checked."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -22,16 +22,16 @@ from verification.verdict_page import unmet_text
 
 @dataclass(frozen=True)
 class Plan:
-    """One form on a user's data, as far as its first case tells.
+    """The plan for one form on a user's data, according to its first case.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        options: the user's; with a step of this form's own where `planned` was told to find one.
+        options: the user's options; with another step for this form if `planned` had to find one.
         unmet: the hypothesis that the first case does not meet; None: it can be tested.
         found: the value and the limit of that hypothesis.
         other: the user's options, changed so that the hypothesis is met; None: none were found.
-        passing: whether all hypotheses are met with these.
+        passing: whether all hypotheses are met with `other`.
     """
 
     statement: Statement
@@ -75,7 +75,7 @@ def planned(
         form: one of the statement's forms.
         options: the user's.
         cases: shared with other plans; default none.
-        auto_step: take another step where this alone meets the hypotheses; the width stays.
+        auto_step: take another step if the step alone can meet the hypotheses; the width stays.
 
     Raises:
         ValueError, OSError: the data cannot be had.
@@ -87,7 +87,7 @@ def planned(
         if cases.met(unmet, family, seed):
             continue
         known = cases.margins(family, seed).get(id(unmet))
-        if known is None:  # it cannot be computed; judging the case reports the error
+        if known is None:  # the margin failed; judging the case reports the error
             break
         rejection = unmet.found(case, known)
         other = way_out(statement, form, options, [unmet.name], 0, seed, cases, widen=not auto_step)

@@ -1,3 +1,3 @@
 """Statements on deep networks trained in every layer, in NTK parametrisation."""
 
-PAPER, PLACE = "deep", 5  # the first part of its statements' ids; where the catalogue has them
+PAPER, PLACE = "deep", 5  # the first part of the statements' ids; the paper's place in the catalogue

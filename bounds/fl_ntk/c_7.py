@@ -51,7 +51,7 @@ DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the log
 y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
-EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
+EXTRA = eta_local * (K - 1) * mu**2 / 2  # the term over rho |r| that Eq (18) lacks with K > 1
 
 
 def _error_constants(case: FederatedRun) -> dict:
@@ -81,7 +81,7 @@ def _norm_constants(case: FederatedRun) -> dict:
         start: -residuals(case)[:, 0],
         quadratic: evaluate(start.T * H**-1 * start, {H: kernel.matrix, start: case.problem.y[:, None]}),
         lam: kernel.smallest,
-        delta: 1 / 40,  # a failure in some seven networks
+        delta: 1 / 40,  # about one failure in seven networks
     }
 
 

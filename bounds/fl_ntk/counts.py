@@ -21,7 +21,7 @@ inner, both, local, outside, on, near = sp.symbols("g C C_local C_perp a A", rea
 
 @dataclass(frozen=True, eq=False)
 class GridNetwork(Case):
-    """Samples, global weights and those of two clients, all of small integers: patterns are ties again and again."""
+    """Samples, global weights and two clients' weights, all small integers, so that many patterns are ties."""
 
     x: np.ndarray  # (n, d)
     owner: np.ndarray  # (n,)
@@ -41,7 +41,7 @@ class GridNetwork(Case):
 
     @cached_property
     def local_active(self) -> np.ndarray:
-        """The same under the weights of each sample's client."""
+        """`active` under the weights of each sample's client."""
         return np.einsum("id,imd->im", self.x, self.w[self.owner]) >= 0
 
     @cached_property
@@ -51,7 +51,7 @@ class GridNetwork(Case):
         return 100 * z**2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the case in a report."""
+        """The words that identify the case in a report."""
         return {"n": len(self.x), "width": len(self.u), "R": self.radius}
 
 

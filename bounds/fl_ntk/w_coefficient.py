@@ -17,7 +17,7 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
 
 ALPHA = 1e-6  # probability that a confidence interval misses: false alarms must not happen
-FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)  # of squares: a tenth and a twentieth of their roots
+FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)  # relative to squares: a tenth and a twentieth of the roots
 NETWORKS = 3  # networks of the widest rung; their rounding is measured by a second simulation
 EPS = np.finfo(float).eps
 
@@ -80,7 +80,7 @@ def _farthest(ladder: WidthLadder) -> Estimate:
 
 
 def _observed(ladder: WidthLadder, name: str) -> Estimate:
-    """A movement at the last round of each of a few of the widest networks."""
+    """The movement `name` at the last round, for a few of the widest networks."""
     return Estimate.stacked(run.observed(name)[-1] for run in ladder.runs[-1][:NETWORKS])
 
 

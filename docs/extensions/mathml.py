@@ -14,7 +14,7 @@ def inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 
 def display(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula of its own, which goes on in the next line, or scrolls, where the window is narrower."""
+    """Write a displayed formula, which breaks or scrolls in a window that is too narrow."""
     text = node.astext()
     drawn = mathml(text, "block") if r"\begin" in text else flowing([text])
     writer.body.append(f'<div class="math-block">{drawn}</div>')

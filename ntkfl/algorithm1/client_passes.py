@@ -22,7 +22,7 @@ class Passes(NamedTuple):
 
 @compiled_once
 def passes(dtype: str) -> Passes:
-    """Compile (about two seconds a dtype) or read what is kept."""
+    """Compile the passes (about two seconds a dtype), or read kept machine code."""
     zero = np.dtype(dtype).type(0)
     row, table, cube, patterns = f"{dtype}[::1]", f"{dtype}[:,::1]", f"{dtype}[:,:,::1]", "boolean[:,:,::1]"
 

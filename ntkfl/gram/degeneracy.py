@@ -38,9 +38,9 @@ class ParallelRows(ValueError):
 def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     """The pairs that make lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
 
-    For unit rows 4 H_inf = s + (2/pi) s arcsin(s), s = x_i.x_j: all positive even powers and the first. Even powers
-    separate rows that are neither parallel nor antipodal. Only the first power separates x from -x; it separates all
-    pairs of a family at once exactly if their directions are linearly independent.
+    For unit rows 4 H_inf = s + (2/pi) s arcsin(s) with s = x_i.x_j, a series of s and of all positive even powers. Even
+    powers separate rows that are neither parallel nor antipodal. Only the first power separates x from -x; it separates
+    all pairs of a family at once exactly if their directions are linearly independent.
 
     Args:
         x: samples, shape (n, d).

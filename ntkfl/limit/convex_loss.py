@@ -22,7 +22,7 @@ class ConvexLoss:
         smoothness: b; a bound on l'' will do, since l is not negative.
         minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If it is
             given, b must be a Lipschitz constant of l'.
-        accepts: what labels must be, in words; `labels` tells whether given labels are that.
+        accepts: the allowed labels, in words; `labels` tells whether given labels are allowed.
         halved: up to this distance of f from the minimisers l is half the distance's square; 0: nowhere.
     """
 

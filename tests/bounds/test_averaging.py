@@ -1,4 +1,4 @@
-"""Model averaging: the cases against independent computations, bounds with their constants, and what is refused."""
+"""Model averaging: the cases against independent computations, bounds with their constants, and refusals."""
 
 from itertools import pairwise, product
 

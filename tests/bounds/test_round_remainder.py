@@ -24,7 +24,7 @@ def _falls(local_steps, round_map):
 
 
 def test_with_one_local_step_the_printed_remainder_falls_as_its_rate_says():
-    assert 1 / 8 < _falls(1, printed_map) < 1 / 2  # 1/4, and what eight networks leave open
+    assert 1 / 8 < _falls(1, printed_map) < 1 / 2  # 1/4, to within the scatter of eight networks
 
 
 def test_with_three_local_steps_only_the_remainder_over_the_exact_map_falls():

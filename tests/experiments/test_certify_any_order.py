@@ -105,7 +105,7 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
 
 
 def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
-    """With options; before any training no round certifies, and the command says why."""
+    """A method with options; before any training no round certifies, and the command says why."""
     asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
     asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
     result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")
@@ -123,7 +123,7 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
 
 @pytest.mark.slow
 def test_another_loss_is_trained_on_and_certified(tmp_path):
-    """From its own rounds; the record replays."""
+    """The loss certifies from its own rounds, and the record replays."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((8, 6)), y=rng.choice([-1.0, 1.0], 8))
     asked = (*ANY, "--loss", "hinge", "--data", tmp_path / "data.npz", "--width", 400, "--eta-local", "0.05")
@@ -176,7 +176,7 @@ def test_a_users_network_with_biases_is_certified(files, name):
 @pytest.mark.parametrize("prefix", ["{}", "fc{}", "net.{}"])
 @pytest.mark.parametrize("shift", [0.5, 0.1])
 def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift):
-    """As if the user had done so; outputs have it. 0.1 has no exact difference with the labels."""
+    """The result is that of labels less the bias; outputs include the bias. Labels less 0.1 are rounded."""
     folder, network, problem = files
     state = {"0.weight": network.hidden[:, :4], "0.bias": network.hidden[:, 4], "2.weight": network.readout[None]}
     save_file(
@@ -200,7 +200,7 @@ def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift
 
 @pytest.mark.parametrize("asked", [ANY, (*ANY, "--loss", "hinge"), ("certify", "--method", "scaffold")])
 def test_a_network_of_a_file_is_trained_on_by_the_command_that_is_named(files, asked):
-    """With biases; the record replays. Rounds of a method have no pairs at kinks, and need nearer labels."""
+    """A network with biases; the record replays. Rounds of a method have no pairs at kinks, and need nearer labels."""
     folder, network, problem = files
     arrays = {name: array for name, array in np.load(folder / "data.npz").items() if not name.endswith("_test")}
     outputs, off = network.outputs(problem.x), np.array([1, -1, 1, 1, -1]) / 100

@@ -54,7 +54,7 @@ def exact(x, z, depth, activation, bias):
 
 
 def near_and_far(rng, d):
-    """A row, and rows at angles 1 to 1e-16 from it and from its negative, of its norm and of others."""
+    """A row x, and rows of several norms at angles 1 to 1e-16 from x and from -x."""
     x, e = rng.normal(size=(2, d))
     x /= np.linalg.norm(x)
     e -= x * (x @ e)
@@ -95,7 +95,7 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
     for d, size in ((2, 1.0), (5, 1e-3), (20, 30.0), (5, 1e3)):
         x, z = near_and_far(rng, d)
         error, bound = judged(size * x, size * z, depth, activation, bias)
-        stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0  # said in the docstring
+        stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0  # as in the docstring
         growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # growth of the kernel itself, layer by layer
         assert error.max() < 5 * depth**2 * growth**depth * stiff
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
@@ -182,7 +182,7 @@ def test_neural_tangents_agrees_away_from_small_angles(depth):
     x, z = (np.random.default_rng(k).normal(size=(k, 7)) for k in (6, 4))
     error = deep_estimate(x, z, depth).error
     assert (np.abs(deep_kernel(x, z, depth) - deep(x, z, depth)) <= error).all()
-    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # its diagonal loses half the digits
+    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # neural-tangents' diagonal loses half the digits
     assert (np.abs(deep_kernel(x, depth=depth) - deep(x, depth=depth)) <= 1e-6 * norms).all()
 
 
@@ -227,7 +227,7 @@ def test_positive_semidefinite_and_unmoved_by_rotations(seed, n, d, depth, activ
     assert twice.lo <= 0 <= twice.hi
     turned = deep(x @ np.linalg.qr(rng.normal(size=(d, d)))[0], depth=depth, activation=activation, bias=bias)
     assert np.allclose(turned, known.value, rtol=0, atol=1e-12 * known.value.max())
-    if d > 1 and activation == "relu":  # and of unparallel rows it is definite, certainly
+    if d > 1 and activation == "relu":  # without parallel rows it is proved definite
         assert smallest_eigenvalue(known).lo > 0
 
 

@@ -1,4 +1,4 @@
-"""Machine code is kept for later processes, which compute the same bits with it, and made anew where it cannot be."""
+"""Machine code is kept for later processes, which compute the same bits; code that cannot be kept is made anew."""
 
 import os
 import subprocess

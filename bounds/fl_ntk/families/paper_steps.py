@@ -1,4 +1,4 @@
-"""The premise of theorem B.3's proof, met by runs that are possible: its steps, its radius R, and its random events."""
+"""Runs that meet the premise of theorem B.3's proof: its steps, its radius R, and its random events."""
 
 from dataclasses import replace
 from functools import lru_cache

@@ -67,7 +67,7 @@ def units_of(
 
     Args:
         function: (weights, x) -> outputs, of torch's operations.
-        weights: all that it reads, by name.
+        weights: all weights that the function reads, by name.
         x: inputs, at least one sample.
         tied: names of weights that are to stay equal; default none.
 
@@ -197,7 +197,7 @@ def _where(after: str) -> str:
 
 
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
-    """The axes, where they are as long as the tensor's; parts of a split may be shorter."""
+    """The axes that are as long as the tensor's; a shorter one is part of a split."""
     return [
         atoms if length(atoms) == size else axis(size, "it is a part of a split")
         for atoms, size in zip(axes, tensor.shape, strict=True)

@@ -14,7 +14,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     A round is a pass over its clients, which cannot train at the same time. With one client it is FedAvg.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         server_rate: step of the server on the mean, positive; default 1.
 
     Raises:

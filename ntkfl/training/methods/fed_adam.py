@@ -20,7 +20,7 @@ def method(
     No bias correction, m = v = 0 at first. The defaults are those of the IMA paper.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         server_rate: rate of the step on the server; default 0.01.
         first: decay of m, in [0, 1), default .9.
         second: decay of v, in [0, 1), default .99.

@@ -11,7 +11,7 @@ def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Metho
     """Each step takes the gradient at w + rho T^2 g / |T g|, T = |w| + eta, or 1 for biases; rho = 0 is FedAvg.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         rho: length of the perturbation, for weights in units of T; default 0.7.
         eta: added to |w|; default 0.2.
 

@@ -10,7 +10,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """w <- w + server_rate * sum_i p_i Delta_i, p_i proportional to the clients' sample counts.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         server_rate: step of the server on the mean, positive; default 1.
 
     Raises:

@@ -21,7 +21,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     units to permute, or a part whose units must stay, is averaged unpermuted.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         server_rate: step of the server on the mean, positive; default 1.
 
     Raises:

@@ -26,7 +26,7 @@ def method(objective: Objective, *, alpha: float = 0.01) -> Method:
     round is already (1 + |S|/M) times the mean difference, and h / alpha sums up all later differences.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         alpha: strength of the proximal term, positive, default .01.
 
     Raises:

@@ -36,7 +36,7 @@ def method(
     is FedAvg.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         strength: strength of the pull to the anchors; default 0.1.
         anchor_momentum: m; default 0.5.
         calibration_rate: rate of the steps of Adam; default 0.001.

@@ -28,7 +28,7 @@ def method(
     Elsewhere it is A (soft), or 0 (hard). The mean of signs is unweighted.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         threshold: the agreement A from which a coordinate moves fully; above 1 no coordinate does; default 0.8.
         mask: what moves the coordinates below the threshold; default soft.
         released: whether to follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i -

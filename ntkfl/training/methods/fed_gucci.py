@@ -37,7 +37,7 @@ def method(
     sequential steps only without momentum and weight decay, since each anchor then takes another step of the optimizer.
 
     Args:
-        objective: L, what clients descend.
+        objective: L, the loss that clients descend.
         beta: weight of the connectivity loss; default 0.1.
         anchors: the most global models; default 1.
         alpha: a draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, or half if `released`.

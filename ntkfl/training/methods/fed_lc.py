@@ -11,7 +11,7 @@ def method(objective: Objective, *, tau: float = 0.1) -> Method:
     """f_c - tau n_c^(-1/4) in place of f_c, without the classes that the client lacks; tau = 0 is FedAvg.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         tau: strength of the calibration, at least 0, default .1.
 
     Raises:

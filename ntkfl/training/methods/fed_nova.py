@@ -20,7 +20,7 @@ def method(objective: Objective, *, mu: float = 0.0) -> Method:
     SGD, more with momentum, less with mu. It does not cover momenta that are kept from round to round.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         mu: strength of FedProx's proximal term, at least 0, default 0.
 
     Raises:

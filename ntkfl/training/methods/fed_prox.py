@@ -16,7 +16,7 @@ def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) 
     """Clients descend F_i(w) + mu/2 |w - w_received|^2, a squared norm; the server is FedAvg's.
 
     Args:
-        objective: F_i, what clients descend.
+        objective: F_i, the loss that clients descend.
         mu: strength of the proximal term; default 0.01.
         server_rate: rate of the step on the server; default 1.
 

@@ -18,7 +18,7 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
     A run reports the shared model and, where clients are evaluated, the clients' own predictions.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         gamma: strength of the balanced softmax, default 1.
 
     Raises:

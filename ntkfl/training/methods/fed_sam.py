@@ -11,7 +11,7 @@ def method(objective: Objective, *, rho: float = 0.05) -> Method:
     """Each step takes the gradient at w + rho g / |g|; rho = 0 is FedAvg.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         rho: length of the perturbation, a Euclidean norm, default .05.
 
     Raises:

@@ -16,7 +16,7 @@ def method(
     """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         server_rate: rate of the step on the server; default 0.01.
         first: decay of m, in [0, 1), default .9.
         second: decay of v, in [0, 1), default .99.

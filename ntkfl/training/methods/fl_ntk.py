@@ -11,7 +11,7 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
     """u <- u + eta_global / N sum_c Delta_c, whatever the clients' sizes; the loss is |f - y|^2 / 2 summed.
 
     Args:
-        objective: what clients descend; default: half the squares, summed.
+        objective: the loss that clients descend; default: half the squares, summed.
         server_rate: eta_global, positive, default 1.
 
     Raises:

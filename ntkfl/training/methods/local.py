@@ -14,7 +14,7 @@ def method(objective: Objective) -> Method:
     The server's model stays the initial one; the mean of the clients' models is not used.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
     """
     return Method(NAME, objective, local=Alone(), server=Unmoved(), personal=True)
 

@@ -22,7 +22,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     part of the model.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         mu: weight of the comparison; default 1.
         temperature: T; default 0.5.
         released: whether the comparison is that of FedGuCci's code, which never renews the previous model (its mu and T

@@ -28,7 +28,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     does not cover momenta that are kept from round to round.
 
     Args:
-        objective: what clients descend.
+        objective: the loss that clients descend.
         option: how a client's variate c_i is computed; default II.
         server_rate: rate of the step on the server; default 1.
 

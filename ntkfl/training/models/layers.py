@@ -14,9 +14,7 @@ Norm = Literal["group", "none"]
 def convolution(
     inputs: int, outputs: int, kernel: int, norm: Norm, stride: int = 1, padding: int = 0
 ) -> tuple[nn.Module, ...]:
-    """A convolution, for norm "group" without a bias and followed by GroupNorm of two groups, which has the bias.
-
-    For norm "none" the convolution has the bias.
+    """A convolution, with a bias for norm "none"; for norm "group", GroupNorm of two groups follows, with a bias.
 
     Source: IMA, Table IV: "Group normalization (GN) layers split the input channels into two groups in all models".
     """

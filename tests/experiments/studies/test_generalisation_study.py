@@ -1,4 +1,4 @@
-"""Generalisation: a cell against the formula written out; coins are coins; a bound below the loss is violated."""
+"""Generalisation: a cell against the formula; random labels are fair; a bound below the loss is violated."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
     rest = 5 / np.sqrt(24) + 3 * np.sqrt(np.log(6 * index * (index + 1) / DELTA) / 48)
     assert measured["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
     assert measured["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
-    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # rounds: as good as infinite
+    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # infinitely many rounds
     assert measured["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
     assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - measured["loss"]) < measured["loss_error"]
 

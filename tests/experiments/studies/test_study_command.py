@@ -109,7 +109,7 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
 
 
 def test_an_answer_that_four_times_the_seeds_do_not_narrow_is_not_waited_for(pendulum, tmp_path):
-    """The error of `this` stays; that of `that` is fine enough with eight seeds, so no sixteen are asked for."""
+    """The error of `this` stays, and eight seeds are enough for `that`, so sixteen are not tried."""
     file = tmp_path / "stuck.py"
     file.write_text(Path(pendulum).read_text() + STUCK)
     done = invoke(
@@ -132,7 +132,7 @@ def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_se
     assert done.exit_code == 0 and "from 4 of 4 cells" in done.stdout, done.output
     said = "2 of 2 answers are not settled with 2 seeds, and no number of them would do: "
     assert f"{said}1 stays open whatever is added; 1 asks for more values of --lengths" in done.stderr
-    done = invoke(*words, "--lengths", "1,2,4,8,16")  # a cell of these sizes and the seeds do
+    done = invoke(*words, "--lengths", "1,2,4,8,16")  # this many lengths and seeds settle it
     assert "asks for more" not in done.stderr and "4 are next" in done.stderr and "1 holds" in done.stdout
 
 
@@ -277,7 +277,7 @@ def test_the_list_of_one_study_is_its_part_of_the_whole(pendulum):
 
 @pytest.mark.slow  # a process
 def test_a_reader_who_leaves_early_is_no_fault(pendulum, started):
-    """As `ntkfl study run ... --dry-run | head -1` does."""
+    """The reader is `head -1` of `ntkfl study run ... --dry-run | head -1`."""
     process = started("-m", "experiments", "study", "run", pendulum, "--dry-run")
     process.stdout.close()
     assert process.stderr.read() == b"" and process.wait() == 1

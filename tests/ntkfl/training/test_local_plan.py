@@ -101,4 +101,4 @@ def test_independent_batches_are_drawn_from_all_samples_in_every_step():
         batches = [frozenset(row[real].tolist()) for row, real in zip(plan.index[c], plan.real[c], strict=True)]
         assert {len(batch) for batch in batches} == {size} and set().union(*batches) == set(own[c].tolist())
     sets, counts = np.unique([sorted(row) for row in plan.index[0]], axis=0, return_counts=True)
-    assert len(sets) == 10 and np.abs(counts - 200).max() < 5 * 13.5  # all subsets, alike
+    assert len(sets) == 10 and np.abs(counts - 200).max() < 5 * 13.5  # all subsets equally often
