@@ -264,13 +264,13 @@ def certify_layers(
     everything = np.arange(problem.n)
     # squares, or Huber's loss where it is squares; a narrow band's ends may be rounded to one float, yet no point
     if points and (loss is SQUARES or loss.halved < np.inf):
-        found = _certified(layers, problem, everything, problem.y, loss, visits, step, memory, intervals=False)
-        if found.certified and loss.halved < np.inf:
-            later = found.enclosure(problem.x)
+        certificate = _certified(layers, problem, everything, problem.y, loss, visits, step, memory, intervals=False)
+        if certificate.certified and loss.halved < np.inf:
+            later = certificate.enclosure(problem.x)
             if not (np.abs(later.value - problem.y) + later.error <= below(loss.halved)).all():
                 why = f"outputs may get farther than {loss.halved:g} from their labels, where the loss is linear"
-                return replace(found, certified=False, why=why, window=None)
-        return found
+                return replace(certificate, certified=False, why=why, window=None)
+        return certificate
     require_fit(layers, problem)
     network = FloatNetwork(layers)
     outputs = network.forward(network.start(), problem.x)[0]
@@ -279,15 +279,15 @@ def certify_layers(
     while True:
         interruption.check()
         targets = np.clip(outputs, low, high)[kept].reshape(-1, *problem.y.shape[1:])
-        found = _certified(layers, problem, kept, targets, loss, visits, step, memory)
+        certificate = _certified(layers, problem, kept, targets, loss, visits, step, memory)
         rest = np.setdiff1d(everything, kept)
-        if not found.certified or not len(rest):
-            return found
-        later = found.enclosure(problem.x[rest])
+        if not certificate.certified or not len(rest):
+            return certificate
+        later = certificate.enclosure(problem.x[rest])
         least, most = (end.reshape(len(rest), -1) for end in (later.lo, later.hi))
         stays = ((low[rest] <= least) & (most <= high[rest])).all(axis=1)
         if stays.all():
-            return found
+            return certificate
         kept = np.sort(np.append(kept, rest[~stays]))
 
 
