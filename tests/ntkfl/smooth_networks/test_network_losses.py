@@ -40,16 +40,20 @@ def certified(seed, loss=None, share=0.9, visits=1.0, **sizes):
     size = 1e-3
     for _ in range(30):
         problem = Problem(x, np.squeeze(labels(size), 1) if labels(size).shape[1] == 1 else labels(size))
-        found = certify_layers(layers, problem, visits, loss=loss or band(BAND))
-        if found.certified:
-            return found
-        size *= share * (found.needed_residual or float(found.residual.hi) / 10) / float(found.residual.hi)
-    raise AssertionError(found.why)
+        certificate = certify_layers(layers, problem, visits, loss=loss or band(BAND))
+        if certificate.certified:
+            return certificate
+        size *= (
+            share
+            * (certificate.needed_residual or float(certificate.residual.hi) / 10)
+            / float(certificate.residual.hi)
+        )
+    raise AssertionError(certificate.why)
 
 
 def slow_fit(net, theta, x, low, high):
     """The nearest point whose outputs are in the intervals, by SLSQP: independent of the adversary's Newton steps."""
-    found = minimize(
+    nearest = minimize(
         lambda t: ((t - theta) ** 2).sum() / 2,
         theta,
         jac=lambda t: t - theta,
@@ -63,16 +67,16 @@ def slow_fit(net, theta, x, low, high):
         method="SLSQP",
         options={"ftol": 1e-18, "maxiter": 200},
     )
-    return found.x
+    return nearest.x
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_lemmas_of_the_proof_hold_at_points_of_the_ball(seed):
-    found = certified(seed, width=6)
-    start, window, x = found.start, found.window, found.problem.x[found.kept]
+    certificate = certified(seed, width=6)
+    start, window, x = certificate.start, certificate.window, certificate.problem.x[certificate.kept]
     net, rng = FloatNetwork(start.curvature.layers), np.random.default_rng(seed)
-    low, high = (end.reshape(-1) for end in found.loss.minimisers(found.problem.y[found.kept]))
-    each, together = start.curvature.of_both(window.ball)
+    low, high = (end.reshape(-1) for end in certificate.loss.minimisers(certificate.problem.y[certificate.kept]))
+    single, together = start.curvature.of_both(window.ball)
     s, first = start.least_root - together * window.ball, net.start()
     z, active = slow_fit(net, first, x, low, high), 0
     assert np.linalg.norm(z - first) <= window.distance * (1 + 1e-6)
@@ -96,49 +100,56 @@ def test_the_lemmas_of_the_proof_hold_at_points_of_the_ball(seed):
         between = np.linalg.norm(fit - z) ** 2 * (1 - together * delta / s)
         assert between <= np.linalg.norm(theta - z) ** 2 - delta**2 + 1e-6 * delta**2
         chosen = rng.random(len(pull)) < 0.7
-        eta = found.step_limit * rng.uniform(0, 1, len(pull)) * chosen
+        eta = certificate.step_limit * rng.uniform(0, 1, len(pull)) * chosen
         for centre in (fit, z):
             e = theta - centre
             after, before = ((e + j.T @ (eta * pull)) ** 2).sum(), (e**2).sum()
-            eps = 2 - found.step_limit * (np.sqrt(start.largest) + together * window.ball) ** 2
-            grown = (eta * np.abs(pull) * each) @ np.ones(len(pull)) * before
+            eps = 2 - certificate.step_limit * (np.sqrt(start.largest) + together * window.ball) ** 2
+            grown = (eta * np.abs(pull) * single) @ np.ones(len(pull)) * before
             assert after <= before - eps * (eta * pull**2).sum() + grown + 1e-12 * before
     assert active
 
 
 @pytest.mark.parametrize(("seed", "visits", "outputs"), [(0, 1.0, 1), (1, 2.0, 1), (2, 1.0, 2), (5, 3.0, 2)])
 def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much(seed, visits, outputs):
-    found = certified(seed, visits=visits, outputs=outputs)
-    assert found.start.intervals and len(found.kept) <= found.problem.n
-    attack = attack_network(found, trials=60, seed=seed)
+    certificate = certified(seed, visits=visits, outputs=outputs)
+    assert certificate.start.intervals and len(certificate.kept) <= certificate.problem.n
+    attack = attack_network(certificate, trials=60, seed=seed)
     assert attack.broken is None and attack.windows >= 60 and attack.worst.distance > 0.02
     alone = certified(seed, visits=visits, outputs=outputs, often=1)  # one sample has a pull, and is not visited
     assert attack_network(alone, trials=60, seed=seed).broken is None
     assert attack_network(alone, trials=60, left_out=1).broken == "factor"
-    closer = replace(found, window=replace(found.window, reach=found.window.reach / 50, distance=found.distance / 50))
+    closer = replace(
+        certificate,
+        window=replace(certificate.window, reach=certificate.window.reach / 50, distance=certificate.distance / 50),
+    )
     assert attack_network(closer, trials=60).broken
 
 
 def test_only_samples_that_may_get_a_pull_count():
     """A sample well inside its interval changes nothing; one that the reach may take out of it is kept."""
-    found = certified(3, samples=4, outputs=1)
-    problem, layers = found.problem, found.start.curvature.layers
+    certificate = certified(3, samples=4, outputs=1)
+    problem, layers = certificate.problem, certificate.start.curvature.layers
     extra = np.ones((1, 4))
     f = float(FloatNetwork(layers).forward(FloatNetwork(layers).start(), extra)[0][0, 0])
-    moved = float(found.enclosure(extra).error[0])
+    moved = float(certificate.enclosure(extra).error[0])
     for away, kept in ((3 * moved, False), (0.1 * moved, True)):
         y = np.append(problem.y, f + BAND - away)
         wider = certify_layers(layers, Problem(np.vstack([problem.x, extra]), y), loss=band(BAND))
         assert (4 in wider.kept) is kept
         if not kept:
-            assert (wider.reach, wider.distance, wider.step_limit) == (found.reach, found.distance, found.step_limit)
+            assert (wider.reach, wider.distance, wider.step_limit) == (
+                certificate.reach,
+                certificate.distance,
+                certificate.step_limit,
+            )
         assert wider.to_dict()["kept"] == len(wider.kept) and "samples it rests on" in str(wider)
 
 
 def test_all_losses_minimal_is_certified_at_once():
     layers, x, f, _ = case(1)
-    found = certify_layers(layers, Problem(x, f[:, 0]), loss=band(BAND))
-    assert found.certified and len(found.kept) >= 1 and found.reach < 1e-8
+    certificate = certify_layers(layers, Problem(x, f[:, 0]), loss=band(BAND))
+    assert certificate.certified and len(certificate.kept) >= 1 and certificate.reach < 1e-8
 
 
 def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
