@@ -104,7 +104,7 @@ class Rate(HyperParam, TrainingProcessCallback):
 
 def run(case: Any) -> Any:
     """The model after every round."""
-    network, rate = Network(case), Rate(case)
+    rate = Rate(case)
     cohorts = [case.cohort(t) for t in range(case.rounds)]
     users = iter([(t, client) for t, cohort in enumerate(cohorts) for client in cohort])
     data = FederatedDataset(lambda user: Planned(case, *user), lambda: next(users))
@@ -114,7 +114,8 @@ def run(case: Any) -> Any:
         "train_cohort_size": len(cohorts[0]),
         "val_cohort_size": 0,
     }
-    algorithm, parameters = chosen(case, counts)
+    algorithm, parameters = chosen(case, counts)  # it says which methods there are, before a network is read
+    network = Network(case)
     sizes = {len(batch.y) for t, cohort in enumerate(cohorts) for i in cohort for batch in case.batches(t, i)}
     whole = all(
         len(b.y) == case.sizes[i] for t, cohort in enumerate(cohorts) for i in cohort for b in case.batches(t, i)
