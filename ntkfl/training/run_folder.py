@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ntkfl.extensions import is_file
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
@@ -25,11 +26,21 @@ class RunFolder:
         """The checkpoint of the run in the folder.
 
         Raises:
-            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint.
+            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint, or one whose method or
+            model is in a file of the folder, or in one without a full path: a folder from elsewhere would run it.
         """
         if not self.checkpoint.is_file():
             raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")
-        return load(self.checkpoint)
+        checkpoint = load(self.checkpoint)
+        for key in ("method", "model"):
+            spec = str(checkpoint.run["config"].get(key)).partition(":")[0]
+            file = Path(spec)
+            if is_file(spec) and not (file.is_absolute() and not file.resolve().is_relative_to(self.path.resolve())):
+                raise ValueError(
+                    f"{self.path} says that its {key} is in {spec}; only a file outside it, named by a full path, is "
+                    "run. If you trust the file, move it and train again"
+                )
+        return checkpoint
 
     def require_free(self, config: Mapping[str, Any]) -> None:
         """Refuse a folder in which no new run can be begun.

@@ -1,6 +1,7 @@
 """A kept run is read back unchanged, without touching its folder; changed data or files are refused."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from toy_runs import measured, objects, same, toy_data, toy_run
 
 from ntkfl.training import load_run, run
 from ntkfl.training.models.two_layer import to_network, to_networks
+from ntkfl.training.run_folder import RunFolder
 
 SMALL = {"clients": 3, "samples": 60, "test": 30, "rounds": 1, "model": "two-layer:6", "dtype": "float64"}
 
@@ -55,3 +57,16 @@ def test_networks_of_a_run_and_of_its_clients_have_the_outputs_of_its_model(tmp_
         assert np.allclose(network.outputs(x.flatten(1).numpy()), expected, rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="the parameters are 0, 1; exact barriers are for hidden and readout"):
         to_network({"0": torch.zeros(2), "1": torch.zeros(2)})
+
+
+@pytest.mark.parametrize(
+    "key, spec", [("method", "mine.py"), ("model", "FOLDER/net.py:3,4"), ("method", "FOLDER/a.py")]
+)
+def test_a_folder_does_not_run_a_file_that_it_brings(key, spec, tmp_path, monkeypatch):
+    (tmp_path / "checkpoint.safetensors").touch()
+    config = {"method": "fedavg", "model": "mlp"} | {key: spec.replace("FOLDER", str(tmp_path))}
+    monkeypatch.setattr("ntkfl.training.run_folder.load", lambda path: SimpleNamespace(run={"config": config}))
+    with pytest.raises(ValueError, match=f"says that its {key} is in .*; only a file outside it"):
+        RunFolder(tmp_path).load()
+    config[key] = str(tmp_path.parent / "mine.py")
+    assert RunFolder(tmp_path).load().run["config"] == config
