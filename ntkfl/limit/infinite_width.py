@@ -80,9 +80,10 @@ def _last_true(holds: Callable[[int], bool]) -> int:
 class StepLimits(NamedTuple):
     """The steps below which the dynamics are stable.
 
-    eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, since then no server step contracts every
-        residual.
-    eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
+    Args:
+        eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, since then no server step contracts every
+            residual.
+        eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
     """
 
     eta_global: float
