@@ -52,8 +52,8 @@ def test_runs_on_a_device_are_those_here(device):
     here, there = (
         several_limit_curves(problem, [1, 5, 30], methods, tiles="float32", device=on) for on in (None, device)
     )
-    for one, other in zip(here, there, strict=True):
-        for point, same in zip(one.points, other.points, strict=True):
+    for curve, other in zip(here, there, strict=True):
+        for point, same in zip(curve.points, other.points, strict=True):
             assert same.bounded and abs(point.residual.value - same.residual.value) < 1e-13
             assert (point.train.value, point.test.value) == (same.train.value, same.test.value)
 
