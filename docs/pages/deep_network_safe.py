@@ -246,8 +246,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # the way. A fixed readout certifies at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 16
 # times with ReLU. Gaps in the next table were not run: with five layers, or with four and 200 samples or more, a row of 4096
 # neurons is expected to take more than four minutes of one processor. With two layers it takes 1 to 15 s; with three, 92
-# to 122 s and 1.7 GB for 50 samples, 143 to 219 s and 1.9 GB for 200, 300 s and 2 GB for 500; with four, 181 s and 2 GB
-# for 50.
+# to 122 s and 1.7 GB for 50 samples, 143 to 219 s and 1.9 GB for 200, 300 s and 2 GB for 500; with four, 130 to 182 s and
+# 2 GB for 50.
 #
 # The next table has first certified residuals by width. For digits, sixteen times the neurons allow 1.6 to 4.5 times
 # the residual with erf and GELU:
@@ -259,7 +259,7 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | digits | 50 | fc:3:erf | trained | .0013 | .0021 | .0041 |
 # | digits | 50 | fc:3:erf | fixed | .001 | .0019 | .0036 |
 # | digits | 50 | fc:4:erf | trained | .00037 | .00041 | .00086 |
-# | digits | 50 | fc:4:erf | fixed | .0003 | .00037 |  |
+# | digits | 50 | fc:4:erf | fixed | .0003 | .00037 | .00077 |
 # | digits | 50 | fc:5:erf | trained | 8.1e-5 | .00012 |  |
 # | digits | 50 | fc:5:erf | fixed | 6.8e-5 | .00011 |  |
 # | digits | 50 | fc:2:gelu | trained | .0048 | .0099 | .018 |
@@ -267,7 +267,7 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | digits | 50 | fc:3:gelu | trained | .00082 | .0015 | .0026 |
 # | digits | 50 | fc:3:gelu | fixed | .00059 | .0013 | .0022 |
 # | digits | 50 | fc:4:gelu | trained | .00014 | .00014 | .00024 |
-# | digits | 50 | fc:4:gelu | fixed | 9.8e-5 | .00011 |  |
+# | digits | 50 | fc:4:gelu | fixed | 9.8e-5 | .00011 | .00021 |
 # | digits | 50 | fc:5:gelu | trained | 1.4e-5 | 1.4e-5 |  |
 # | digits | 50 | fc:5:gelu | fixed | 1.3e-5 | 1.2e-5 |  |
 # | digits | 50 | fc:2:relu | trained | 2.7e-6 | 9e-7 | 6.8e-7 |
