@@ -115,8 +115,10 @@ class LocalTraining:
                 gradients, _ = rule(lambda w: loss(w, data, step), w)
                 return gradients
 
-            if rule is plain_gradient:
+            if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
+            elif rule is plain_gradient:  # of the row itself: through a row of the stack it would take two more passes
+                of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
                 of_rows = self._each(by_rule, (0, 0, STEP_AXES), clients)
             if not correct or type(local).correct is LocalRule.correct:
@@ -190,7 +192,7 @@ class LocalTraining:
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
         """Every client's loss, by products of all clients at once if model and objective have them."""
-        if not self.mapped or not by_products(self.model, objective):
+        if not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]
 
