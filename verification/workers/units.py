@@ -13,44 +13,44 @@ from verification.judging.families import families as judged_on
 # of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # cost of statements that LONG lacks
 LONG: dict[str, float] = {
-    "deep/centralised": 15,  # with the ladders of deep networks that four others share
-    "fl-ntk/B.12": 10,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/Eq18": 12,  # with the ladder of widths that twenty others share
-    "deep/kinks": 8.5,
-    "deep/any-method": 7,
+    "deep/centralised": 10,  # with the ladders of deep networks that four others share
+    "fl-ntk/B.12": 8,  # with the runs at small steps that most of appendix B and C is checked on
+    "fl-ntk/Eq18": 7,  # with the ladder of widths that twenty others share
     "fl-ntk/method-limits": 7,
+    "deep/kinks": 6.5,
+    "deep/any-method": 5.5,
+    "fl-ntk/W-gram": 5,
     "fl-ntk/B.3": 5,
-    "fl-ntk/Alg1-update": 5,
     "alignment/conjecture": 5,
-    "fedgucci/X3": 4.5,
-    "fl-ntk/W-gram": 4,
-    "fl-ntk/X.13b": 4,
+    "fedgucci/X3": 4,
     "fl-ntk/C.7-error": 4,
-    "fl-ntk/any-order": 4,
-    "deep/linearised": 4,
+    "fl-ntk/X.13b": 3.5,
+    "fl-ntk/any-order": 3.5,
     "fedgucci/F9": 3,
-    "deep/centralised-steps": 2.5,
-    "fl-ntk/averaging-maps": 2.5,  # with two others on its cases
+    "deep/linearised": 2,
     "fl-ntk/convex-loss": 2,
-    "fl-ntk/client-divergence": 2,
     "fl-ntk/Eq3-4": 2,
-    "deep/federated-rounds": 2,
-    "fedgucci/X5": 1.5,
-    "fl-ntk/drawn-memory": 1.5,
+    "fl-ntk/client-divergence": 1.5,
+    "deep/centralised-steps": 1.5,
+    "deep/federated-rounds": 1.5,
+    "fedgucci/X5": 1.2,
+    "fl-ntk/averaging-maps": 1,  # with two others on its cases
+    "fl-ntk/Alg1-update": 1,
     "fl-ntk/block-conditioning": 1,
-    "fl-ntk/mean-square": 1,  # with four others on its cases
     "fl-ntk/L6.1": 1,
     "fl-ntk/C.11": 1,
     "fl-ntk/B.3-certificate": 1,
     "fl-ntk/B.3-unbounded-labels": 1,
     "deep/any-order": 1,
     "deep/kernel": 1,
-    "fl-ntk/outer-nesterov": 0.7,
     "fl-ntk/any-method": 0.7,
-    "fl-ntk/server-momentum": 0.6,
+    "fl-ntk/T4.1": 0.5,
+    "fl-ntk/X.5": 0.5,
+    "fl-ntk/drawn-memory": 0.5,
+    "fl-ntk/server-momentum": 0.4,
 }
 
-# Libraries that take a process some two seconds to load, and the long statements that need them: a hint too.
+# Libraries, and code to compile, that take a process some two seconds, and the long statements that need them: a hint.
 LOADS: dict[str, set[str]] = {
     "compiled passes of the simulator": {
         *("fl-ntk/B.12", "fl-ntk/Eq18", "fl-ntk/B.3", "fl-ntk/Alg1-update"),

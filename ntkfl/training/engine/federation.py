@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     fewest: int  # clients of a group
 
 
-MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 4), Limits(2**26, 2**23, 2)
+MAPPED, BY_PRODUCTS = Limits(2**24, 3 * 2**18, 4), Limits(2**26, 2**23, 2)
 
 
 def clients_at_once(
@@ -42,21 +42,8 @@ def clients_at_once(
 
     Mapping saves the overhead of each client's step, but moves parameters and activations of all clients through memory
     together. On a CPU the clients of a convolutional model are trained one by one, since vmap turns their convolutions
-    into grouped ones. Processor time of a round of 4 steps in ms, one thread, float32, best of three, on a loaded
-    machine:
-
-        clients together                        MB of one     1     2     4     8    10    16    50
-        mlp:16, d=32, 10 clients, b=32                .01    31    36    24    16     9
-        mlp:64-64, d=784, 50 clients, b=32             .3   216   250   160   119          99    69
-        mlp:128, d=784, 10 clients, b=32               .5    45    55    42    37    30
-        mlp:256, d=784, 10 clients, b=32               .9    64    77    66    57    49
-        mlp:256, d=784, 50 clients, b=32               .9   297   388   308   266         252   321
-        mlp:512-512, d=32, 10 clients, b=32           1.3    93   123   106    95    82
-        mlp:512, d=784, 10 clients, b=32              1.8    96   139   126   111   102
-        mlp:512, d=784, 50 clients, b=32              1.8   426   657   572   535         533   680
-
-    More threads, and the count for other devices, have not been measured. `products`: products of all clients at once,
-    which cost less, take the place of vmap.
+    into grouped ones. `products`: products of all clients at once, which cost less, take the place of vmap. The limits
+    are measured on one thread, see docs/performance.md; more threads and the count for other devices have not been.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     on_cpu = device.type == "cpu"
