@@ -13,6 +13,7 @@ from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.network_stack import NetworkStack
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.formula import evaluate
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.mutants import replaced
 from bounds.vocabulary import BEYOND
@@ -108,7 +109,7 @@ STATEMENTS = (
             "(deep/smooth)",
         ),
         forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
-        constants=lambda ladder: {third: THIRD},
+        constants=lambda ladder: {third: evaluate(THIRD, {})},
         measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
         left_formula="log lim_{m -> inf} sqrt(m) tr(B^T E (H(T) - H(0))) / |B|_F^2",
