@@ -71,6 +71,7 @@ def _transposes(matrix: sp.Basic) -> int:
 
 WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
 NARROWEST = 30  # the same on a phone, where a wider row may continue in the next line
+SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
 # latex2mathml prints the names of these commands
@@ -104,7 +105,7 @@ def claims(statement: Statement, form: Form) -> list[Markup]:
 def flowing(rows: Sequence[str], alt: str = "") -> Markup:
     """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas.
 
-    Where a piece stays wider than a phone, the style has its characters: there it is drawn smaller.
+    Where a piece stays wider than a phone, a class says so: there it is drawn smaller. Reports allow no style here.
     """
     label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
     cut = [pieces(row, width, NARROWEST) for row in rows]
@@ -113,8 +114,8 @@ def flowing(rows: Sequence[str], alt: str = "") -> Markup:
     ]
     inside = Markup("").join(Markup("<div>{}</div>").format(line) for line in lines)
     widest = max((width(text) for row in cut for text in row), default=0)
-    label += Markup(' style="--characters: {:.0f}"').format(widest) if widest > NARROWEST else ""
-    return Markup('<div class="rows"{}>{}</div>').format(label, inside)
+    size = next((f" {name}" for most, name in SIZES if widest > most), "")
+    return Markup('<div class="rows{}"{}>{}</div>').format(size, label, inside)
 
 
 def _piece(text: str, goes_on: bool) -> Markup:

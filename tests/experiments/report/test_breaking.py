@@ -71,7 +71,11 @@ def test_a_sign_has_space_only_where_the_formula_goes_on():
 
 
 def test_a_row_that_cannot_be_cut_to_a_phones_width_says_how_wide_it_stays():
-    narrow, wide = flowing(["a + b"]), flowing([rf"\sqrt{{{' + '.join('abcdefghijklmnopqrst')}}}"])
-    assert "style" not in narrow
-    (characters,) = map(int, re.findall(r'<div class="rows" style="--characters: (\d+)">', wide))
-    assert 39 <= characters <= 70  # 20 letters and 19 signs, with spaces beside them
+    def size(letters):
+        """The class of rows with a root, which is one piece, of a sum of so many letters."""
+        total = " + ".join("abcdefghijklmnopqrstuvwxyz"[:letters])
+        return re.match(r'<div class="([^"]*)"', flowing([rf"\sqrt{{{total}}}"]))[1]
+
+    sizes = [size(letters) for letters in range(2, 27)]
+    assert set(sizes) == {"rows", "rows wide", "rows widest"}
+    assert sizes == sorted(sizes)  # a longer piece is never drawn larger
