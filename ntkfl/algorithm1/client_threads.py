@@ -41,7 +41,7 @@ def run(
 ) -> Outputs:
     """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
 
-    `tracked` allows `switch_tracking` where that is faster; compiling it takes three seconds, once on a machine.
+    `tracked` allows `switch_tracking` where that is faster; compiling it takes three seconds, once in a process.
     """
     n_clients, rounds = len(x), setup.rounds
     x, y = x.astype(dtype), y.astype(dtype)

@@ -1,5 +1,6 @@
-"""Compiled functions: compiled once however many threads ask at the same time, and kept for later processes."""
+"""Compiled functions: compiled once however many threads ask at the same time, and kept where the user says so."""
 
+import os
 from collections.abc import Callable
 from functools import cache, wraps
 from threading import Lock
@@ -23,16 +24,11 @@ def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
 def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callable]:
     """`numba.njit` of a signature; the function releases the interpreter.
 
-    Machine code is kept for later processes of the same processor, beside the source file or in the user's cache, and
-    made again where that file has changed. What refers to compiled functions must be a function of a module: of others
-    Numba keeps code that no process finds again.
+    Where the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept in it for later processes of the
+    same processor, and made again if the source file has changed. Without it nothing is written, and no file is
+    unpickled, as Numba does with what it keeps. What refers to compiled functions must be a function of a module: of
+    others Numba keeps code that no process finds again.
     """
     from numba import njit
 
-    def compiled(function: Callable) -> Callable:
-        try:
-            return njit(signature, nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # no folder can be written to
-            return njit(signature, nogil=True, **options)(function)
-
-    return compiled
+    return njit(signature, nogil=True, cache=bool(os.environ.get("NUMBA_CACHE_DIR")), **options)

@@ -1,11 +1,11 @@
-"""Machine code is kept for later processes, which compute the same bits; code that cannot be kept is made anew."""
+"""Machine code is kept in the folder that the user names, and later processes compute the same bits with it."""
 
 import os
 import subprocess
 import sys
 
 import numpy as np
-from numba.core.caching import CacheImpl
+from numba.core.caching import NullCache
 
 from ntkfl.algorithm1.compiled_once import machine_code
 
@@ -42,8 +42,8 @@ def test_a_second_process_reads_what_the_first_compiled_and_computes_the_same_bi
     assert sorted(tmp_path.rglob("*.nbc")) == files != []
 
 
-def test_without_a_folder_to_write_to_code_is_compiled_and_not_kept(monkeypatch):
-    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+def test_where_the_user_names_no_folder_nothing_is_kept(monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
 
     @machine_code("float64(float64[::1])")
     def total(values):
@@ -53,3 +53,4 @@ def test_without_a_folder_to_write_to_code_is_compiled_and_not_kept(monkeypatch)
         return result
 
     assert total(np.arange(5.0)) == 10 and total.nopython_signatures
+    assert isinstance(total._cache, NullCache)
