@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from experiments.studies.study import Study as Study
     from experiments.studies.study import seeds as seeds
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__ = lazy_names(__name__, __file__)[0]  # dir() has the functions below, which the reference names
 
 HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"
