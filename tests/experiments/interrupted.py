@@ -48,7 +48,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "simulate --rounds 3000000 --width 64",
     "miniature": "miniature all --seeds 1000 --out {0}/cells",
     "bench": "bench infinite-gram smallest-eigenvalue --repetitions 1000000 --smallest",
-    "gram": "gram --data sphere --n 4000",
+    "gram": "gram --data sphere --n 6500",
     "rate": "rate --data sphere --n 5000",
     "fastest": "fastest --data sphere --n 1500",
     "barrier": "barrier {1}/a.npz {1}/b.npz --data {1}/data.npz",
