@@ -8,6 +8,7 @@ are added to the labels, so that training and expectation start alike.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from bounds import Outcome
 from bounds.ladders.slopes import LEVEL
-from experiments.studies.answers import FEWEST_COMPARED, at_most, half_width, untested
+from experiments.studies.answers import FEWEST_COMPARED, at_most, half_width, interval, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import STUDENT_BARS, WIDTHS, mean
@@ -120,8 +121,10 @@ def _at_the_largest_width(cells: Cells, epsilon: float, factor: float) -> Answer
     note = (
         f"{of_widths}; noise turns {turned:.1%} of a sample's signal away; {int(own['clipped'].sum())} updates clipped"
     )
-    outcome = Outcome.HOLDS if measured.lo <= 1 <= measured.hi else Outcome.UNRESOLVED
-    return Answer(claim, SOURCE, 1.0, measured, outcome, note, settled_by=("width",))
+    answer = interval(claim, SOURCE, 1.0, measured, note)
+    if answer.outcome is Outcome.VIOLATED:  # what is expected is of infinite width
+        return replace(answer, outcome=Outcome.UNRESOLVED, settled_by=("width",))
+    return answer
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

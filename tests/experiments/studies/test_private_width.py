@@ -96,5 +96,9 @@ def test_planted_losses_are_told():
     assert turned[0].measured.value == pytest.approx(1.4, abs=0.02) and "2.0% of a sample's signal" in turned[0].note
     worse = STUDY.answers(planted(STUDY, lambda point: cell(point, off=-0.4)))
     assert Outcome.VIOLATED in {answer.outcome for answer in worse} or worse[2].outcome is Outcome.UNRESOLVED
+    scattered = STUDY.answers(planted(STUDY, lambda point: cell(point, ratio=1.5 if point["seed"] % 2 else 0.5)))
+    for answer in (answer for answer in scattered if answer.theory == 1):  # 1 is within, but so is much else
+        assert answer.measured.lo <= 1 <= answer.measured.hi and answer.outcome is Outcome.UNRESOLVED
+        assert "half-width" in answer.note
     few = STUDY.answers(planted(STUDY, cell, seed=range(3)))
     assert {answer.outcome for answer in few} == {Outcome.UNTESTED}
