@@ -16,7 +16,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_round import LinearRound
-from ntkfl.limit.radius import UNIT, side_of_one
+from ntkfl.limit.radius import EPSILON, side_of_one
 from ntkfl.limit.regime import Regime
 from ntkfl.memory import require
 
@@ -232,7 +232,7 @@ class LinearRegime(Regime):
     @cached_property
     def _side(self) -> int:
         """-1 where the radius of the round map is known to be below 1, 1: at least 1, 0: neither."""
-        error = self._size * UNIT * float(np.linalg.norm(self.round_map))
+        error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
         return int(side_of_one(self.round_map, error))
 
     @property

@@ -26,7 +26,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
-from ntkfl.limit.radius import UNIT, side_of_one
+from ntkfl.limit.radius import EPSILON, side_of_one
 from ntkfl.memory import require
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class MeanSquare:
     def _side(self, level: float) -> int:
         """-1 where the radius of the map of second moments is known to be below the level, 1: not below, 0: neither."""
         onward, jump = self._round_of_modes(1.0)
-        error = self._nu_error * float(np.linalg.norm(jump)) + UNIT * np.linalg.norm(onward, axis=(1, 2))
+        error = self._nu_error * float(np.linalg.norm(jump)) + EPSILON * np.linalg.norm(onward, axis=(1, 2))
         of_mean = side_of_one(onward / level**0.5, error / level**0.5)
         if self.draws is None or of_mean.max() > 0:
             return int(of_mean.max())
@@ -120,7 +120,7 @@ class MeanSquare:
     @property
     def _nu_error(self) -> float:
         """Error of the eigenvalues nu, by rounding."""
-        return len(self.modes) * UNIT * float(np.abs(self.nu[[0, -1]]).max())
+        return len(self.modes) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
 
     @property
     def grows(self) -> bool:

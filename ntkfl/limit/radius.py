@@ -14,7 +14,7 @@ from scipy.linalg import LinAlgError, solve_discrete_lyapunov
 
 from ntkfl import interruption
 
-UNIT = np.finfo(float).eps
+EPSILON = np.finfo(float).eps  # twice `UNIT`, the rounding error of one operation
 SQUARINGS = 60
 WRITTEN_OUT = 4  # rows of a matrix whose Lyapunov equation is solved as any linear one
 ROUNDED = 16  # terms of a sum that rounding is allowed, over the rows
@@ -32,7 +32,7 @@ def sides(
     n = matrix.shape[-1]
     size = np.linalg.norm(matrix, axis=(-2, -1))
     if error is None:
-        error = n * UNIT * size
+        error = n * EPSILON * size
     scale = np.where(size > 0, size, 1.0)
     power, off, log = matrix / scale[..., None, None], error / scale, np.log(scale)
     low, high = np.zeros_like(scale), np.full_like(scale, np.inf)
@@ -41,12 +41,12 @@ def sides(
             interruption.check()
             trace = np.abs(np.trace(power, axis1=-2, axis2=-1)) - n**0.5 * off
             size = np.linalg.norm(power, axis=(-2, -1)) + off
-            slack = 8 * UNIT * (1 + np.abs(log))  # of the logarithms, which each squaring halves
+            slack = 8 * EPSILON * (1 + np.abs(log))  # of the logarithms, which each squaring halves
             low = np.fmax(low, np.exp(log + np.log(np.maximum(trace, 0) / n) / 2**squared - slack))
             high = np.fmin(high, np.exp(log + np.log(size) / 2**squared + slack))
             if not (off < 1).any():
                 break
-            power, off = power @ power, 2 * off + off**2 + 2 * n * UNIT
+            power, off = power @ power, 2 * off + off**2 + 2 * n * EPSILON
             size = np.linalg.norm(power, axis=(-2, -1))
             scale = np.where(size > 0, size, 1.0)
             power, off, log = power / scale[..., None, None], off / scale, log + np.log(scale) / 2 ** (squared + 1)
@@ -70,7 +70,7 @@ def side_of_one(
             pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
             right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))
             # not exactly singular, for one of many would spoil all
-            solved = np.linalg.solve((1 + 4 * UNIT) * np.eye(n**2) - pairs, right).reshape(matrix.shape)
+            solved = np.linalg.solve((1 + 4 * EPSILON) * np.eye(n**2) - pairs, right).reshape(matrix.shape)
         else:
             solved = solve_discrete_lyapunov(matrix, unit)
     solved = (solved + np.swapaxes(solved, -1, -2)) / 2
@@ -78,9 +78,9 @@ def side_of_one(
     known = np.isfinite(size)
     solved = np.where(known[..., None, None], solved, unit)
     left = solved - matrix @ solved @ np.swapaxes(matrix, -1, -2)
-    off = (ROUNDED * n * UNIT * (1 + length) ** 2 + (2 * length + error) * error) * size
+    off = (ROUNDED * n * EPSILON * (1 + length) ** 2 + (2 * length + error) * error) * size
     known &= np.linalg.eigvalsh((left + np.swapaxes(left, -1, -2)) / 2)[..., 0] > off
     least = np.linalg.eigvalsh(solved)[..., 0]
-    side = np.where(known & (np.abs(least) > ROUNDED * n * UNIT * size), -np.sign(least), 0.0)
-    low, high = sides(matrix, n * UNIT * length + error)
+    side = np.where(known & (np.abs(least) > ROUNDED * n * EPSILON * size), -np.sign(least), 0.0)
+    low, high = sides(matrix, n * EPSILON * length + error)
     return np.where(low > 1, 1.0, np.where(high < 1, -1.0, side))

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.mean_square import ESTIMATE, PRECISE, STATIONARY
-from ntkfl.limit.radius import UNIT, sides
+from ntkfl.limit.radius import EPSILON, sides
 from ntkfl.memory import require
 
 BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has no good eigenvectors
@@ -167,7 +167,7 @@ class StateMoments:
         """
         size = len(self.mean)
         of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(size))))
-        return ROUNDED * size * UNIT * (1 + float(np.linalg.norm(self.mean)) ** 2 + of_noise)
+        return ROUNDED * size * EPSILON * (1 + float(np.linalg.norm(self.mean)) ** 2 + of_noise)
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
