@@ -47,6 +47,26 @@ def is_file(spec: str) -> bool:
     return spec.endswith(SUFFIX)
 
 
+def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
+    """Refuse a file that a folder brings, or names by half a path: a folder from elsewhere would have it run.
+
+    Args:
+        folder: the folder that names `spec`.
+        what: what of it is in the file, in words.
+        spec: a file, or an entry of a catalogue.
+        again: what to do after the file was moved, in words.
+
+    Raises:
+        ValueError: it is such a file.
+    """
+    file = Path(spec)
+    if is_file(spec) and (not file.is_absolute() or file.resolve().is_relative_to(folder.resolve())):
+        raise ValueError(
+            f"{folder} says that its {what} is in {spec}; only a file outside it, named by a full path, is run. "
+            f"If you trust the file, move it and {again} again"
+        )
+
+
 def from_file(spec: str | os.PathLike[str]) -> Extension:
     """The module in a file; the file is loaded again only when its content has changed.
 

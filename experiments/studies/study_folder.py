@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.studies import SUFFIX
 from experiments.studies.grid import Grid
 from experiments.studies.running.cell_store import CellStore, write_json
 from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import Answer
+from ntkfl.extensions import require_outside
 from verification.verdict import strict_json
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class StudyFolder:
             self._read()
             raise ValueError(f"{self.path} has no results yet; `ntkfl study status {self.path}` says how far it is")
         cells = read(self.results)
-        self._require_own(str(cells.attrs.get("spec", "")))
+        require_outside(self.path, "study", str(cells.attrs.get("spec", "")), "run the study")
         return grid_of(cells), cells
 
     def grid(self) -> Grid:
@@ -105,7 +105,7 @@ class StudyFolder:
             ValueError: no study was run in this folder, or its study has changed its axes since.
         """
         there = self._read()
-        self._require_own(there["spec"])
+        require_outside(self.path, "study", there["spec"], "run the study")
         whole = Grid(there["spec"], ())
         if [axis.name for axis in whole.study.axes] != list(there["axes"]):
             raise ValueError(
@@ -147,19 +147,6 @@ class StudyFolder:
             "answers": [_as_json(answer) for answer in answers],
         }
         write_json(self._answers, strict_json(content))
-
-    def _require_own(self, spec: str) -> None:
-        """Refuse a study's file that the folder brings, or names by half a path: a folder from elsewhere would run it.
-
-        Raises:
-            ValueError: the file lies in the folder, or its path is not a full one.
-        """
-        file = Path(spec)
-        if spec.endswith(SUFFIX) and (not file.is_absolute() or file.resolve().is_relative_to(self.path.resolve())):
-            raise ValueError(
-                f"{self.path} says that its study is in {spec}; only a file outside it, named by a full path, is run. "
-                "If you trust the file, move it and run the study again"
-            )
 
     @property
     def _answers(self) -> Path:

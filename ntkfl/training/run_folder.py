@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ntkfl.extensions import is_file
+from ntkfl.extensions import require_outside
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
@@ -34,12 +34,7 @@ class RunFolder:
         checkpoint = load(self.checkpoint)
         for key in ("method", "model"):
             spec = str(checkpoint.run["config"].get(key)).partition(":")[0]
-            file = Path(spec)
-            if is_file(spec) and not (file.is_absolute() and not file.resolve().is_relative_to(self.path.resolve())):
-                raise ValueError(
-                    f"{self.path} says that its {key} is in {spec}; only a file outside it, named by a full path, is "
-                    "run. If you trust the file, move it and train again"
-                )
+            require_outside(self.path, key, spec, "train")
         return checkpoint
 
     def require_free(self, config: Mapping[str, Any]) -> None:
