@@ -6,13 +6,10 @@ process of its own, until a round certifies, and keeps each row as soon as it is
     python docs/certified_losses.py --measure "fashion-mnist 10 squares"
 """
 
-import argparse
-import multiprocessing
 import resource
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from pathlib import Path
 
@@ -135,21 +132,13 @@ def written(page: str, rows: Sequence[Row]) -> str:
     Raises:
         ValueError: it has no such tables.
     """
-    lines, place = page.split("\n"), 0
-    for table in tables(rows):
-        first = lines.index(HEAD, place) + 2
-        last = next(k for k in range(first, len(lines)) if not lines[k].startswith("|"))
-        lines[first:last] = table
-        place = first
-    return "\n".join(lines)
+    return stored_rows.with_tables(page, ((HEAD, table) for table in tables(rows)))
 
 
 def main(words: Iterable[str]) -> None:
     """Measure these rows, or write the page."""
     points = [point(word) for word in words]
-    for wanted in points:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-            row = alone.submit(measured, wanted).result()
+    for row in stored_rows.measured_alone(measured, points):
         keep(row)
         print(_line(row), flush=True)
     if not points:
@@ -157,6 +146,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'DATA OUTPUTS LOSS'")
-    main(parser.parse_args().measure)
+    main(stored_rows.asked(__doc__, "DATA OUTPUTS LOSS"))

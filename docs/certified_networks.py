@@ -6,13 +6,10 @@ rows that are named, one after the other, each in a process of its own, and keep
     python docs/certified_networks.py --measure "digits 500 fc:3:erf:fixed 1024" "fashion-mnist 200 fc:5:gelu 1024"
 """
 
-import argparse
 import math
-import multiprocessing
 import resource
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from pathlib import Path
 
@@ -132,20 +129,13 @@ def written(page: str, rows: Sequence[Row]) -> str:
     Raises:
         ValueError: it has no such tables.
     """
-    lines = page.split("\n")
-    for head, table in zip(HEADS, tables(rows), strict=True):
-        first = lines.index(f"# {head}") + 2
-        last = next(k for k in range(first, len(lines)) if not lines[k].startswith("# |"))
-        lines[first:last] = [f"# {line}" for line in table]
-    return "\n".join(lines)
+    return stored_rows.with_tables(page, zip(HEADS, tables(rows), strict=True), "# ")
 
 
 def main(words: Iterable[str]) -> None:
     """Measure these rows, or write the page."""
     points = [point(word) for word in words]
-    for wanted in points:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-            row = alone.submit(measured, wanted).result()
+    for row in stored_rows.measured_alone(measured, points):
         keep(row)
         print(_large(row), flush=True)
     if not points:
@@ -153,6 +143,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'DATA N NETWORK WIDTH'")
-    main(parser.parse_args().measure)
+    main(stored_rows.asked(__doc__, "DATA N NETWORK WIDTH"))

@@ -6,13 +6,10 @@ process of its own, and keeps each as soon as it is there:
     python docs/random_rounds_times.py --measure "scaffold 500 rate" "nesterov 200 stationary"
 """
 
-import argparse
 import math
-import multiprocessing
 import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +120,13 @@ def written(page: str, rows: Sequence[Row]) -> str:
     Raises:
         ValueError: it has no such table.
     """
-    lines = page.split("\n")
-    first = lines.index(HEAD) + 2
-    last = next(k for k in range(first, len(lines)) if not lines[k].startswith("|"))
-    lines[first:last] = table(rows)
-    return "\n".join(lines)
+    return stored_rows.with_tables(page, [(HEAD, table(rows))])
 
 
 def main(words: Iterable[str]) -> None:
     """Measure these rows, or write the page."""
     points = [point(word) for word in words]
-    for wanted in points:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-            row = alone.submit(measured, wanted).result()
+    for row in stored_rows.measured_alone(measured, points):
         keep(row)
         print(row, flush=True)
     if not points:
@@ -143,6 +134,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'WAY N QUESTION'")
-    main(parser.parse_args().measure)
+    main(stored_rows.asked(__doc__, "WAY N QUESTION"))
