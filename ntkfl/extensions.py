@@ -50,11 +50,7 @@ def is_file(spec: str) -> bool:
 def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
     """Refuse a file that a folder brings, or names by half a path: a folder from elsewhere would have it run.
 
-    Args:
-        folder: the folder that names `spec`.
-        what: what of it is in the file, in words.
-        spec: a file, or an entry of a catalogue.
-        again: what to do after the file was moved, in words.
+    `what` is the part of the folder's content that names it, `again` what to do once the file was moved, in words.
 
     Raises:
         ValueError: it is such a file.
