@@ -1,9 +1,10 @@
 """`certify_any_order` and its certificate: the claim with its step limits, or the reason why nothing is proved."""
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -41,6 +42,7 @@ _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at onc
 _TRIES = 20  # halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
+Certificate = TypeVar("Certificate", bound=FinalAnswers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,6 @@ def _largest(matrix: Estimate) -> float:
 class LaterModels(FinalAnswers):
     """The conclusions of a two-layer network's certificate about the outputs of all later models."""
 
-    certified: bool
     why: str
     residual: Estimate
     problem: Problem
@@ -409,10 +410,8 @@ def certify_any_order(
     moved, plain, _ = without_biases(problem, given)
     scaled(replace(moved, y=np.zeros(moved.y.shape)), plain)  # asks whether network and data fit
     outputs = (plain.outputs(moved.x).reshape(problem.y.shape) + (problem.y - moved.y)).reshape(problem.n, -1)
-    room = np.minimum(outputs - ends[0], ends[1] - outputs).min(axis=1)
-    kept = np.flatnonzero(room <= max(0.0, room.min()))
-    while True:
-        interruption.check()
+
+    def rests_on(kept: Int[np.ndarray, " k"]) -> AnyOrderCertificate:
         part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
@@ -424,7 +423,26 @@ def certify_any_order(
             return replace(refused, why=str(error))
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
         spans = [end[kept].reshape(part.y.shape) - targets for end in ends]
-        certificate = _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
+        return _certified(replace(part, y=targets), given, _Kept(problem, loss, kept, *spans), memory, most_held)
+
+    return on_few_samples(problem, outputs, ends, rests_on)
+
+
+def on_few_samples(
+    problem: Problem,
+    outputs: Float[np.ndarray, "n C"],
+    ends: Sequence[Float[np.ndarray, "n C"]],
+    rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
+) -> Certificate:
+    """A certificate that rests on the samples whose loss is not minimal, and on those that may leave their minimisers.
+
+    `rests_on` gives the certificate of the samples that it is asked for.
+    """
+    room = np.minimum(outputs - ends[0], ends[1] - outputs).min(axis=1)
+    kept = np.flatnonzero(room <= max(0.0, room.min()))
+    while True:
+        interruption.check()
+        certificate = rests_on(kept)
         rest = np.setdiff1d(np.arange(problem.n), kept)
         if not certificate.certified or not len(rest):
             return certificate

@@ -30,6 +30,8 @@ def settled(outputs: Estimate) -> np.ndarray:
 class FinalAnswers(ABC):
     """The conclusions about signs and classes from a certificate that encloses the outputs of all later models."""
 
+    certified: bool
+
     @abstractmethod
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
         """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ntkfl import interruption
-from ntkfl.any_order.certificate import minimised, owners
+from ntkfl.any_order.certificate import minimised, on_few_samples, owners
 from ntkfl.any_order.predictions import FinalAnswers
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.words import not_certified, shown_down, shown_up
@@ -261,10 +260,11 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    everything = np.arange(problem.n)
     # squares, or Huber's loss where it is squares; a narrow band's ends may be rounded to one float, yet no point
     if points and (loss is SQUARES or loss.halved < np.inf):
-        certificate = _certified(layers, problem, everything, problem.y, loss, visits, step, memory, intervals=False)
+        certificate = _certified(
+            layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False
+        )
         if certificate.certified and loss.halved < np.inf:
             later = certificate.enclosure(problem.x)
             if not (np.abs(later.value - problem.y) + later.error <= below(loss.halved)).all():
@@ -274,21 +274,13 @@ def certify_layers(
     require_fit(layers, problem)
     network = FloatNetwork(layers)
     outputs = network.forward(network.start(), problem.x)[0]
-    room = np.minimum(outputs - low, high - outputs).min(axis=1)
-    kept = np.flatnonzero(room <= max(0.0, room.min()))
-    while True:
-        interruption.check()
-        targets = np.clip(outputs, low, high)[kept].reshape(-1, *problem.y.shape[1:])
-        certificate = _certified(layers, problem, kept, targets, loss, visits, step, memory)
-        rest = np.setdiff1d(everything, kept)
-        if not certificate.certified or not len(rest):
-            return certificate
-        later = certificate.enclosure(problem.x[rest])
-        least, most = (end.reshape(len(rest), -1) for end in (later.lo, later.hi))
-        stays = ((low[rest] <= least) & (most <= high[rest])).all(axis=1)
-        if stays.all():
-            return certificate
-        kept = np.sort(np.append(kept, rest[~stays]))
+    targets = np.clip(outputs, low, high)
+
+    def rests_on(kept: Int[np.ndarray, " k"]) -> NetworkCertificate:
+        own = targets[kept].reshape(-1, *problem.y.shape[1:])
+        return _certified(layers, problem, kept, own, loss, visits, step, memory)
+
+    return on_few_samples(problem, outputs, (low, high), rests_on)
 
 
 def _certified(
