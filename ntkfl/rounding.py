@@ -37,12 +37,25 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
     `a` is (..., n, k) and `b` (..., k, p), or they are vectors; the errors are bounds, in the same shapes.
     """
     terms = a.shape[-1]
+    share = 1.01 * (terms + 2) * UNIT
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value, size = a @ b, np.abs(b)
-        error = np.abs(a) @ b_error + a_error @ (size + b_error) + 1.01 * (terms + 2) * UNIT * (np.abs(a) @ size)
+        if b_error.any():
+            error = np.abs(a) @ (b_error + _scaled(size, share))
+            if a_error.any():
+                error = error + a_error @ (size + b_error)
+        else:
+            error = (a_error + _scaled(np.abs(a), share)) @ size
         error = _outward(error, 2 * terms + 8) + 8 * (terms + 1) * LEAST
-        some = ((a != 0) | (a_error != 0)).astype(float) @ ((b != 0) | (b_error != 0)).astype(float)
-    return value, np.where((some == 0) & (value == 0), 0.0, error)
+        if (value == 0).any():
+            some = ((a != 0) | (a_error != 0)).astype(float) @ ((b != 0) | (b_error != 0)).astype(float)
+            error = np.where((some == 0) & (value == 0), 0.0, error)
+    return value, np.where(np.isinf(value), np.inf, error)
+
+
+def _scaled(size: np.ndarray, share: float) -> np.ndarray:
+    """An upper bound, but for relative rounding, of the share of each size: 0 only where the size is 0."""
+    return np.where(size == 0, 0.0, size * share + LEAST)
 
 
 def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
