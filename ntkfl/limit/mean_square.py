@@ -242,9 +242,13 @@ class MeanSquare:
         """h(level), the response to noise of the modes i and j."""
         onward, jump = self._round_of_modes(factor)
         parts, count = len(jump), len(self.nu)
-        pairs = np.einsum("iab,jcd->ijacbd", onward, onward).reshape(count, count, parts**2, parts**2)
-        driven = np.tile(np.outer(jump, jump).reshape(-1, 1), (count, count, 1, 1))
-        return np.linalg.solve(level * np.eye(parts**2) - pairs, driven)[:, :, 0, 0]
+        driven, unit = np.outer(jump, jump).reshape(-1, 1), level * np.eye(parts**2)
+        becomes = np.empty((count, count))
+        for row, one in zip(becomes, onward, strict=True):  # for all pairs at once it is parts^4 matrices
+            interruption.check()
+            pairs = np.einsum("ab,jcd->jacbd", one, onward).reshape(count, parts**2, parts**2)
+            row[:] = np.linalg.solve(unit - pairs, np.broadcast_to(driven, (count, parts**2, 1)))[:, 0, 0]
+        return becomes
 
     def _largest(self, function: Callable[[np.ndarray], np.ndarray]) -> float:
         """The radius of a map that keeps positive matrices positive: its largest eigenvalue, which is real."""

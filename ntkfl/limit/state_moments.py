@@ -26,7 +26,7 @@ BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has 
 TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that it combines
 RESTART = 20  # vectors that GMRES keeps
 EXACT = 1e-11  # how far the eigenvectors may miss the matrix, over its norm plus 1
-MATRICES = 20  # matrices of the state's size that are held at once
+MATRICES = 20  # matrices of the state's size that are held at once, beside those that a search combines
 WITH_RESTS = 1 + 1e-4  # the radius is compared with this if part of the residual stays, since 1 is an eigenvalue then
 ROUNDED = 16  # rounding errors that are allowed for each row of the state
 
@@ -256,6 +256,7 @@ class StateMoments:
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
+        self._require("the rate of random rounds", 2 * KEPT + MATRICES)
         if size * (size + 1) // 2 <= BASIS + 2 or self._basis is None:
             return self._by_arnoldi(), None
         least = self._mean_radius**2 * (1 + PRECISE)

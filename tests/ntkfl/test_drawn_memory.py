@@ -1,5 +1,6 @@
 """SCAFFOLD and FedDyn with drawn clients, against every sequence of cohorts trained in the weights."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -352,3 +353,19 @@ def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
     assert len(basis.first)  # of complex pairs
     solved = basis.spread(basis.turned(source), 1.7)
     assert np.abs(1.7 * solved - matrix @ solved @ matrix.T - source).max() < 1e-12
+
+
+@quietly
+def test_the_search_for_a_rate_asks_for_the_memory_that_it_takes(monkeypatch):
+    """The second moments that are combined are counted too: they are most of what is held."""
+    problem, asked = ragged((30,) * 4, d=40), []
+    monkeypatch.setattr(
+        "ntkfl.limit.state_moments.require", lambda _, needs, **more: asked.append(needs(more["state"]))
+    )
+    regime = random_rounds(problem, Setup(eta_local=0.1), None, "scaffold", participation=0.5)
+    moments = StateMoments(regime.mean_square.mean, regime.mean_square.noise, rests=False)
+    tracemalloc.start()
+    _ = moments.rate
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.4 * max(asked) < peak <= max(asked)
