@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,11 +30,11 @@ from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.drawn_memory import DrawnMemoryRegime
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.limit.random_regime import Noise, RandomRegime
+from ntkfl.limit.random_regime import Noise, RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.memory import require
-from ntkfl.problem import Problem, Setup, require_size
+from ntkfl.problem import LARGE, Problem, Setup, require_labels, require_size
 from ntkfl.ranges import is_number
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
@@ -45,7 +45,8 @@ SEED = 0  # seed of the simulated runs
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
-MOST = 1e6  # epsilons are looked for up to this, and down to its inverse
+MOST = 1e6  # largest epsilon, and the inverse of the smallest; beyond them dp-accounting's sigma is lost to rounding
+LEAST_DELTA = 1e-300  # likewise
 TWICE = 70  # steps that double a number
 LEAST = 0.01  # smallest noise multiplier that is tried: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
@@ -62,8 +63,8 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     such draws; it needs hidden cohorts, and its neighbours differ in everything that a client sends.
 
     Args:
-        epsilon: positive.
-        delta: in (0, 1).
+        epsilon: from 1e-6 to 1e6; beyond these the accountant's numbers are lost to rounding.
+        delta: in (0, 1), 1e-300 or more.
         rounds: T, 1 or more.
         clients: N, the number of clients; default 1.
         cohort: how many of them each round draws; default: all.
@@ -74,10 +75,10 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
     Source: https://arxiv.org/abs/1805.06530, https://arxiv.org/abs/1808.00087 (Theorem 27);
     docs/proofs/random_rounds.md#privacy-of-drawn-clients.
     """
-    if not (is_number(epsilon) and 0 < epsilon < float("inf")):
-        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive number")
-    if not (is_number(delta) and 0 < delta < 1):
-        raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1")
+    if not (is_number(epsilon) and 1 / MOST <= epsilon <= MOST):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be a positive number, from {1 / MOST:g} to {MOST:g}")
+    if not (is_number(delta) and LEAST_DELTA <= delta < 1):
+        raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1, and be {LEAST_DELTA:g} or more")
     require_size("rounds", rounds)
     cohort = clients if cohort is None else cohort
     if not 1 <= cohort <= clients:
@@ -335,8 +336,8 @@ class PrivateRounds:
 
 
 def _checked_clip(clip: float | None) -> float | None:
-    if clip is not None and not (is_number(clip) and 0 < clip < float("inf")):
-        raise ValueError(f"clip is {clip!r}; it is a norm and must be a positive number")
+    if clip is not None and not (is_number(clip) and 0 < clip <= LARGE):
+        raise ValueError(f"clip is {clip!r}; it is a norm and must be a positive number, up to {LARGE:g}")
     return clip
 
 
@@ -443,15 +444,17 @@ def _private_rounds(
 
 def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
     """The longest displacements of independent runs, as many runs as bound this chance."""
-    runs, rng = ceil(np.log(UNSEEN) / np.log1p(-chance)), np.random.default_rng(SEED)
+    asked, rng = float(np.ceil(np.log(UNSEEN) / np.log1p(-chance))), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
     kinds = 2 * outputs  # displacements without noise, and by noise alone
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
-    need = 8 * 10 * kinds * runs * len(start) / n  # bytes a sample
-    require("runs of drawn clients", lambda n: need * n, n=n)
+    need = 8 * 10 * kinds * asked * len(start) / n  # bytes a sample
+    larger = f"clipped is {chance:g}, for which {asked:.6g} runs are asked for: a larger chance takes fewer"
+    require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
+    runs = int(asked)
     states = np.tile(start, runs)
     clients = noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * noise.blocks.response(noise.pull)
@@ -564,13 +567,16 @@ def private_settings(
         progress: is told what is run; default nobody.
 
     Raises:
-        ValueError: as `private_rounds`; a Gram matrix with no stable server rate; a share outside (0, 1].
+        ValueError: as `private_rounds`; labels that are all 0; a Gram matrix with no stable server rate; a share
+            outside (0, 1].
     """
     if not len(local_steps):
         raise ValueError("local_steps is empty; name at least one number of local steps")
     for fall in falls:
         if not 0 < fall <= 1:
             raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of it")
+    require_labels(problem)
+    require_moments(problem.n, problem.y[0].size)
     choices = []
     base = algorithm1_limit(problem, Setup(), gram)
     eta_local = LOCAL_SHARE * base.step_limits.eta_local
@@ -660,9 +666,10 @@ def least_epsilon(
         low, high = high, high + max(high, TWICE)
         if FINER**high > MOST:
             return float("inf")
-    while helps(low) and FINER**low > 1 / MOST:
+    lowest = -int(np.log(MOST) / np.log(FINER))
+    while low > lowest and helps(low):
         interruption.check()
-        low, high = low + min(low, -TWICE), low
+        low, high = max(low + min(low, -TWICE), lowest), low
     while high - low > 1:
         interruption.check()
         middle = (low + high) // 2

@@ -372,6 +372,12 @@ def checked_rows(name: str, array) -> np.ndarray:
     return array
 
 
+def require_labels(problem: Problem) -> None:
+    """Raise a ValueError where every label is 0, as the outputs before training are."""
+    if not problem.y.any():
+        raise ValueError("the labels are all 0, as the outputs are before training: there is nothing to learn")
+
+
 def require_magnitudes(problem: Problem, rows: bool = True) -> None:
     """ValueError where squares of labels, or of rows if they are looked at, vanish or overflow; either may be all 0."""
     sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}

@@ -20,10 +20,10 @@ from scipy.special import expit, logit
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.limit.random_regime import RandomRegime
+from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean
-from ntkfl.problem import Problem, Setup, require_size
+from ntkfl.problem import Problem, Setup, require_labels, require_size
 
 OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "average": ("fedavg", {}),
@@ -37,6 +37,7 @@ SHARES = (0.02, 0.1, 0.3, 0.7)  # where a search begins, as shares of the eta_lo
 RATES = (0.5, 1.0, 2.0, 4.0)  # where a search begins: the server's steps
 MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.1, 0.02)  # shares to which the server's rate falls, from the first to the last round
+SMALLEST = float(np.finfo(float).tiny)  # root mean squares are told apart down to this
 TRIES = 70  # most tries of a search, from the best beginning
 
 
@@ -69,7 +70,8 @@ class OuterChoice:
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
-        stable: whether the mean square keeps falling with these steps for ever; within a short budget it need not.
+        long_run: what the mean square does with these steps for ever: "falls" to 0; "stays", in the part that no
+            weights can change; "grows", as it may beyond a short budget; "not decided", where rounding leaves it open.
         last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
@@ -81,8 +83,13 @@ class OuterChoice:
     momentum: float
     mean_square: float
     floor: float
-    stable: bool
+    long_run: str
     last_rate: float | None = None
+
+    @property
+    def stable(self) -> bool:
+        """Whether the mean square is known to fall to 0 with these steps."""
+        return self.long_run == "falls"
 
     @property
     def method(self) -> str:
@@ -130,11 +137,13 @@ def tune_outer(
         A choice for every outer optimizer and number of local steps.
 
     Raises:
-        ValueError: both budgets or none; a budget that allows no round; an unknown outer optimizer; as `random_rounds`.
+        ValueError: both budgets or none; a budget that allows no round; an unknown outer optimizer; labels that are all
+            0; as `random_rounds`.
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """
     drawn = drawn or Drawn()
+    require_labels(problem)
     for name, given in (("outer", outer), ("local_steps", local_steps)):
         if not len(given):
             raise ValueError(f"{name} is empty; name at least one to try")
@@ -144,6 +153,7 @@ def tune_outer(
                 f"there is no outer optimizer {name!r}.{did_you_mean(name, OUTER)} There are {', '.join(OUTER)}: exact "
                 "losses are known where the server combines displacements by numbers that do not depend on them"
             )
+    require_outer(problem, outer)
     base, choices = algorithm1_limit(problem, Setup(), gram), []
     for steps in local_steps:
         budget = _rounds(problem, steps, drawn, rounds, samples)
@@ -154,6 +164,19 @@ def tune_outer(
             best = plain if name == "average" else search.best(name, search.begun(name, plain[1]), plain)
             choices.append(search.choice(name, *best))
     return sorted(choices, key=lambda choice: choice.mean_square)
+
+
+def require_outer(problem: Problem, outer: Sequence[str] = USUAL) -> None:
+    """Refuse a search among these outer optimizers whose moments do not fit the memory.
+
+    Args:
+        problem: data; only its sizes count.
+        outer: names of outer optimizers.
+
+    Raises:
+        TooLittleMemory: with the memory that it takes and the number of samples that would fit.
+    """
+    require_moments(problem.n, problem.y[0].size, 2 if {"momentum", "nesterov"} & set(outer) else 1)
 
 
 def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
@@ -195,6 +218,8 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
 
 def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:
     """T, given or as many as the samples allow."""
+    from ntkfl.training.engine.local_plan import cohort_size  # torch, which others do not need
+
     require_size("local_steps", steps)
     if (rounds is None) == (samples is None):
         raise ValueError(f"rounds is {rounds} and samples is {samples}; give one of them, the budget")
@@ -204,7 +229,9 @@ def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samp
     assert samples is not None
     require_size("samples", samples)
     sizes = np.bincount(problem.owner)
-    a_round = drawn.participation * steps * np.minimum(sizes, drawn.batch_size or sizes.max()).sum()
+    clients = problem.n_clients
+    share = cohort_size(clients, drawn.participation) / clients
+    a_round = share * steps * np.minimum(sizes, drawn.batch_size or sizes.max()).sum()
     if samples < a_round:
         raise ValueError(f"a round of K = {steps} takes {a_round:.6g} samples; the budget is {samples}")
     return int(samples / a_round)
@@ -255,12 +282,12 @@ class _Search:
         return (rate, 0.0, last) if outer == "falling" else (rate, LARGEST_MOMENTUM * share, None)
 
     def loss(self, outer: str, point: Point) -> float:
-        """log(E |r(T)|^2 / n); infinite where it overflows."""
+        """log(E |r(T)|^2); infinite where it overflows, and finite where it is 0."""
         try:
-            with np.errstate(divide="ignore"):
-                return float(2 * np.log(self.regime(outer, point).root_mean_square(self.rounds)))
+            size = float(self.regime(outer, point).root_mean_square(self.rounds))
         except OverflowError:
             return float("inf")
+        return 2 * np.log(max(size, SMALLEST))
 
     def grid(self) -> list[Point]:
         """The first settings for averaging; for K = 1 without noise only the product of both steps counts."""
@@ -293,4 +320,9 @@ class _Search:
         rate, momentum, last = self._rates(outer, point)
         floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n
         steps = self.steps, self.rounds, regime.setup.eta_local, rate, momentum
-        return OuterChoice(outer, *steps, float(np.exp(log_loss)) / n, floor, regime.stable, last)
+        return OuterChoice(outer, *steps, float(np.exp(log_loss)) / n, floor, _long_run(regime), last)
+
+
+def _long_run(regime: RandomRegime) -> str:
+    of = regime.mean_square
+    return "falls" if of.stable else "grows" if of.grows else "not decided" if of.undecided else "stays"

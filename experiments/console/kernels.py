@@ -57,14 +57,18 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
 
 
 def problem_and_gram(
-    options: Options, spec: str, samples: int, duplicates: str
+    options: Options, spec: str, samples: int, duplicates: str, first: Callable[[Problem], None] | None = None
 ) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
     """Digits unless the options name other data, and the kernel matrix of a network; None for FL-NTK's, the default.
+
+    `first` raises if the problem is too large, before its rows are compared.
 
     Raises:
         ValueError, OSError: as `chosen_problem` and `kernels`.
     """
-    problem = chosen_problem(options, "digits", samples, condition=condition_of(spec), duplicates=duplicates)
+    problem = chosen_problem(
+        options, "digits", samples, first=first, condition=condition_of(spec), duplicates=duplicates
+    )
     if spec == TWO_LAYER:
         return problem, None
     matrices = kernels(spec, problem, options.setup(seed=options.seed), finite=False)

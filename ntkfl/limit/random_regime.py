@@ -500,8 +500,7 @@ class RandomRegime(Regime):
         """E r, (n, C), and the covariance of the outputs, (C, p, p), in rounds 0, 1, ..."""
         gram = self.gram if gram is None else gram
         n, points, outputs, size = len(initial), len(gram), initial.shape[1], self._size(len(gram))
-        need = 8 * (2 * outputs + 10) * (size / n) ** 2  # bytes, for each pair of samples
-        require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=n)
+        require_moments(n, outputs, size / n)
         mean, covariance = np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((outputs, size, size))
         for regime in self._in_rounds():
             yield mean[:n], covariance[:, :points, :points]
@@ -582,6 +581,12 @@ class RandomRegime(Regime):
             drawn = np.kron(jump, noise.covariance(covariance[:n, :n] + np.outer(mean, mean)) @ known.T)
         following = self._onward(self._onward(covariance, known).T, known, drawn)
         return (following + following.T) / 2 + np.kron(np.outer(jump, jump), noise.gaussian**2 * gram)
+
+
+def require_moments(samples: int, outputs: int, parts: float = 1) -> None:
+    """Refuse the covariance of a state of so many parts of the samples' size where it does not fit the memory."""
+    need = 8 * (2 * outputs + 10) * parts**2  # bytes, for each pair of samples
+    require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=samples)
 
 
 def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:

@@ -74,6 +74,8 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
     [
         (("--epsilon", 0), "epsilon is 0.0; it must be a positive number"),
         (("--clip", 0), "clip is 0.0; it is a norm and must be a positive number"),
+        (("--clip", 1e308), "clip is 1e+308; it is a norm and must be a positive number, up to 1e+100"),
+        (("--epsilon", 1e300), "epsilon is 1e+300; it must be a positive number, from 1e-06 to 1e+06"),
         (("--participation", 0), "participation is 0; it must lie in (0, 1]"),
         (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
         (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
@@ -87,6 +89,13 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
 def test_bad_input_is_one_line(words, message):
     result = run(*SMALL, *words)
     assert result.exit_code == 2 and message in result.stderr, result.output
+
+
+def test_memory_is_asked_for_before_rows_are_compared(monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    monkeypatch.setattr("ntkfl.gram.require_positive", lambda *_: pytest.fail("rows are compared"))
+    result = run("--data", "sphere", "--n", 3000)
+    assert result.exit_code == 2 and "n up to 1020 would fit; ntkfl.sampled_rounds has estimates" in result.stderr
 
 
 def test_without_the_accountant_it_says_what_to_install(monkeypatch):

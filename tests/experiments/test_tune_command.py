@@ -43,6 +43,8 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
         (("--rounds", 2, "--batch-size", 9), "batch_size is 9, and no client has so many samples: the largest has 4"),
         (("--rounds", 2, "--participation", 0), "participation is 0; it must lie in (0, 1]"),
         (("--rounds", 2, "--noise", -1), "noise is -1"),
+        (("--rounds", 2, "--noise", "nan"), "noise is nan"),
+        (("--samples", 100, "--participation", "nan"), "participation is nan"),
         (("--rounds", 2, "--steps", "many"), "--steps is 'many'; it must be whole numbers"),
         (("--eta-local", 0.1), "--eta-local is not for this command"),
     ],
@@ -50,3 +52,18 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
 def test_bad_input_is_one_line(words, message):
     result = run(*SMALL, *words)
     assert result.exit_code == 2 and message in result.stderr, result.output
+
+
+def test_what_is_not_decided_in_the_long_run_is_said_so(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    for said in ("not decided", "grows", "stays"):
+        monkeypatch.setattr("ntkfl.tuned_outer._long_run", lambda _, said=said: said)
+        result = run(*SMALL, "--rounds", 2, "--outer", "average")
+        assert result.exit_code == 0 and "in the long run" in result.stdout and said in result.stdout
+
+
+def test_memory_is_asked_for_before_rows_are_compared(monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    monkeypatch.setattr("ntkfl.gram.require_positive", lambda *_: pytest.fail("rows are compared"))
+    result = run("--data", "sphere", "--n", 3000)
+    assert result.exit_code == 2 and "n up to 510 would fit; ntkfl.sampled_rounds has estimates" in result.stderr

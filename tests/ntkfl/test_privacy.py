@@ -3,6 +3,7 @@
 import itertools
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from linear_methods import ragged
 from scipy.stats import norm
 
 from ntkfl import Problem, Setup, gram, privacy, random_rounds
+from ntkfl.memory import TooLittleMemory
 from ntkfl.privacy import best_choices, least_epsilon, noise_multiplier, private_rounds, private_settings
 
 
@@ -30,6 +32,16 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
     assert delta == pytest.approx(1e-5, rel=1e-4)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 1e-9])
+def test_the_accountant_is_right_at_the_ends_of_what_is_taken(epsilon, delta):
+    """The same curve in 60 digits: at epsilon = 1e-12 and delta = 1e-300 sigma is four times too small for it."""
+    with mpmath.workdps(60):
+        s, e = mpmath.mpf(noise_multiplier(epsilon, delta, 1)), mpmath.mpf(epsilon)
+        told = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
+        assert abs(told / delta - 1) < 1e-3
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -38,6 +50,9 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
         ({"delta": 1.0}, "delta is 1.0; it must lie between 0 and 1"),
         ({"epsilon": "2"}, "epsilon is '2'; it must be a positive number"),
         ({"delta": None}, "delta is None; it must lie between 0 and 1"),
+        ({"epsilon": 1e300}, r"epsilon is 1e\+300; it must be a positive number, from 1e-06 to 1e\+06"),
+        ({"epsilon": 1e-12}, "epsilon is 1e-12; it must be a positive number, from 1e-06 to"),
+        ({"delta": 1e-320}, "delta is 1e-320; it must lie between 0 and 1, and be 1e-300 or more"),
         ({"rounds": 0}, "rounds is 0; it must be a positive integer"),
         ({"rounds": 2.5}, "rounds is 2.5; it must be a positive integer"),
     ],
@@ -192,7 +207,7 @@ def test_a_clip_that_may_be_active_is_refused_with_the_least_that_is_not(partici
         done.plan(60.0, 1e-3, 4, chance, 0.99 * least.clip)
     with pytest.raises(ValueError, match=r"in 6 rounds no clip is known to be inactive, since the noise may move"):
         done.plan(0.5, 1e-3, 6, chance, 100.0)
-    for clip in (0.0, -1.0, float("nan"), "1"):
+    for clip in (0.0, -1.0, float("nan"), "1", 1e308, float("inf")):
         with pytest.raises(ValueError, match=r"clip is .*; it is a norm and must be a positive number"):
             done.plan(60.0, 1e-3, 4, chance, clip)
     every = done.plans(60.0, 1e-3, chance)
@@ -217,6 +232,21 @@ def test_the_least_epsilon_that_helps_does_and_a_smaller_one_does_not(participat
         wider = least_epsilon(tried, 1e-5, clip=5.0)
         assert wider > least and best_choices(tried, wider, 1e-5, clip=5.0)[0].plan.mean_square < before
         assert least_epsilon(tried, 1e-5, clip=1e-9) == np.inf
+
+
+def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before_the_work(monkeypatch):
+    nothing = Problem(even().x, 0 * even().y, even().owner)
+    with pytest.raises(ValueError, match="the labels are all 0, as the outputs are before training"):
+        private_settings(nothing)
+    runs = (
+        r"runs of drawn clients takes .* of memory .*; clipped is 1e-300, for which 1\.38155e\+301 runs are asked for"
+    )
+    with pytest.raises(TooLittleMemory, match=runs):
+        private_rounds(even(), Setup(eta_local=0.4), rounds=3, participation=0.5, clipped=1e-300)
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    monkeypatch.setattr("ntkfl.privacy.algorithm1_limit", lambda *_: pytest.fail("the work has begun"))
+    with pytest.raises(TooLittleMemory, match=r"covariance of random rounds takes .* n up to [0-9]+ would fit; ntkfl"):
+        private_settings(Problem(np.eye(1500), np.ones(1500)))
 
 
 def told(epsilon, one, other, sigma):

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_methods import ragged
 
-from ntkfl import Setup, data, gram, random_rounds
+from ntkfl import Problem, Setup, data, gram, random_rounds
 from ntkfl.initialisation import draw
+from ntkfl.memory import TooLittleMemory
 from ntkfl.tuned_outer import Drawn, krylov_floor, tune_outer
 
 pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")  # short budgets allow it
@@ -106,6 +107,41 @@ def test_a_budget_of_samples_gives_rounds():
     }  # three clients with a sample a step
     (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
     assert full.rounds == 2  # seven samples a step
+    (one,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",), drawn=Drawn(participation=1e-9))
+    assert one.rounds == 8  # one of three clients, with 14/3 samples on average
+
+
+@pytest.mark.parametrize(("factor", "long_run"), [(0.9, "falls"), (1, "not decided"), (1.1, "grows")])
+def test_what_becomes_of_steps_in_the_long_run_is_said_and_where_it_is_not_decided(factor, long_run, monkeypatch):
+    limit = random_rounds(SMALL, Setup(eta_local=0.4), None, "fedavg", batch_size=1).step_limits.eta_global
+    at_limit = random_rounds(SMALL, Setup(eta_local=0.4), None, "fedavg", {"server_rate": factor * limit}, batch_size=1)
+    assert at_limit.mean_square.undecided == (factor == 1)
+    monkeypatch.setattr("ntkfl.tuned_outer._Search.regime", lambda *_: at_limit)
+    (choice,) = tune_outer(SMALL, rounds=2, local_steps=(1,), outer=("average",))
+    assert choice.long_run == long_run and choice.stable == (long_run == "falls")
+
+
+def test_a_part_that_no_weights_change_stays_and_does_not_grow():
+    twice = Problem(SMALL.x[[0, 1, 2, 0]], np.array([1.0, -1.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
+    (choice,) = tune_outer(twice, rounds=2, local_steps=(1,), outer=("average",))
+    assert choice.long_run == "stays" and not choice.stable
+
+
+def test_samples_that_are_fitted_exactly_are_no_reason_for_a_warning(recwarn):
+    one = Problem(np.array([[1.0, 0.0]]), np.array([1.0]))
+    (choice,) = tune_outer(one, rounds=3, local_steps=(1,), outer=("average",))
+    assert choice.mean_square < 1e-20 and not recwarn
+
+
+def test_memory_is_asked_for_before_the_work(monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    many = Problem(np.eye(1500), np.ones(1500))
+    monkeypatch.setattr("ntkfl.tuned_outer.algorithm1_limit", lambda *_: pytest.fail("the work has begun"))
+    for outer in (("average",), ("nesterov",)):
+        with pytest.raises(
+            TooLittleMemory, match=r"covariance of random rounds takes .*; n up to [0-9]+ would fit; ntk"
+        ):
+            tune_outer(many, rounds=3, outer=outer)
 
 
 @pytest.mark.parametrize(
@@ -125,11 +161,20 @@ def test_a_budget_of_samples_gives_rounds():
         ({"rounds": 3, "outer": ("nesterow",)}, r"there is no outer optimizer 'nesterow'\. Did you mean 'nesterov'\?"),
         ({"rounds": 3, "drawn": Drawn(batch_size=0)}, "batch_size is 0; it must be a positive integer"),
         ({"rounds": 3, "drawn": Drawn(participation=0.0)}, "participation"),
+        ({"samples": 30, "drawn": Drawn(participation=float("nan"))}, "participation is nan"),
+        ({"rounds": 3, "drawn": Drawn(noise=float("nan"))}, "noise is nan; it is a standard deviation"),
+        ({"rounds": 3, "drawn": Drawn(noise=float("inf"))}, "noise is inf; it is a standard deviation"),
     ],
 )
 def test_a_budget_or_a_draw_that_is_none_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
         tune_outer(SMALL, **given)
+
+
+def test_labels_that_are_all_zero_are_refused():
+    nothing = Problem(SMALL.x, 0 * SMALL.y, SMALL.owner)
+    with pytest.raises(ValueError, match="the labels are all 0, as the outputs are before training"):
+        tune_outer(nothing, rounds=3)
 
 
 @pytest.mark.slow

@@ -76,7 +76,11 @@ def privacy(
             raise ValueError(f"--falls is {falls!r}; it must be numbers, such as 1,0.1") from None
         if options.clients is None and options.data is None:
             options = replace(options, clients=options.n or SAMPLES)
-        problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
+        from ntkfl.limit.random_regime import require_moments
+
+        problem, gram = problem_and_gram(
+            options, network, SAMPLES, duplicates, lambda problem: require_moments(problem.n, problem.y[0].size)
+        )
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.privacy import best_choices, least_epsilon, private_settings
 

@@ -1,6 +1,7 @@
 """`ntkfl tune`: the best outer optimizer, local steps and rates for a budget, by expected losses over all draws."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,8 @@ def tune(
     independently in every step; shuffled passes are something else. The table compares the expected mean
     square error at the end of the budget. The search promises no optimum. The floor bounds the error from below for
     every outer optimizer that sets its coefficients in advance, at the same K and eta_local, without the noise.
-    Steps may be such that training would diverge after the budget; the table says so. Exit status: 0 done, 2 bad input.
+    Steps may be such that the error would grow after the budget; the table says so, and where that is not decided. Exit
+    status: 0 done, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -65,10 +67,12 @@ def tune(
         counts = step_counts(steps)
         if samples is not None and options.rounds is not None:
             raise ValueError("--rounds and --samples are both given; give one of them, the budget")
-        problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
-    with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
-        from ntkfl.tuned_outer import Drawn, tune_outer
+        from ntkfl.tuned_outer import Drawn, require_outer, tune_outer
 
+        names = tuple(part.strip() for part in outer.split(","))
+        first = partial(require_outer, outer=names)
+        problem, gram = problem_and_gram(options, network, SAMPLES, duplicates, first)
+    with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         with if_stopped(lambda: "no table was made"), bad_input():
             choices = tune_outer(
                 problem,
@@ -76,7 +80,7 @@ def tune(
                 rounds=None if samples is not None else options.rounds or ROUNDS,
                 samples=samples,
                 local_steps=counts,
-                outer=tuple(part.strip() for part in outer.split(",")),
+                outer=names,
                 drawn=Drawn(batch_size, participation, noise),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
@@ -106,7 +110,7 @@ def _print(choices: "list[OuterChoice]", said: str) -> None:
         cells = (choice.momentum, choice.mean_square, choice.floor)
         counts, after = (
             (str(choice.local_steps), str(choice.rounds)),
-            ["" if choice.stable else "diverges"] * len(later),
+            ["" if choice.stable else choice.long_run] * len(later),
         )
         table.add_row(
             choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells), *after

@@ -12,7 +12,7 @@ from ntkfl.initialisation import draw
 from ntkfl.training.engine.local_plan import LocalWork, local_plan
 from ntkfl.tuned_outer import OuterChoice
 
-NESTEROV = OuterChoice("nesterov", 2, ROUNDS, 0.05, 1.2, 0.4, 0.5, 0.0, True)
+NESTEROV = OuterChoice("nesterov", 2, ROUNDS, 0.05, 1.2, 0.4, 0.5, 0.0, "falls")
 
 
 def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
