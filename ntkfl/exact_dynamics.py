@@ -341,13 +341,13 @@ def of_schedules(
     if local_steps is not None and steps.get("client_steps") is not None:
         raise ValueError("local_steps is a schedule and client_steps are given; give one of them")
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
-    schedules = {name: _schedule(name, given, base.setup) for name, given in named.items()}
+    schedules = {name: steps_by_round(name, given, base.setup) for name, given in named.items()}
     for rate in set(schedules["eta_global"]):  # what is wrong is said now, not in a late round
         with_eta_global(method, options, rate)
     settled = max(map(len, schedules.values())) - 1
     shared = base._decomposed
     if isinstance(base.gram, HeldGram):
-        shared |= {"_block_errors": BlockErrors(base.gram, base._clients)}
+        shared = {"_block_errors": BlockErrors(base.gram, base._clients)} | shared
 
     @lru_cache(REMEMBERED)
     def of_setup(setup: Setup) -> LinearRegime:
@@ -550,7 +550,7 @@ def random_of_method(
     if eta_local is None and eta_global is None and cohorts is None:
         return _of_one_round(regime, method, options, participation=participation, **drawn)
     steps = regime.setup
-    local, server = _schedule("eta_local", eta_local, steps), _schedule("eta_global", eta_global, steps)
+    local, server = steps_by_round("eta_local", eta_local, steps), steps_by_round("eta_global", eta_global, steps)
     if eta_global is not None and "server_rate" in options:
         raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
     turns = [()] if cohorts is None else _turns(cohorts, regime.problem.n_clients, participation)
@@ -574,7 +574,8 @@ def random_of_method(
     )
 
 
-def _schedule(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
+def steps_by_round(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
+    """A schedule of steps by round, checked; without one that of the setup's step alone."""
     if steps is None:
         return (getattr(setup, name),)
     if isinstance(steps, Real | str) or not len(steps):

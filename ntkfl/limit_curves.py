@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, device_named, of_method
+from ntkfl.exact_dynamics import KernelRegime, device_named, of_method, of_schedules, steps_by_round
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import run_together
@@ -67,8 +68,9 @@ class LimitCurves:
         options: the options of the method.
         samples: n.
         clients: N.
-        local_steps: K.
-        eta_local: clients' step, of the sum of their losses.
+        local_steps: K; a list by round where it changes.
+        eta_local: clients' step, of the sum of their losses; a list by round where it changes.
+        eta_global: the server's steps by round; None: those that the options say.
         tiles: the precision of the stored Gram matrix.
         participation: share of the clients in a round; below 1 the curves are of the mean over draws.
         points: the rounds that are reported.
@@ -79,8 +81,9 @@ class LimitCurves:
     options: dict[str, Any]
     samples: int
     clients: int
-    local_steps: int
-    eta_local: float
+    local_steps: int | list[int]
+    eta_local: float | list[float]
+    eta_global: list[float] | None
     tiles: str
     participation: float
     points: tuple[CurvePoint, ...]
@@ -97,8 +100,9 @@ def limit_curves(
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     *,
-    local_steps: int = 5,
-    eta_local: float | None = None,
+    local_steps: int | Sequence[int] = 5,
+    eta_local: float | Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
     client_steps: Sequence[int] | None = None,
     participation: float = 1.0,
     tiles: bool | str = True,
@@ -119,9 +123,10 @@ def limit_curves(
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
         options: of the method, as in training; default the method's own.
-        local_steps: K; default 5.
-        eta_local: step on the sum of a client's losses; None: 1 / max_c |H_cc|, half of the step at which a client
-            alone diverges.
+        local_steps: K, or a schedule by round, whose last value serves for all that follow; default 5.
+        eta_local: step on the sum of a client's losses, or a schedule; None: 1 / max_c |H_cc|, half of the step at
+            which a client alone diverges.
+        eta_global: a schedule of the server's step, in place of the options' server_rate; default none.
         client_steps: K_c of each client, (N,), in place of `local_steps`.
         participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
             draws. For methods whose server takes the clients' mean displacement alone; default 1.
@@ -148,6 +153,7 @@ def limit_curves(
         gram,
         local_steps=local_steps,
         eta_local=eta_local,
+        eta_global=eta_global,
         client_steps=client_steps,
         participation=participation,
         tiles=tiles,
@@ -166,8 +172,9 @@ def several_limit_curves(
     methods: Sequence[tuple[str, Mapping[str, Any]]],
     gram: Kernel | None = None,
     *,
-    local_steps: int = 5,
-    eta_local: float | None = None,
+    local_steps: int | Sequence[int] = 5,
+    eta_local: float | Sequence[float] | None = None,
+    eta_global: Sequence[float] | None = None,
     client_steps: Sequence[int] | None = None,
     participation: float = 1.0,
     tiles: bool | str = True,
@@ -184,8 +191,9 @@ def several_limit_curves(
         rounds: as in `limit_curves`, the same for every method.
         methods: name and options of each; a name may occur twice.
         gram: as in `limit_curves`.
-        local_steps: K; default 5.
+        local_steps: as in `limit_curves`; default 5.
         eta_local: as in `limit_curves`.
+        eta_global: as in `limit_curves`.
         client_steps: as in `limit_curves`.
         participation: as in `limit_curves`; default 1.
         tiles: as in `limit_curves`.
@@ -211,15 +219,17 @@ def several_limit_curves(
         raise ValueError(f"tiles is {tiles!r}; it is True, 'float64' or 'float32'")
     if keep is not None and not keep.parent.is_dir():
         raise ValueError(f"keep is {keep}, but there is no folder {keep.parent}; make it, or name another file")
+    setup, schedules = _steps(eta_global, local_steps=local_steps, eta_local=eta_local)
     kernel = kernel_of(gram)
     require_tiles(tiles, memmap, cluster, device)
     held = tiles_of(problem, kernel, tiles, memmap, cluster, device_named(device), len(t), len(methods))
     assert held is not None
-    first = KernelRegime(problem, Setup(local_steps=local_steps), cast(np.ndarray, held), kernel)
-    step = first._local_limit() / 2 if eta_local is None else eta_local
-    base = replace(first, setup=Setup(eta_local=step, local_steps=local_steps))
-    vars(base).update(first._decomposed | {"_block_errors": BlockErrors(held, first._clients)})
-    regimes = [_regime(base, method, options, participation, client_steps) for method, options in methods]
+    base = KernelRegime(problem, setup, cast(np.ndarray, held), kernel)
+    if eta_local is None:
+        first, base = base, replace(base, setup=replace(base.setup, eta_local=base._local_limit() / 2))
+        vars(base).update(first._decomposed)
+    vars(base)["_block_errors"] = BlockErrors(held, base._clients)
+    regimes = [_regime(base, method, options, participation, client_steps, schedules) for method, options in methods]
     told: dict[int, int] = {}
 
     def tell(number: int, done: int) -> None:
@@ -233,6 +243,7 @@ def several_limit_curves(
         cohort = regime.work.cohort
         said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
         said += f" {None if client_steps is None else list(client_steps)} {cohort} with images"
+        said += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
         runs.append(KeptRun(regime, t, regime._labels, file=own, said=said, progress=partial(tell, number)))
     for run in runs:
         run.require_own_file()
@@ -246,8 +257,9 @@ def several_limit_curves(
             dict(options),
             problem.n,
             problem.n_clients,
-            local_steps,
-            step,
+            schedules.get("local_steps", base.setup.local_steps),
+            schedules.get("eta_local", base.setup.eta_local),
+            schedules.get("eta_global"),
             str(held.dtype),
             participation,
             tuple(_points(regime, t, run, tests[i * len(t) : (i + 1) * len(t)])),
@@ -263,18 +275,29 @@ def kept_files(keep: Path | None, methods: int) -> list[Path]:
     return [keep.with_stem(f"{keep.stem}-{number + 1}") for number in range(methods)]
 
 
+def _steps(eta_global: Sequence[float] | None, **numbers: Any) -> tuple[Setup, dict[str, Any]]:
+    """The steps that stay, and the schedules of those that do not."""
+    fixed = {name: value for name, value in numbers.items() if isinstance(value, Real)}
+    setup, schedules = Setup(**cast(Any, fixed)), {**numbers, "eta_global": eta_global}
+    by_round = {name: value for name, value in schedules.items() if name not in fixed and value is not None}
+    return setup, {name: list(steps_by_round(name, value, setup)) for name, value in by_round.items()}
+
+
 def _regime(
     base: KernelRegime,
     method: str,
     options: Mapping[str, Any],
     participation: float,
     client_steps: Sequence[int] | None,
+    schedules: Mapping[str, Any],
 ) -> MatrixFreeRegime:
     from ntkfl.training.engine.local_plan import cohort_size  # torch
 
     cohort = cohort_size(base.problem.n_clients, participation)
     some = cohort if cohort < base.problem.n_clients else None
-    regime = cast(MatrixFreeRegime, of_method(base, method, options, cohort=some, client_steps=client_steps))
+    of = of_schedules if schedules else of_method
+    steps: dict[str, Any] = {"client_steps": client_steps, **schedules}
+    regime = cast(MatrixFreeRegime, of(base, method, options, cohort=some, **steps))
     if some is not None and regime.round.server is None:
         raise ValueError(
             f"participation is {participation:g}; with drawn clients there are curves of methods whose server takes "

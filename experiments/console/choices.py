@@ -38,6 +38,11 @@ Duplicates = Annotated[
         "labels agree; or with the mean of their labels; or nothing is asked of the rows"
     ),
 ]
+LocalSchedule = Annotated[
+    str | None,
+    typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ..., the last one for all that follow"),
+]
+ServerSchedule = Annotated[str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., likewise")]
 AUTO = "auto"  # the step that the hypotheses allow
 LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # width and rounds of the networks of a first look at the user's data, by default
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
@@ -105,6 +110,16 @@ def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) 
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
+
+
+def numbers_of(name: str, typed: str | None, kind: type) -> list | None:
+    """The numbers of an option as they are typed, 1,5,20; None without the option."""
+    if typed is None:
+        return None
+    try:
+        return [kind(part) for part in typed.split(",")]
+    except ValueError:
+        raise ValueError(f"--{name} is {typed!r}; it must be numbers, such as 1,5,20") from None
 
 
 def _step(text: str | None) -> float | None:

@@ -142,11 +142,15 @@ class ConvexRegime(Regime):
         return total
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        residuals = self._coefficients(initial, t)
-        for i, alpha in enumerate(residuals):
+        return self._both(initial, t)[0]
+
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        coefficients = self._coefficients(initial, t)
+        residuals = np.empty_like(coefficients)
+        for i, alpha in enumerate(coefficients):
             interruption.check()
             residuals[i] = initial - self.gram @ alpha
-        return residuals
+        return residuals, coefficients
 
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self._run(self._labels - initial, t)[0]

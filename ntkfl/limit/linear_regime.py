@@ -336,12 +336,12 @@ class LinearRegime(Regime):
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self._run(initial, t)[0]
+        return self._both(initial, t)[0]
 
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self._run(initial, t)[1]
+        return self._both(initial, t)[1]
 
-    def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         states = np.empty((2, len(t), *initial.shape))

@@ -547,13 +547,13 @@ class MatrixFreeRegime(LinearRegime):
         (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
         return states
 
-    def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.before is not None and not self.round.memory and t.max(initial=0) > self.before.count:
             early, late = t[t <= (count := self.before.count)], t > count
-            first = super()._run(initial, np.append(early, count))
+            first = super()._both(initial, np.append(early, count))
             after = replace(self, before=None)
             vars(after).update(self._decomposed)
-            rest = after._run(first[0][-1], t[late] - count)
+            rest = after._both(first[0][-1], t[late] - count)
             states = np.empty((2, len(t), *initial.shape))
             for state, of_first, of_rest, start in zip(states, first, rest, (0, first[1][-1]), strict=True):
                 state[~late], state[late] = of_first[:-1], of_rest + start
@@ -563,7 +563,7 @@ class MatrixFreeRegime(LinearRegime):
             (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start)])
             run = bounded_powers(self.round, series, state, float(norm(initial)))
             return np.stack([state.residual for state in run]), np.stack([state.moved for state in run])
-        return super()._run(initial, t)
+        return super()._both(initial, t)
 
     def _series(self, t: np.ndarray, largest: float) -> Series | None:
         """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers."""

@@ -423,6 +423,9 @@ class RandomRegime(Regime):
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self.mean._coefficients(initial, t)
 
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean._both(initial, t)
+
     def prediction_covariance(
         self,
         x: ArrayLike | None,

@@ -114,6 +114,38 @@ class Regime(ABC):
         start = self._columns("initial_prediction", initial_prediction, change.shape[1])
         return self._shaped(start + change, np.shape(rounds))
 
+    def outputs_and_predictions(
+        self,
+        x: ArrayLike | None,
+        rounds: ArrayLike,
+        initial_outputs: ArrayLike | None = None,
+        initial_prediction: ArrayLike | None = None,
+        cross_gram: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`outputs` and `predict` at these rounds; where rounds are run one by one, both are of one run.
+
+        Args:
+            x: points, (n', d), as in `predict`.
+            rounds: as in `outputs`.
+            initial_outputs: y(0), 0 unless given.
+            initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
+            cross_gram: as in `predict`.
+
+        Returns:
+            The outputs, (T, n[, C]), and the predictions, (T, n'[, C]), of T rounds; for one integer without T.
+
+        Raises:
+            ValueError: as `predict`.
+            OverflowError: as `outputs`.
+        """
+        t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
+        kernels = self._cross_grams(x, cross_gram)
+        residual, moved = self._both(initial, t)
+        change = self._predicted(moved, kernels)
+        start = self._columns("initial_prediction", initial_prediction, change.shape[1])
+        outputs = self._labels - self._from_start(residual, initial, t)
+        return self._shaped(outputs, np.shape(rounds)), self._shaped(start + change, np.shape(rounds))
+
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8.
 
@@ -212,9 +244,16 @@ class Regime(ABC):
 
     def _residual(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "T n C"]:
         initial = self._initial_residual(initial_outputs)
-        residual = self._finite(self._residuals(initial, t))
+        return self._from_start(self._residuals(initial, t), initial, t)
+
+    def _from_start(self, residual: np.ndarray, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        residual = self._finite(residual)
         residual[t == 0] = initial  # an eigenbasis returns it only up to rounding
         return residual
+
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """r(t) and c_t of these rounds."""
+        return self._residuals(initial, t), self._coefficients(initial, t)
 
     def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:
         return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)

@@ -116,12 +116,12 @@ class ScheduledRegime(RandomRegime):
         return [self.of_round(self.settled + number) for number in range(self.period)]
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
-        return self._means(initial, t)[0]
+        return self._both(initial, t)[0]
 
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
-        return self._means(initial, t)[1]
+        return self._both(initial, t)[1]
 
-    def _means(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
+    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The means of r(t) and c_t of these rounds."""
         states = np.empty((2, len(t), *initial.shape))
         residual, memory, moved = initial, self.mean._empty(initial), np.zeros_like(initial)
@@ -131,7 +131,7 @@ class ScheduledRegime(RandomRegime):
                 states[0, t == now], states[1, t == now] = residual, moved
                 residual, memory, move = regime.mean._next(residual, memory)
                 moved = moved + move
-        return states
+        return states[0], states[1]
 
     def _in_rounds(self) -> Iterator[RandomRegime]:
         return map(self.of_round, count())

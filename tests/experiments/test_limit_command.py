@@ -53,6 +53,21 @@ def test_several_methods_are_written_together(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.svg", "run-1.npz", "run-2.npz"}
 
 
+def test_schedules_are_typed_as_those_of_rate(tmp_path):
+    file = tmp_path / "a.json"
+    schedules = ("--local-schedule", "0.02,0.01", "--server-schedule", "1,0.9,0.8,0.7", "--steps-schedule", "3,1")
+    result = run(*SMALL, "--method", "fedavg", *schedules, "--json", file)
+    assert result.exit_code == 0, result.output
+    assert (
+        "local_steps = 3, 1 by round, eta_local = 0.02, 0.01 by round, eta_global = 1, 0.9, ..., 0.7" in result.stdout
+    )
+    problem = data.digits(60, target="one-hot", clients=5, partition="shards:2", test=20)
+    curves = limit_curves(
+        problem, range(7), None, "fedavg", local_steps=[3, 1], eta_local=[0.02, 0.01], eta_global=[1, 0.9, 0.8, 0.7]
+    )
+    assert json.loads(file.read_text()) == json.loads(json.dumps(curves.to_dict()))
+
+
 def test_landmarks_take_the_place_of_the_matrix(tmp_path):
     file = tmp_path / "a.json"
     result = run(*SMALL, "--method", "fedavg", "--landmarks", 30, "--json", file)
@@ -128,6 +143,12 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
         (("--landmarks", 61), "landmarks is 61; it must be from 1 to the number of samples, 60"),
         (("--method", "fedavgm:0.9"), "write NAME=VALUE, such as mu=0.01"),
         (("--method", "moon"), "has no exact linear limit"),
+        (("--local-schedule", "0.1;0.2"), "--local-schedule is '0.1;0.2'; it must be numbers, such as 1,5,20"),
+        (("--local-schedule", "0.1,0"), "eta_local is 0"),
+        (("--local-schedule", "0.1", "--eta-local", 0.1), "eta_local is 0.1 in every round, and 0.1 by round"),
+        (("--steps-schedule", "1,2", "--local-steps", 2), "local_steps is 2 in every round, and 1,2 by round"),
+        (("--steps-schedule", "1,2.5"), "it must be numbers, such as 1,5,20"),
+        (("--server-schedule", "1,2", "--method", "feddyn"), "feddyn"),
     ],
 )
 def test_bad_input_is_one_line(words, said):

@@ -167,6 +167,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
             "root_mean_square": STARTS,
             "deviation": STARTS,
             "predict": STARTS | POINTS,
+            "outputs_and_predictions": STARTS | POINTS,
             "residual_estimate": STARTS,
             "predict_estimate": STARTS | {"x": X},
             "rounds_to": {"eps": 0.5, "initial_outputs": Y},
@@ -180,7 +181,11 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         }.items()
         if hasattr(regime, name)
     ),
-    *((f"{type(regime).__name__}.predict", partial(regime.predict, None, 1), {"cross_gram": H}) for regime in REGIMES),
+    *(
+        (f"{type(regime).__name__}.{name}", partial(getattr(regime, name), None, 1), {"cross_gram": H})
+        for regime in REGIMES
+        for name in ("predict", "outputs_and_predictions")
+    ),
     (
         "RandomRegime.prediction_covariance",
         partial(RANDOM.prediction_covariance, None, 1),

@@ -204,6 +204,40 @@ def test_clients_with_steps_of_their_own():
         assert abs(point.residual.value - np.linalg.norm(residual) / np.linalg.norm(problem.y)) < 1e-9
 
 
+SCHEDULES = {"eta_local": [0.02, 0.01, 0.005], "local_steps": [3, 1]}
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("fedavg", {"eta_global": [1.0, 0.8]}), ("fedavg", {}), ("fl-ntk", {"local_steps": 2}), ("cyclic", {})],
+)
+def test_schedules_are_those_of_the_regime(tmp_path, method, more):
+    problem, schedules, keep = images(), SCHEDULES | more, tmp_path / "run.npz"
+    curves = limit_curves(problem, ROUNDS, method=method, tiles="float64", keep=keep, **schedules)
+    by_round = {name: steps for name, steps in schedules.items() if isinstance(steps, list)}
+    whole = kernel_regime(problem, Setup(local_steps=2), None, method, **by_round)
+    for point, residual in zip(curves.points, whole.residual(ROUNDS), strict=True):
+        exact = np.linalg.norm(residual) / np.linalg.norm(problem.y)
+        assert point.residual.value == pytest.approx(exact, abs=1e-12)
+        assert point.bounded and abs(point.residual.value - exact) <= point.residual.error < 1e-6
+    assert {name: getattr(curves, name) for name in schedules} == schedules
+    again = limit_curves(problem, ROUNDS, method=method, tiles="float64", keep=keep, **schedules)
+    assert again.to_dict() == curves.to_dict()
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(
+            problem, ROUNDS, method=method, tiles="float64", keep=keep, **schedules | {"eta_local": [0.03, 0.01, 0.005]}
+        )
+
+
+def test_a_schedule_of_drawn_clients_is_the_mean_of_random_rounds():
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.standard_normal((12, 3)), rng.uniform(-1, 1, 12), np.repeat([0, 1, 2, 3], [1, 2, 3, 6]))
+    curves = limit_curves(problem, [1, 4], method="fedavg", eta_local=[0.05, 0.02], participation=0.5)
+    drawn = random_rounds(problem, Setup(local_steps=5), None, "fedavg", eta_local=[0.05, 0.02], participation=0.5)
+    for point, residual in zip(curves.points, drawn.residual([1, 4]), strict=True):
+        assert point.residual.value == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(problem.y), rel=1e-12)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
 def test_a_file_that_is_no_state_is_refused_and_stays(tmp_path, content):
     keep = tmp_path / "run.npz"
@@ -250,6 +284,13 @@ def test_labels_that_are_no_classes_have_no_accuracy():
         ([1], {"method": "scaffold", "participation": 0.5}, "not of scaffold: ntkfl.random_rounds has its mean"),
         ([1], {"participation": 1.5}, "participation is 1.5"),
         ([1], {"client_steps": [1, 2]}, "a positive integer for each of"),
+        ([1], {"eta_local": []}, r"eta_local is \[\]; a schedule is a sequence of at least one step"),
+        ([1], {"eta_local": [0.1, -1]}, "eta_local is -1"),
+        ([1], {"local_steps": [1, 0]}, "local_steps is 0"),
+        ([1], {"eta_global": 2.0}, "eta_global is 2.0; a schedule is a sequence"),
+        ([1], {"eta_global": [1.0, 2.0], "method": "feddyn"}, "feddyn"),
+        ([1], {"eta_global": [1.0], "options": {"server_rate": 2.0}}, "eta_global is a schedule and server_rate 2.0"),
+        ([1], {"local_steps": [1, 2], "client_steps": [1] * 5}, "local_steps is a schedule and client_steps are given"),
     ],
 )
 def test_bad_input_is_said(rounds, more, said):

@@ -92,3 +92,31 @@ def test_eta_global_is_the_server_rate_of_any_method():
             assert by_step.outputs(9) == pytest.approx(by_name.outputs(9), abs=1e-14)
             if given:
                 assert np.array_equal(by_step.deviation(9), by_name.deviation(9))
+
+
+@quietly
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: kernel_regime(PROBLEM, SETUP),
+        lambda: kernel_regime(PROBLEM, SETUP, None, "scaffold"),
+        lambda: kernel_regime(PROBLEM, SETUP, ima=MovingWindow(2)),
+        lambda: kernel_regime(PROBLEM, SETUP, matrix_free=True),
+        lambda: kernel_regime(PROBLEM, SETUP, None, "fedavgm", matrix_free=True),
+        lambda: kernel_regime(PROBLEM, SETUP, loss="logistic"),
+        lambda: random_rounds(PROBLEM, SETUP, participation=0.7),
+        lambda: random_rounds(PROBLEM, SETUP, eta_local=[0.2, 0.1], participation=0.7),
+    ],
+)
+def test_outputs_and_predictions_are_those_of_the_two_questions(made, monkeypatch):
+    regime, points, rng = made(), PROBLEM.x[:2] + 0.1, np.random.default_rng(0)
+    start, there = rng.uniform(-1, 1, PROBLEM.n), rng.uniform(-1, 1, 2)
+    for rounds in ([0, 3, 7], 4):
+        outputs, predicted = regime.outputs_and_predictions(points, rounds, start, there)
+        assert np.array_equal(outputs, regime.outputs(rounds, start))
+        assert np.array_equal(predicted, regime.predict(points, rounds, start, there))
+    if isinstance(regime, LinearRegime):
+        asked, rounds_of = [], type(regime)._rounds
+        monkeypatch.setattr(type(regime), "_rounds", lambda own, first: asked.append(first) or rounds_of(own, first))
+        regime.outputs_and_predictions(points, [7])
+        assert len(asked) == 1

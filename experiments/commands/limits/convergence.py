@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import REFUSE, Duplicates, Eps, amount, chosen_problem, setting, takes_options
+from experiments.console.choices import (
+    REFUSE,
+    Duplicates,
+    Eps,
+    LocalSchedule,
+    ServerSchedule,
+    amount,
+    chosen_problem,
+    numbers_of,
+    setting,
+    takes_options,
+)
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
 from experiments.console.run_estimates import print_estimates
@@ -56,13 +67,8 @@ def rate(
         ),
     ] = None,
     noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
-    local_schedule: Annotated[
-        str | None,
-        typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ..., the last one for all that follow"),
-    ] = None,
-    server_schedule: Annotated[
-        str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., likewise")
-    ] = None,
+    local_schedule: LocalSchedule = None,
+    server_schedule: ServerSchedule = None,
     cohorts: Annotated[
         str | None,
         typer.Option(
@@ -106,13 +112,13 @@ def rate(
                 f"--{given} is {plain[given]}; where rounds are drawn or scheduled all take the same plain steps"
                 + (": momentum at the server is --method fedavgm" if given == "momentum" else "")
             )
-        counts = _numbers("client-steps", client_steps, int)
-        factors = _numbers("step-factors", step_factors, float)
+        counts = numbers_of("client-steps", client_steps, int)
+        factors = numbers_of("step-factors", step_factors, float)
         window = None if ima_window is None else MovingWindow(ima_window)
         rounds: dict[str, Any] = {
-            "eta_local": _numbers("local-schedule", local_schedule, float),
-            "eta_global": _numbers("server-schedule", server_schedule, float),
-            "cohorts": None if cohorts is None else [_numbers("cohorts", part, int) for part in cohorts.split("/")],
+            "eta_local": numbers_of("local-schedule", local_schedule, float),
+            "eta_global": numbers_of("server-schedule", server_schedule, float),
+            "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
@@ -234,15 +240,6 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
     said = f", participation = {drawn['participation']:g}, batch_size = {drawn['batch_size'] or 'all'}"
     said += f", noise = {drawn['noise']:g}" if drawn["noise"] else ""
     return said + "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
-
-
-def _numbers(name: str, typed: str | None, kind: type) -> list | None:
-    if typed is None:
-        return None
-    try:
-        return [kind(part) for part in typed.split(",")]
-    except ValueError:
-        raise ValueError(f"--{name} is {typed!r}; it must be numbers, such as 1,5,20") from None
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:

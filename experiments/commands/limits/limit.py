@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import Everything, setting, takes_options
+from experiments.console.choices import Everything, LocalSchedule, ServerSchedule, numbers_of, setting, takes_options
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
 from experiments.console.interruptible import if_stopped
 from experiments.console.method_options import method_options, methods_with_options
@@ -35,6 +35,11 @@ def limit(
     option: Annotated[
         list[str] | None,
         typer.Option(help="an option of a single method, such as server_rate=1.5; repeat it for more"),
+    ] = None,
+    local_schedule: LocalSchedule = None,
+    server_schedule: ServerSchedule = None,
+    steps_schedule: Annotated[
+        str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., likewise")
     ] = None,
     test: Annotated[int | None, typer.Option(min=1, help="test samples drawn from a named data set")] = None,
     tiles: Annotated[
@@ -97,6 +102,12 @@ def limit(
             raise ValueError(f"state is {state}; it must end in .npz")
         if landmarks is not None and (tiles != "auto" or memmap or scheduler or device):
             raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap, --scheduler and --device")
+        for name, by_round in (("eta_local", local_schedule), ("local_steps", steps_schedule)):
+            if by_round is not None and (constant := getattr(options, name)) is not None:
+                raise ValueError(f"{name} is {constant:g} in every round, and {by_round} by round; give one of them")
+        eta_local = numbers_of("local-schedule", local_schedule, float) or options.eta_local
+        eta_global = numbers_of("server-schedule", server_schedule, float)
+        local_steps = numbers_of("steps-schedule", steps_schedule, int)
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
         typed = method or ["fl-ntk"]
@@ -118,8 +129,9 @@ def limit(
                 rounds[rounds <= setup.rounds],
                 methods,
                 kernel,
-                local_steps=setup.local_steps,
-                eta_local=options.eta_local,
+                local_steps=local_steps or setup.local_steps,
+                eta_local=eta_local,
+                eta_global=eta_global,
                 participation=participation,
                 tiles=True if tiles == "auto" else tiles,
                 memmap=memmap,
@@ -128,7 +140,10 @@ def limit(
                 keep=state,
                 progress=lambda done, total: bar.show(done, total, ", ".join(typed)),
             )
-        steps = f"{setting(problem, setup, 'local_steps')}, eta_local = {all_curves[0].eta_local:.6g}"
+        first = all_curves[0]
+        taken = {"local_steps": first.local_steps, "eta_local": first.eta_local, "eta_global": first.eta_global}
+        named = [f"{name} = {_by_round(value)}" for name, value in taken.items() if value is not None]
+        steps = ", ".join([setting(problem, setup), *named])
         for number, curves in enumerate(all_curves):
             if number:
                 typer.echo()
@@ -146,6 +161,14 @@ def _named(curves: "LimitCurves") -> str:
     named = curves.method + "".join(f", {name} = {value}" for name, value in curves.options.items())
     drawn = curves.participation
     return named + (f", mean over draws of {drawn:g} of the clients" if drawn < 1 else "")
+
+
+def _by_round(steps: "float | list[float] | list[int]") -> str:
+    """A step, or a schedule: up to three of its values, the others as dots."""
+    if not isinstance(steps, list):
+        return f"{steps:.6g}"
+    shown = [f"{step:.6g}" for step in steps]
+    return f"{', '.join(shown if len(shown) <= 3 else [*shown[:2], '...', shown[-1]])} by round"
 
 
 def _problem(options: "Options", test: int | None) -> "Problem":

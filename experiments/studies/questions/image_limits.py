@@ -77,8 +77,7 @@ def limit(method: str, images: int, step: float, rounds: tuple[int, ...], memmap
     eta_local = step / float(base.blocks.clients.values.max())
     regime = of_method(base.at(replace(SETUP, eta_local=eta_local)), method, METHODS[method])
     assert given.x_test is not None
-    left, moved = regime._run(given.y, np.array(rounds))  # once for outputs and predictions
-    return Limit(eta_local, given.y - left, regime._predicted(moved, regime._cross_grams(given.x_test, None)))
+    return Limit(eta_local, *regime.outputs_and_predictions(given.x_test, np.array(rounds)))
 
 
 def drawn_network(width: int, seed: int, images: Problem, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
