@@ -120,8 +120,10 @@ class Search:
             return reached
         if run:
             steady = falls_on(regime, int(min(np.ceil(reached), LOOKED)) if self.rounds is None else self.rounds)
+        elif isinstance(regime, MatrixFreeRegime):
+            steady = regime.likely_stable
         else:
-            steady = regime.likely_stable if isinstance(regime, MatrixFreeRegime) else regime.step_warning is None
+            steady = not regime._grows  # the warning itself would search for a stable rate
         if not steady:
             return NEVER
         self.least, self.best = reached, (eta, options)

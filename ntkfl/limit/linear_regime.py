@@ -274,15 +274,17 @@ class LinearRegime(Regime):
             low, high = (middle, high) if self.at_server_rate(middle).rate < 1 else (low, middle)
         return low
 
+    @property
+    def _grows(self) -> bool:
+        if self.nu is not None:
+            return bool(self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit)
+        # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
+        return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
+
     @cached_property
     def step_warning(self) -> str | None:
         """The sentence that says that the rounds are not stable, and which would be; None if nothing grows."""
-        if self.nu is not None:
-            grows = self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit
-        else:
-            # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
-            grows = self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
-        if not grows:
+        if not self._grows:
             return None
         limits, setup = self.step_limits, self.setup
         steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"

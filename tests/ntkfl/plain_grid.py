@@ -11,6 +11,8 @@ FEW_SHARES = SHARES[::2]
 RATES = np.geomspace(0.1, 40, 61)
 MOMENTA = 1 - np.geomspace(1, 0.02, 20)
 PULLS = np.geomspace(0.01, 100, 41)  # values of mu and alpha, in units of 1 / (K eta_local)
+AVERAGED = "fedavg, server rate 1", "fedavg", "fedprox"  # a round moves the server by the clients' mean alone
+FORGETFUL = *AVERAGED, "cyclic"  # the state of a round is the residual
 
 
 def kernel(kind, n, rng):
@@ -52,6 +54,7 @@ class Grid:
     def __init__(self, label, problem, h, local_steps):
         self.label, self.h, self.y, self.K = label, h, problem.y, local_steps
         self.clients, self.n = problem.members, problem.n
+        self.size = problem.n if label in FORGETFUL else 2 * problem.n
         self.mask = problem.owner[:, None] == problem.owner
         unit = 1 / max(np.linalg.eigvalsh(h[np.ix_(own, own)])[-1] for own in self.clients)
         rates = [1.0] if label in ("fedavg, server rate 1", "feddyn") else RATES
@@ -63,25 +66,31 @@ class Grid:
         self.maps = [self.local(eta, pull) for eta, pull in self.steps]
 
     def local(self, eta, pull):
-        """Displacements of the clients, in coefficients of their samples: from a residual, and by a drift."""
+        """Displacements of the clients, in coefficients of their samples: from a residual, and by a drift.
+
+        Where the server moves by their mean alone: what the outputs move by at server rate 1.
+        """
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)
         for k in range(self.K):
             moved = moved + eta * (eye - own @ moved - pull * moved)
             drifted = drifted + eta * (-own @ drifted - k * eta * eye)
-        return moved, drifted
+        return (self.h * self.weights @ moved if self.label in AVERAGED else moved), drifted
 
     def round(self, states, e, g, b):
-        """One round of states (..., 2n), the maps of the local steps e being (..., n, n); g, b: the server's."""
+        """One round of states (..., size), the maps of the local steps e being (..., n, n); g, b: the server's."""
         r, memory = states[..., : self.n], states[..., self.n :]
         moved, drifted = e
         apply = lambda matrix, vectors: vectors @ np.swapaxes(matrix, -1, -2)  # noqa: E731
+        if self.label in AVERAGED:
+            return r - g * apply(moved, r)
         if self.label == "cyclic":
             move = np.zeros_like(r)
             for own in self.clients:
                 met = r[..., own] - move @ self.h[:, own]
                 move[..., own] = g * apply(moved[..., own, :][..., own], met)
-        elif self.label == "scaffold":
+            return r - move @ self.h
+        if self.label == "scaffold":
             drift = memory @ self.h / len(self.clients) - memory @ np.where(self.mask, self.h, 0)
             walked = apply(moved, r) + apply(drifted, drift)
             move, memory = g / len(self.clients) * walked, walked / self.length
@@ -105,14 +114,15 @@ class Grid:
         eta, pull = np.array(self.steps).T
         g, b = self.server.T[:, None, :, None]
         self.length, self.pull = self.K * eta[:, None, None], pull[:, None, None]
-        states = np.zeros((len(self.steps), len(self.server), 2 * self.n))
+        states = np.zeros((len(self.steps), len(self.server), self.size))
         states[..., : self.n] = self.y
-        target = eps * np.linalg.norm(self.y)
+        target = eps**2 * (self.y @ self.y)
         seen = np.zeros(states.shape[:2], bool)
         with np.errstate(all="ignore"):
             for t in range(1, below):
                 states = self.round(states, (moved, drifted), g, b)
-                arrived = np.linalg.norm(states[..., : self.n], axis=-1) <= target
+                r = states[..., : self.n]
+                arrived = np.einsum("...i,...i->...", r, r) <= target
                 for row, column in np.argwhere(arrived & ~seen):
                     if self.stable(row, column):
                         return t, (*self.steps[row], *self.server[column])
@@ -124,9 +134,6 @@ class Grid:
         length, pulls = self.length, self.pull
         self.length, self.pull = self.K * eta, pull
         g, b = self.server[column]
-        columns = self.round(np.eye(2 * self.n), self.maps[row], g, b)
+        columns = self.round(np.eye(self.size), self.maps[row], g, b)
         self.length, self.pull = length, pulls
-        values = np.linalg.eigvals(
-            columns.T if self.label in ("scaffold", "feddyn") or b else columns[: self.n, : self.n]
-        )
-        return np.abs(values).max() < 1
+        return np.abs(np.linalg.eigvals(columns.T)).max() < 1

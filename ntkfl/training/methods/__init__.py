@@ -6,7 +6,7 @@ In place of a method's name, the path of a file of yours may be given. Installed
 
 import inspect
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import cache
 from types import ModuleType, UnionType
@@ -73,13 +73,8 @@ def options(method: str) -> dict[str, inspect.Parameter]:
         >>> list(options("fedprox"))
         ['mu', 'server_rate']
     """
-    function = module_of(method).method
-    types = get_type_hints(function)
-    return {
-        key: parameter.replace(annotation=types.get(key, Any))
-        for key, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
-    }
+    parameters = _parameters(module_of(method).method)
+    return {key: parameter for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 def with_eta_global(method: str, given: Mapping[str, Any], eta_global: float) -> dict[str, Any]:
@@ -125,7 +120,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
         expected = known[key].annotation
         if not _fits(value, expected):
             raise ValueError(f"{name}'s option {key} is {value!r}; it must be {_described(expected)}")
-    own = inspect.signature(function).parameters["objective"].default
+    own = _parameters(function)["objective"].default
     if objective is None and own is inspect.Parameter.empty:
         raise ValueError(f"{name} has no objective of its own; give one, CrossEntropy() say")
     try:
@@ -135,6 +130,14 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     if not isinstance(built, Method):
         raise ExtensionError(f"{name}'s function method returned a {type(built).__name__}; it must return a Method")
     return replace(built, options={key: option.default for key, option in known.items()} | given)
+
+
+@cache  # a search over steps asks thousands of times
+def _parameters(function: Callable[..., Method]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function by name, with their annotations as types."""
+    types = get_type_hints(function)
+    parameters = inspect.signature(function).parameters
+    return {key: parameter.replace(annotation=types.get(key, Any)) for key, parameter in parameters.items()}
 
 
 @cache
