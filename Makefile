@@ -16,6 +16,8 @@ verify-thorough: $(STAMP)
 # order of tests/conftest.py, the longest first: the plugin's own order began a test of 212 s when all others were done.
 test test-slow test-all: export OMP_NUM_THREADS := 1
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
+# What Numba compiles is kept in the environment, for some six seconds of each process that runs the simulators.
+verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/machine-code
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(STAMP)
 	$(PYTEST) -m "not slow"

@@ -27,8 +27,8 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 BUSY_COLLECTOR = "import gc\ngc.set_threshold(3, 1, 1)\n"
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
-EARLY = 9.0  # seconds: half of the interrupts come so soon after the start, mostly during the imports
-LATE = 5.0  # seconds: the others come so soon after the first printed word, or
+EARLY = 5.0  # seconds: half of the interrupts come so soon after the start, mostly during the imports
+LATE = 3.0  # seconds: the others come so soon after the first printed word, or
 # a command that prints nothing is interrupted at a moment within so many seconds: every moment must work
 SILENT = 20.0
 

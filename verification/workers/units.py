@@ -21,6 +21,7 @@ LONG: dict[str, float] = {
     "deep/any-method": 5.5,
     "fl-ntk/W-gram": 5,
     "fl-ntk/B.3": 5,
+    "fl-ntk/Alg1-update": 5,  # four of them compile every way to run
     "alignment/conjecture": 5,
     "fedgucci/X3": 4,
     "fl-ntk/C.7-error": 4,
@@ -35,7 +36,6 @@ LONG: dict[str, float] = {
     "deep/federated-rounds": 1.5,
     "fedgucci/X5": 1.2,
     "fl-ntk/averaging-maps": 1,  # with two others on its cases
-    "fl-ntk/Alg1-update": 1,
     "fl-ntk/block-conditioning": 1,
     "fl-ntk/L6.1": 1,
     "fl-ntk/C.11": 1,
