@@ -1,7 +1,7 @@
 """The kernel regime: the exact dynamics of a federated method for the infinite-width or any other Gram matrix."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -29,7 +29,7 @@ from ntkfl.limit.regime import Kernel
 from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
-from ntkfl.problem import Problem, Setup, require_magnitudes, require_size
+from ntkfl.problem import LARGE, Problem, Setup, require_magnitudes, require_size
 from ntkfl.ranges import is_number
 
 if TYPE_CHECKING:
@@ -188,6 +188,7 @@ def kernel_regime(
             Labels, or where no `gram` is given rows, whose squares vanish or overflow. With matrix_free: a matrix for
             `gram`, a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the
             memory (of a worker).
+        OverflowError: steps of another method than fl-ntk with which one round leaves float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
@@ -223,6 +224,7 @@ def kernel_regime(
         if schedules and ima:
             raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
         other = (of_schedules if schedules else of_method)(base, method, options or {}, momentum, **steps, **schedules)
+        _require_one_round(other)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
@@ -370,6 +372,19 @@ def of_schedules(
     return scheduled
 
 
+def _require_one_round(regime: LinearRegime) -> None:
+    """Refuse steps with which one round passes any size whose square float64 has."""
+    probe = np.cos(np.arange(regime.problem.n))[:, None]  # no special direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        move, memory = regime.round.step(probe, regime._empty(probe))
+    if not all(np.abs(part).max() <= LARGE for part in (move, *memory)):
+        setup, below = regime.setup, regime._local_limit(regime.round.pull)
+        setting = f"{regime.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        raise OverflowError(
+            f"{setting} overflows float64 within one round; eta_local < {below:.6g} and a smaller server step do not"
+        )
+
+
 def _server_step_in_options(
     regime: KernelRegime, method: str, options: Mapping[str, Any]
 ) -> tuple[KernelRegime, dict[str, Any]]:
@@ -452,6 +467,7 @@ def random_rounds(
             a batch_size below 1 or above every client's samples, a noise that is negative or not finite. Shuffled
             passes without a batch_size, with another method, in batches that do not divide a client's samples, or with
             too many orders to be counted. More samples than the moments have memory for; `sampled_rounds` takes them.
+        OverflowError: steps with which one round leaves float64.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -588,11 +604,13 @@ def _turns(cohorts: Sequence[Sequence[int]], clients: int, participation: float)
         raise ValueError(
             f"participation is {participation:g} and cohorts are given; either clients are drawn, or named"
         )
+    if not isinstance(cohorts, Iterable):
+        raise ValueError(f"cohorts is {cohorts!r}; it is a sequence of cohorts, each a sequence of clients")
     turns = [tuple(np.atleast_1d(cohort).tolist()) for cohort in cohorts]
     for cohort in turns or [()]:
         if (
             not cohort
-            or not all(isinstance(client, int) for client in cohort)
+            or not all(is_number(client, Integral) for client in cohort)
             or len(set(cohort)) < len(cohort)
             or not set(cohort) <= set(range(clients))
         ):
@@ -620,14 +638,17 @@ def _of_one_round(
     cohort = len(given) or cohort_size(regime.problem.n_clients, participation)
     if batch_size is not None:
         _require_batches(batch_size, int(np.bincount(regime.problem.owner).max()))
-    if not (is_number(noise) and 0 <= noise < float("inf")):
-        raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
+    if not (is_number(noise) and 0 <= noise <= LARGE):
+        raise ValueError(
+            f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more, and up to {LARGE:g}"
+        )
     blocks = replace(regime.blocks, cohort=cohort, given=given)
     if shuffled:
         if batch_size is None:
             raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
         blocks = shuffled_blocks(blocks, batch_size)
     mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses what is not linear
+    _require_one_round(mean)
     module, built = module_of(method), build(method, HalfSquares("sum"), **options)
     if hasattr(module, "drawn"):
         return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))

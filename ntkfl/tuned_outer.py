@@ -166,7 +166,7 @@ def tune_outer(
     return sorted(choices, key=lambda choice: choice.mean_square)
 
 
-def require_outer(problem: Problem, outer: Sequence[str] = USUAL) -> None:
+def require_outer(problem: Problem, outer: Sequence[str]) -> None:
     """Refuse a search among these outer optimizers whose moments do not fit the memory.
 
     Args:

@@ -278,7 +278,8 @@ class RandomRegime(Regime):
         Raises: as `outputs`.
         """
         variance = self._moments(rounds, initial_outputs, lambda _, own: np.diagonal(own, 0, 1, 2).T)
-        return self._shaped(np.sqrt(np.maximum(variance, 0)), np.shape(rounds))
+        deviation = np.sqrt(np.maximum(variance, 0)).reshape(-1, self.problem.n, self.problem.y[0].size)
+        return self._shaped(deviation, np.shape(rounds))
 
     def covariance(self, rounds: int, initial_outputs: ArrayLike | None = None) -> Float[np.ndarray, "*C n n"]:
         """Covariance of the outputs of the samples after that round, (n, n), or (C, n, n) for y of shape (n, C).
@@ -364,11 +365,12 @@ class RandomRegime(Regime):
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
 
         Raises:
-            ValueError: fewer than 2 runs; as `outputs`.
+            ValueError: fewer than 2 runs, a negative seed; as `outputs`.
 
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
         require_size("runs", runs, least=2)
+        require_size("seed", seed, least=0)
         t, initial = np.atleast_1d(checked_rounds(rounds)), self._initial_residual(initial_outputs)
         n, outputs, rng = self.problem.n, initial.shape[1], np.random.default_rng(seed)
         states = np.tile(mean := np.concatenate([initial, *self.mean._empty(initial)]), runs)

@@ -132,7 +132,7 @@ class StateMoments:
             at_level = None if noise is None else lambda second: noise(second) / level
             below, above = StateMoments(mean, at_level, False)._sides_of_rest
             least, most = max(least, level * below), min(most, level * above)
-        return least ** (0.5 / self.rounds), most ** (0.5 / self.rounds)
+        return float(least ** (0.5 / self.rounds)), float(most ** (0.5 / self.rounds))
 
     @property
     def grows(self) -> bool:

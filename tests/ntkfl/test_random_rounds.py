@@ -424,7 +424,7 @@ def test_beyond_the_limit_the_mean_square_is_infinite():
     assert regime.stationary_mean_square() == np.inf
 
 
-@pytest.mark.parametrize("noise", [-0.1, float("nan"), float("inf"), "much", None])
+@pytest.mark.parametrize("noise", [-0.1, float("nan"), float("inf"), 1e160, "much", None])
 def test_a_noise_that_is_no_standard_deviation_is_refused(noise):
     with pytest.raises(ValueError, match="it is a standard deviation: a finite number, 0 or more"):
         random_rounds(ragged((2, 2)), Setup(), noise=noise)
@@ -634,6 +634,35 @@ def refuses(*arguments, **options):
 def test_bad_requests_are_refused(method, options, drawn, message):
     with pytest.raises(ValueError, match=message):
         random_rounds(ragged((2, 2)), Setup(), None, method, options, **drawn)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedavgm", "scaffold", "feddyn"])
+@pytest.mark.parametrize(("eta", "rate"), [(1e300, 1.0), (1e120, 1.0), (0.1, 1e300)])
+def test_steps_that_leave_float64_within_a_round_are_said_so(method, eta, rate):
+    options = {"alpha": 1.0} if method == "feddyn" else {"server_rate": rate}
+    if method == "feddyn" and eta < 1:
+        return
+    for regime in (kernel_regime, random_rounds):
+        with pytest.raises(
+            OverflowError, match=f"^{method} at eta_local = .* overflows float64 within one round; eta_"
+        ):
+            regime(ragged((2, 2)), Setup(eta_local=eta), None, method, options)
+
+
+@pytest.mark.parametrize("cohorts", [5, [[True]], [[0.0]], "01", [[0], []]])
+def test_cohorts_that_are_no_clients_are_refused(cohorts):
+    with pytest.raises(
+        ValueError, match=r"cohorts is 5; it is a sequence|a cohort is .*; it must name some of the cli"
+    ):
+        random_rounds(ragged((2, 2)), Setup(eta_local=0.1), cohorts=cohorts)
+
+
+def test_no_rounds_and_no_seed():
+    regime = random_rounds(ragged((2, 2)), Setup(eta_local=0.1), participation=0.5)
+    assert regime.deviation([]).shape == regime.outputs([]).shape == (0, 4)
+    for seed in (-1, 1.5, None):
+        with pytest.raises(ValueError, match=f"seed is {seed}; it must be an integer, 0 or more"):
+            regime.sampled(1, seed=seed)
 
 
 @quietly
