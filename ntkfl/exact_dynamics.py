@@ -301,7 +301,8 @@ def of_method(
     factors = SGD(factors=tuple(step_factors or ())).factors  # SGD checks them
     if blocks is None:
         blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
-    of_one_round = linear_round(method, blocks, momentum, options)
+    with np.errstate(over="ignore", invalid="ignore"):  # `_require_one_round` says it
+        of_one_round = linear_round(method, blocks, momentum, options)
     shared = (regime.problem, setup, regime.gram, regime.kernel)
 
     def at_server_rate(rate: float) -> LinearRegime:
