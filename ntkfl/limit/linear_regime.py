@@ -22,6 +22,7 @@ from ntkfl.memory import require
 
 DENSE = 2000  # most rows of a round map all of whose eigenvalues are computed; beyond, only the largest are
 SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
+ESTIMATED = 1e-6  # error of the rate of a large map without a formula, an estimate
 SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map whose largest server rate is searched for; how closely
 # restarts of that search, and vectors that it keeps; it does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
@@ -222,18 +223,36 @@ class LinearRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether every residual goes to 0: the spectral radius is below 1, by more than rounding if H is singular."""
-        if self.unreachable.shape[1]:
-            return False
-        if self.nu is not None:
-            return bool(self.nu[0] > 0 and self.nu[-1] < self.round.limit)
-        return self.rate < 1 if self._size > DENSE else self._side < 0
+        """Whether every residual is known to go to 0: not where 1 is within the error of the rate."""
+        return not self.unreachable.shape[1] and self._side < 0
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is left open if every residual goes to 0, where H is not singular."""
+        return not self.unreachable.shape[1] and self._side == 0
 
     @cached_property
     def _side(self) -> int:
-        """-1 where the radius of the round map is known to be below 1, 1: at least 1, 0: neither."""
-        error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
-        return int(side_of_one(self.round_map, error))
+        """-1 where the radius of the round map of a positive definite H is known to be below 1, 1: at least 1; else 0.
+
+        Eigenvalues are known up to rounding. Of large maps without a formula the rate is an estimate, whose error
+        `ESTIMATED` is no bound.
+        """
+        if self.nu is not None:
+            error = len(self.nu) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
+            inside = min(self.nu[0], self.round.limit - self.nu[-1])
+            return -1 if inside > error else 1 if inside < -error else 0
+        if self._size <= DENSE:
+            error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
+            return int(side_of_one(self.round_map, error))
+        if self.round.in_turn is not None:
+            moves = self.round.in_turn * self._clients.values
+            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # each client's step contracts what it sees
+                return -1
+        side = None if self.round.outer is None else self.round.outer.side_of_one(self.gram, self._clients)
+        if side is None:
+            side = 0 if abs(self.rate - 1) <= ESTIMATED else int(np.sign(self.rate - 1))
+        return side
 
     @property
     def step_limits(self) -> StepLimits:

@@ -251,6 +251,11 @@ class MatrixFreeRegime(LinearRegime):
             raise ValueError(f"whether every residual of {self.method} goes to 0 is not resolved: {unknown}")
         return True
 
+    @property
+    def undecided(self) -> bool:
+        """False: `stable` is refused where it is left open."""
+        return False
+
     @cached_property
     def _spaces(self) -> dict[bytes, RitzRounds]:
         """The labels' Krylov spaces by the clients' response, shared among regimes of the same data."""

@@ -81,6 +81,26 @@ class OuterSpectrum:
             return negative - 1
         return self._pair_radius(turned) if positive is None else 1 + positive
 
+    def side_of_one(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> int | None:
+        """-1 where the radius of the round map is known to be below 1, for a positive definite H; 1: at least 1.
+
+        No eigenvalue is 1 or above. At -1, T decides: none is there or below if -T(-2) is positive definite, and some
+        is if not. 0 where rounding leaves that open; None where complex eigenvalues may be as large.
+        """
+        if not self.known:
+            return None
+        turned = clients.turned(gram) / len(clients.members)
+        try:
+            if not self.radius(turned) < 1 - MARGIN:
+                return None
+        except (OverflowError, LinAlgError):
+            return None
+        size = float(np.linalg.norm(turned)) + 2 * float((self.scale * (2 + self.zero)).max())
+        error = (len(turned) * np.finfo(float).eps + 4 * ROUNDING) * size
+        if _factor(-turned, lambda w: -self.values(w) - error, -2.0) is not None:
+            return -1
+        return 1 if _factor(-turned, lambda w: -self.values(w) + error, -2.0) is None else 0
+
     def _pair_radius(self, turned: Float[np.ndarray, "n n"]) -> float | None:
         if np.ptp(self.pole) > 0:
             return None

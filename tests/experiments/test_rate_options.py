@@ -99,6 +99,13 @@ def test_a_residual_below_what_noise_leaves_is_not_promised():
     assert result.exit_code == 0 and re.search(r"rounds to 1e-06 of the start\s+over 10000", result.stdout)
 
 
+def test_at_the_limit_of_a_linear_method_it_is_not_decided_whether_residuals_fall():
+    limit = kernel_regime(data.sphere(6, seed=3), Setup(), None, "fedavgm", {"momentum": 0.5}).step_limits.eta_global
+    result = run("--option", f"server_rate={limit!r}")
+    assert "not decided whether every residual goes to 0: the factor per round is 1, and 1 is within" in result.stdout
+    assert re.search(r"stable\s+not decided", result.stdout)
+
+
 def test_what_cannot_be_is_refused():
     for arguments, message in (
         (("--participation", "1.5"), "participation is 1.5; it must lie in (0, 1]"),

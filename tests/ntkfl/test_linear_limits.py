@@ -145,6 +145,34 @@ def test_the_largest_eigenvalues_of_a_large_map_are_those_of_the_whole(monkeypat
         monkeypatch.undo()
 
 
+@pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
+@pytest.mark.parametrize(("method", "options"), [("fedavg", {}), ("fedavgm", {}), ("fedavgm", {"nesterov": True})])
+def test_at_the_largest_server_rate_it_is_not_decided_whether_residuals_fall(method, options):
+    problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
+    limit = kernel_regime(problem, setup, None, method, options).step_limits.eta_global
+    for factor, stable, undecided in ((1 - 1e-9, True, False), (1, False, True), (1 + 1e-9, False, False)):
+        at = kernel_regime(problem, setup, None, method, options | {"server_rate": factor * limit})
+        assert (at.stable, at.undecided) == (stable, undecided)
+
+
+def test_large_maps_are_stable_only_beyond_the_error_of_their_rate(monkeypatch):
+    problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
+    monkeypatch.setattr("ntkfl.limit.linear_regime.DENSE", 0)
+    turns = kernel_regime(problem, Setup(eta_local=1e-9, local_steps=1), None, "cyclic")
+    assert turns.rate > 1 - 1e-6 and turns.stable and not turns.undecided  # every client contracts
+    other = kernel_regime(problem, setup, None, "scaffold", {"option": "I"})
+    assert other.round.outer is None and other.round.in_turn is None
+    for rate, stable, undecided in (
+        (0.9, True, False),
+        (1 - 1e-8, False, True),
+        (1.0, False, True),
+        (1.1, False, False),
+    ):
+        same = replace(other)
+        vars(same)["rate"] = rate
+        assert (same.stable, same.undecided) == (stable, undecided)
+
+
 def test_every_method_has_a_limit_or_says_why_not():
     problem = ragged((2, 2))
     for name, module in catalogue().items():

@@ -95,6 +95,36 @@ def test_the_server_rate_at_which_scaffold_turns_unstable_is_that_of_the_whole_m
         assert near.stable == (np.abs(np.linalg.eigvals(near.round_map)).max() < 1) == stable
 
 
+@pytest.mark.parametrize("method", ["scaffold", "feddyn"])
+def test_the_side_of_a_large_map_is_that_of_the_whole_map_and_not_decided_at_the_limit(method, monkeypatch):
+    problem, sides = ragged((9, 4, 12), d=30), {}
+    if method == "scaffold":
+        last = regime(problem, "scaffold", {}, 0.5, 3).step_limits.eta_global
+        at = [{"server_rate": last * factor} for factor in (0.5, 1 - 1e-8, 1 + 1e-8, 3)]
+    else:
+        at = [{"alpha": alpha} for alpha in (0.3, 1.0, 5.0, 100.0)]
+    monkeypatch.setattr("ntkfl.limit.linear_regime.DENSE", 0)
+    for options in at:
+        large = regime(problem, method, options, 0.5, 3)
+        radius = np.abs(np.linalg.eigvals(large.round_map)).max()
+        side = large.round.outer.side_of_one(large.gram, large._clients)
+        if side is not None:
+            assert side == large._side and (side == 0 or (radius < 1) == (side < 0))
+            assert large.stable == (side < 0) and large.undecided == (side == 0)
+            sides[next(iter(options.values()))] = side
+    if method == "scaffold":
+        assert list(sides.values()) == [-1, -1, 1, 1]
+        low, high = last * (1 - 1e-8), last * (1 + 1e-8)
+        while high - low > 1e-16 * last:
+            middle = (low + high) / 2
+            side = regime(problem, method, {"server_rate": middle}, 0.5, 3)._side
+            if side == 0:
+                return
+            low, high = (middle, high) if side < 0 else (low, middle)
+        pytest.fail("everything was decided")
+    assert -1 in sides.values()
+
+
 def test_many_slow_modes_close_together_are_told_apart():
     """Eigenvalues of H that lie 1e-9 apart: the largest one is found, to rounding."""
     rng = np.random.default_rng(0)
