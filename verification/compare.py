@@ -176,10 +176,11 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
-    """Judge an O(.) claim: left/right must not grow along the ladder; its exponent's interval must reach 0 or below.
+    """Judge an O(.) claim: left/right must not grow along the ladder.
 
-    If the right side is 0 and the left side surely is not, no constant makes the claim true, and one case decides.
-    Where the left side may itself be 0, the growth may be that of its error, and the claim is not refuted.
+    Its exponent decides: an interval above 0 refutes the claim, unless the left side may be 0, so that the growth may be
+    that of its error. The claim holds where the interval reaches 0 and tells growth by a quarter power from none. If the
+    right side is 0 and the left side surely is not, no constant makes the claim true, and one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
@@ -187,9 +188,12 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
         above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method, e.rigour) for e in (left, right))
         return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
     exponent = slope(case.sizes, left.value / right.value)
-    refuted = Outcome.VIOLATED if (left.lo > 0).all() else Outcome.UNRESOLVED
+    if exponent.lo > 0:
+        outcome = Outcome.VIOLATED if (left.lo > 0).all() else Outcome.UNRESOLVED
+    else:
+        outcome = Outcome.HOLDS if exponent.hi <= 0 or exponent.error <= COARSE else Outcome.UNRESOLVED
     return Comparison(
-        refuted if exponent.lo > 0 else Outcome.HOLDS,
+        outcome,
         exponent,
         Estimate.exact(0.0),
         float((left.value / right.value).max()),

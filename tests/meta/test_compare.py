@@ -250,6 +250,15 @@ def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
     assert comparison.outcome is H
 
 
+@pytest.mark.parametrize(("exponent", "outcome"), [(0.0, Outcome.UNRESOLVED), (-2.0, H), (2.0, V)])
+def test_an_interval_that_holds_both_growth_and_none_leaves_an_order_open(exponent, outcome):
+    """The ratio jumps by a factor of 10 up and down: its exponent is known to no better than +-1."""
+    jumping = 10 ** (0.5 * (-1.0) ** np.arange(1, 9)) * Ladder.sizes**exponent
+    comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(jumping), sp.Integer(1)), Form.STATED, Ladder())
+    assert 0.2 < comparison.left.error < 2
+    assert comparison.outcome is outcome
+
+
 def test_a_column_is_not_held_against_a_row():
     column, row = Estimate.exact(np.ones((3, 1))), Estimate.exact(np.ones(3))
     with pytest.raises(ValueError, match=r"the sides have shapes \(3, 1\) and \(3,\)"):

@@ -128,7 +128,7 @@ def _mean_apart(block: np.ndarray) -> arb:
 
 
 def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.ndarray) -> KernelLadder:
-    """The ladder K(X,X) = lam I + eps * between; eps halves from rung to rung, and all other entries stay.
+    """The ladder K(X,X) = lam I + eps * between; eps falls by 64 from rung to rung, and all other entries stay.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
     1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is the common part of the other clients' samples that this
@@ -138,7 +138,7 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     first = lam / (16 * k)
     others = 2 * cross.T @ cross / lam + extra @ extra.T  # more than the client's samples explain on any rung
     corner = (others + others.T) / 2
-    rungs = (np.block([[lam * np.eye(k) + first / 2**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
+    rungs = (np.block([[lam * np.eye(k) + first / 64**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
     return KernelLadder(tuple(rungs), k)
 
 
