@@ -178,9 +178,9 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder.
 
-    Its exponent decides: an interval above 0 refutes the claim, unless the left side may be 0, so that the growth may be
-    that of its error. The claim holds where the interval reaches 0 and tells growth by a quarter power from none. If the
-    right side is 0 and the left side surely is not, no constant makes the claim true, and one case decides.
+    Its exponent decides. An interval above 0 refutes the claim, unless the left side may be 0: then the growth may be
+    that of its error. The claim holds where the interval reaches 0 and is fine enough to tell a quarter power from no
+    growth. If the right side is 0 and the left side surely is not, no constant makes the claim true: one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
