@@ -86,7 +86,7 @@ class Gains(NamedTuple):
         """The gains of so many rounds.
 
         `largest`, which takes long, gives a bound of the largest eigenvalue of W^(1/2) H W^(1/2) for the values w of
-        W = w(H_D); it is asked where the sum of the clients' own eigenvalues proves nothing.
+        W = w(H_D); it is asked where the sums of the clients' own eigenvalues prove nothing.
 
         Raises:
             ValueError: the resolvent may be infinite on the circle: no bound is proved.
@@ -102,63 +102,81 @@ class Gains(NamedTuple):
         if apart.min() <= 0:
             raise ValueError("no error bound is proved for these steps: clients' blocks are not known closely enough")
         loose = 1 / (1 - wobble.scale)
-        steep = float((1 + b * np.abs(b - p) / apart**2).max()) * loose
+        steep = (1 + b * np.abs(b - p) / apart**2) * loose
         moved = wobble.zero / float(apart.min()) + (2 * radius + float(p.max())) * wobble.pole / float(apart.min()) ** 2
-        own = feedback.share * (clients.values + errors.blocks) / s * loose
-        most, top = len(clients.members) * own, sum(float(own[owned].max()) for owned in clients.members)
-        sharp = largest is None
-
-        def least(angle: float) -> tuple[float, float]:
-            """A lower bound of 1 / |(A + delta)^-1| with A = k s^-1/2 H s^-1/2, and a bound of |delta|."""
-            w = radius * np.exp(1j * angle) - 1
-            delta = w * (w + p) / (w + b)
-            turned = TURNS @ np.stack([delta.real, delta.imag])
-            lows = turned.min(axis=1)
-            back = TURNS[:, 0] < 0  # turns for which A lowers the bound
-            cosines = TURNS[back, 0]
-            lows[back] = np.maximum((turned[back] + cosines[:, None] * most).min(axis=1), lows[back] + cosines * top)
-            return float(lows.max()) - abs(w) * moved, float(np.abs(delta).max()) + abs(w) * moved
-
         root, wrong = np.sqrt(s * loose), wobble.scale / s
         through = np.abs(feedback.kept) + np.abs(feedback.ahead) * radius + wrong
         passed = np.abs(feedback.passed) + (wrong if np.any(feedback.passed) else 0.0)
-        entering = float(np.sqrt(loose / s).max())
-        totals, arcs = np.zeros(4), _first_arcs()
-        done, slant = 0, np.sqrt(feedback.share)
-        while arcs:
-            interruption.check()
-            start, end = arcs.pop()
-            bound, size = least((start + end) / 2)
-            reach = radius * (end - start) / 2
-            if not (steep + moved) * reach <= CHANGE * bound:
-                if done + len(arcs) > MOST_ARCS or end - start < 1e-9 / max(rounds, 4):
-                    if not sharp:
-                        assert largest is not None
-                        top, sharp = min(top, loose * largest(feedback.share / s)), True
-                        totals, done, arcs = np.zeros(4), 0, _first_arcs()
-                        continue
-                    raise ValueError(
-                        "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
-                    )
-                arcs += [(start, (start + end) / 2), ((start + end) / 2, end)]
-                continue
-            done += 1
-            low, size = bound - (steep + moved) * reach, size + (steep + moved) * reach
-            w = radius * np.exp(0.5j * (start + end)) - 1
-            beside = 1 / np.maximum(np.abs(w + b) - reach - wobble.pole, apart)  # at least 1 / |w + b| on the arc
-            near, far = max(abs(w) - reach, radius - 1), abs(w) + reach
-            out = float((root * beside * (np.abs(w + p) + reach + wobble.zero)).max())
-            at_once, delayed = float((root * beside * through).max()), float((root * beside * passed).max())
-            past, straight = (float((root**2 * beside * part).max()) for part in (through, passed))
-            entered = entering + far * delayed
-            energy = np.sqrt(low + size) / low
-            pulled = float(root.max()) * np.sqrt(top) * energy  # by k H v, where e = (d - k H v) / w
-            terms = [
-                min(out * entered / low + straight, (1 + pulled * entered) / near),
-                min(out * far * at_once / low + past, pulled * far * at_once / near),
-            ]
-            energy *= slant
-            totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
+        slant = np.sqrt(feedback.share)
+
+        def own(norm: np.ndarray) -> np.ndarray:
+            return feedback.share * (clients.values + errors.blocks) / (s * norm) * loose
+
+        def over_the_circle(norm: np.ndarray, top: float) -> np.ndarray | None:
+            """The integrals with x = s norm and |A| at most `top`; None where A + delta may be singular."""
+            sloping, shifted = float((steep / norm).max()), moved / float(norm.min())
+            most, across = len(clients.members) * own(norm), root / np.sqrt(norm)  # across: s x^-1/2
+            entering = float(np.sqrt(loose / (s * norm)).max())
+
+            def least(angle: float) -> tuple[float, float]:
+                """A lower bound of 1 / |(A + delta)^-1| with A = k x^-1/2 H x^-1/2, and a bound of |delta|."""
+                w = radius * np.exp(1j * angle) - 1
+                delta = w * (w + p) / (w + b) / norm
+                turned = TURNS @ np.stack([delta.real, delta.imag])
+                lows = turned.min(axis=1)
+                back = TURNS[:, 0] < 0  # turns for which A lowers the bound
+                cosines = TURNS[back, 0]
+                by_client = (turned[back] + cosines[:, None] * most).min(axis=1)
+                lows[back] = np.maximum(by_client, lows[back] + cosines * top)
+                return float(lows.max()) - abs(w) * shifted, float(np.abs(delta).max()) + abs(w) * shifted
+
+            totals, arcs, done = np.zeros(4), _first_arcs(), 0
+            while arcs:
+                interruption.check()
+                start, end = arcs.pop()
+                bound, size = least((start + end) / 2)
+                reach = radius * (end - start) / 2
+                if not (sloping + shifted) * reach <= CHANGE * bound:
+                    if done + len(arcs) > MOST_ARCS or end - start < 1e-9 / max(rounds, 4):
+                        return None
+                    arcs += [(start, (start + end) / 2), ((start + end) / 2, end)]
+                    continue
+                done += 1
+                low, size = bound - (sloping + shifted) * reach, size + (sloping + shifted) * reach
+                w = radius * np.exp(0.5j * (start + end)) - 1
+                beside = 1 / np.maximum(np.abs(w + b) - reach - wobble.pole, apart)  # at least 1 / |w + b| on the arc
+                near, far = max(abs(w) - reach, radius - 1), abs(w) + reach
+                out = float((across * beside * (np.abs(w + p) + reach + wobble.zero)).max())
+                at_once, delayed = float((across * beside * through).max()), float((across * beside * passed).max())
+                past, straight = (float((root**2 * beside * part).max()) for part in (through, passed))
+                entered = entering + far * delayed
+                energy = np.sqrt(low + size) / low
+                # by k H v, where e = (d - k H v) / w
+                pulled = float((root * np.sqrt(norm)).max()) * np.sqrt(top) * energy
+                terms = [
+                    min(out * entered / low + straight, (1 + pulled * entered) / near),
+                    min(out * far * at_once / low + past, pulled * far * at_once / near),
+                ]
+                energy *= slant
+                totals += (end - start) / np.pi * np.array([*terms, energy * entered / near, energy * at_once])
+            return totals
+
+        def by_sums(norm: np.ndarray) -> float:
+            values = own(norm)
+            return sum(float(values[owned].max()) for owned in clients.members)
+
+        ones, even = np.ones(len(s)), (2 - p) / (2 - b)  # with the second, delta is one number at z = -1
+        even = even / even.max()
+        totals = over_the_circle(ones, by_sums(ones))
+        if totals is None:
+            totals = over_the_circle(even, by_sums(even))
+        if totals is None and largest is not None:
+            top = loose * largest(feedback.share / (s * even))
+            totals = over_the_circle(even, min(top, by_sums(even)))
+        if totals is None:
+            raise ValueError(
+                "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
+            )
         # an error of the start counts as an error of a round before the first
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))
 

@@ -10,6 +10,7 @@ from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.round_modes import ClientModes
 
+WHOLE = 500  # most samples for which the matrix is decomposed
 PRODUCTS, VECTORS = 60, 20  # products with H, and Ritz vectors that the bound may take out of the matrix
 TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
 SLACK = 1e-9  # covers rounding, relative to |.|_F^2
@@ -25,6 +26,9 @@ def largest_at_most(gram: HeldGram, clients: ClientModes, values: Float[np.ndarr
     def product(v: np.ndarray) -> np.ndarray:
         return clients.apply(root, gram @ clients.apply(root, v))
 
+    if len(gram) <= WHOLE:
+        whole = product(np.eye(len(gram)))
+        return float(np.linalg.eigvalsh((whole + whole.T) / 2)[-1]) * (1 + SLACK)
     start = np.random.default_rng(0).standard_normal((len(gram), 1))
     (run,) = Lanczos.of(product, start, PRODUCTS)
     basis, _ = np.linalg.qr(run.basis @ run.pairs[1][:, : -VECTORS - 1 : -1])

@@ -209,6 +209,28 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
             assert estimate.error.max() < most and estimate.rigour == Rigour.ENCLOSED
 
 
+@quietly
+@pytest.mark.parametrize("steps", [2, 5])
+@pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
+def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
+    """Where the rounds are stable an error is proved, and the literal rounds are within it; far beyond none is."""
+    problem = ragged(sizes, d=6)
+    setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
+    limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
+    options, points = {"server_rate": 0.98 * limit}, problem.x[:2] + 0.1
+    residual, predicted = literal(problem, "scaffold", options, {}, setup, points)
+    for dtype, most in (("float64", 1e-7), ("float32", 10)):
+        regime = kernel_regime(problem, setup, None, "scaffold", options, matrix_free=dtype)
+        for exact, estimate in (
+            (residual, regime.residual_estimate(ROUNDS)),
+            (predicted, regime.predict_estimate(points, ROUNDS)),
+        ):
+            assert (np.abs(estimate.value - exact) <= estimate.error).all() and estimate.error.max() < most
+    beyond = kernel_regime(problem, setup, None, "scaffold", {"server_rate": 1.1 * limit}, matrix_free=True)
+    with pytest.raises(ValueError, match="may be beyond 1"):
+        beyond.residual_estimate(40)
+
+
 @pytest.mark.parametrize("how", [False, "float64"])
 def test_scaffold_s_drift_is_that_of_the_outputs_last_change(how):
     problem = ragged([6, 3, 9, 4], seed=5)
