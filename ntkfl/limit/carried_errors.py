@@ -1,9 +1,10 @@
 """Bounds of the errors of tiles and rounding in the rounds of linear methods, updated in every round of a run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -162,13 +163,13 @@ class RunState(NamedTuple):
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
     memory: tuple[np.ndarray, ...]
-    sums: tuple[float, ...]
+    sums: tuple[float, ...]  # before the first round a bound of the norm of the residual's error
     image: Float[np.ndarray, "n C"]  # H times the last move
 
     @classmethod
     def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
         """The run before its first round; `wrong` bounds the norm of the error in its residual."""
-        return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong, 0.0, wrong, 0.0), zeros)
+        return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong,), zeros)
 
 
 class Carried(ABC):
@@ -178,6 +179,10 @@ class Carried(ABC):
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
 
+    def begun(self, wrong: float) -> tuple[float, ...]:
+        """The sums before the first round, where `wrong` bounds the norm of the residual's error."""
+        return wrong, 0.0, wrong, 0.0
+
     @abstractmethod
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         """A round's contribution to the sums."""
@@ -185,6 +190,32 @@ class Carried(ABC):
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         """The sums after a round."""
         return tuple(float(a + b) for a, b in zip(old.sums, self.added(old, move, new), strict=True))
+
+
+@dataclass(frozen=True)
+class Least(Carried):
+    """The smaller of the bounds of several, each with its own sums."""
+
+    parts: tuple[Carried, ...]
+
+    def _own(self, sums: tuple[float, ...]) -> Iterator[tuple[Carried, tuple[float, ...]]]:
+        size = len(sums) // len(self.parts)
+        return ((part, sums[i * size : (i + 1) * size]) for i, part in enumerate(self.parts))
+
+    def begun(self, wrong: float) -> tuple[float, ...]:
+        return tuple(chain.from_iterable(part.begun(wrong) for part in self.parts))
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        norm, entry, energy = zip(*(part.bounds(own) for part, own in self._own(sums)), strict=True)
+        return min(norm), min(entry), min(energy)
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        each = (part.added(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
+        return tuple(chain.from_iterable(each))
+
+    def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        each = (part.after(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
+        return tuple(chain.from_iterable(each))
 
 
 def carried(
@@ -218,6 +249,8 @@ def bounded_rounds(
 
     onward: as `LinearRegime._onward`.
     """
+    if errors is not None and not state.round:
+        state = state._replace(sums=errors.begun(state.sums[0]))
     while True:
         interruption.check()
         bounds = (np.inf,) * 3 if errors is None else errors.bounds(state.sums)
@@ -232,7 +265,7 @@ def bounded_rounds(
         state = new
 
 
-def _lost(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
+def lost_in(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
     """What rounding and tiles add in one round to the errors of the residual and of the coefficients."""
     defect = local.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(new.residual))
     return defect, UNIT * float(np.linalg.norm(new.moved))
@@ -251,7 +284,7 @@ class _Averaging(Carried):
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local = self.margins, self.margins.local
-        (defect, lost), drift = _lost(local, move, new), old.sums[0]
+        (defect, lost), drift = lost_in(local, move, new), old.sums[0]
         slip = local.response * float(np.linalg.norm(old.residual))
         energy = np.sqrt(margins.largest * margins.most) * drift + np.sqrt(local.size) * (slip + lost)
         return defect + local.size * lost, energy, defect + local.size * slip, 0.0
@@ -276,7 +309,7 @@ class _InTurn(Carried):
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
-        (defect, lost), size = _lost(local, move, new), float(np.linalg.norm(move))
+        (defect, lost), size = lost_in(local, move, new), float(np.linalg.norm(move))
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product of whole rows
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
         met = root * (old.sums[0] + rows * size + root * rounding)
@@ -341,5 +374,5 @@ class _Remembering(Carried):
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         local = self.margins.local
         forgotten, slip = self.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
-        defect, lost = _lost(local, move, new)
+        defect, lost = lost_in(local, move, new)
         return defect + local.size * lost, slip + lost, defect + local.size * slip, forgotten

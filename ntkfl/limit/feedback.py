@@ -60,6 +60,9 @@ class Feedback:
     kept: Float[np.ndarray, " n"] | float = 0.0
     ahead: Float[np.ndarray, " n"] | float = 0.0
     passed: Float[np.ndarray, " n"] | float = 0.0
+    # for `lyapunov`: the memory times `unit` is the motion m, and the model is `beyond` times m beyond the position
+    unit: float = 1.0
+    beyond: float = 0.0
 
 
 class Gains(NamedTuple):
@@ -165,13 +168,13 @@ class Gains(NamedTuple):
             values = own(norm)
             return sum(float(values[owned].max()) for owned in clients.members)
 
-        ones, even = np.ones(len(s)), (2 - p) / (2 - b)  # with the second, delta is one number at z = -1
-        even = even / even.max()
+        ones, even = np.ones(len(s)), spectrum.evened  # with the second, delta is one number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
-            top = loose * largest(feedback.share / (s * even))
+            top = loose * (1 + 4 * (wobble.zero / float((2 - p).min()) + wobble.pole))
+            top *= largest(feedback.share / (s * even))
             totals = over_the_circle(even, min(top, by_sums(even)))
         if totals is None:
             raise ValueError(

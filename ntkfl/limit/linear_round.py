@@ -273,7 +273,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
         return kept, server_rate * ahead * kept + rounding
 
     kept = server_rate * momentum**2 if nesterov else server_rate * momentum
-    return Feedback(spectrum, 1.0, values, wobble, slips, kept=kept)
+    return Feedback(spectrum, 1.0, values, wobble, slips, kept=kept, unit=server_rate, beyond=ahead - 1)
 
 
 def _quadratic(total: np.ndarray, product: np.ndarray) -> np.ndarray:

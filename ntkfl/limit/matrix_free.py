@@ -29,6 +29,7 @@ from ntkfl.limit.carried_errors import (
     BoundedRound,
     Carried,
     Changing,
+    Least,
     Margins,
     carried,
 )
@@ -38,6 +39,7 @@ from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.largest_eigenvalue import largest_at_most
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
+from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import checked_rounds
 from ntkfl.limit.ritz_rounds import RitzRounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
@@ -521,19 +523,23 @@ class MatrixFreeRegime(LinearRegime):
 
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
         """At least every eigenvalue of W^(1/2) H W^(1/2) for the computed W with these values at those of H_D."""
-        local = self._measured.local
-        noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
-        return largest_at_most(self.tiles, self._clients, values) + noise
+        key, local = values.tobytes(), self._measured.local
+        if key not in self._tops:
+            noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
+            self._tops[key] = largest_at_most(self.tiles, self._clients, values) + noise
+        return self._tops[key]
+
+    @cached_property
+    def _tops(self) -> dict[bytes, float]:
+        """What `_largest` has found, by the values; it takes long."""
+        return {}
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""
+        if self.round.feedback is not None:
+            return self._remembering(rounds)
         if self.before is None:
             return carried(self.work, self.round, self._margins, rounds, self._largest)
-        if self.round.memory:
-            raise ValueError(
-                f"no error bound is proved for {self.method} where steps change with the round, as it remembers; "
-                "`residual` and `predict` give the numbers without a bound"
-            )
 
         def of_round(t: int) -> tuple[LinearRound, Margins, Carried]:
             own = cast(MatrixFreeRegime, self._of_round(t))
@@ -543,6 +549,28 @@ class MatrixFreeRegime(LinearRegime):
             interruption.check()
             of_round(t)
         return Changing(of_round)
+
+    def _remembering(self, rounds: int) -> Carried:
+        """The bounds of a method with a memory: by the resolvent where steps stay, and by a norm for any steps."""
+
+        def steps_of(t: int) -> Steps:
+            own = cast(MatrixFreeRegime, self._of_round(t))
+            return Steps(own.round, own._margins, own._largest)
+
+        if self.before is not None:
+            return Moving.of(steps_of, self._clients, min(rounds, self.before.count))
+        parts, refused = [], []
+        for found in (
+            lambda: carried(self.work, self.round, self._margins, rounds, self._largest),
+            lambda: Moving.of(steps_of, self._clients),
+        ):
+            try:
+                parts.append(found())
+            except ValueError as error:
+                refused.append(error)
+        if not parts:
+            raise refused[0]
+        return Least(tuple(parts))
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""

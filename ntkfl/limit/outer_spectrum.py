@@ -45,6 +45,11 @@ class OuterSpectrum:
         numbers = np.stack([self.scale, self.zero, self.pole])
         return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
+    @property
+    def evened(self) -> Float[np.ndarray, " n"]:
+        """(2 - p) / (2 - b): with it over this, the second term of T is -2 s at w = -2."""
+        return (2 - self.zero) / (2 - self.pole)
+
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
         """A radius beyond which all eigenvalues of the round map are real."""
         lost = ROUNDING * (self.pole + self.zero)

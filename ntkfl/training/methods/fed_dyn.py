@@ -103,7 +103,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = alpha * delta + 4 * UNIT * (2 * old + new)
         return float(dual), float(delta + dual / alpha + 4 * UNIT * (old + 2 * new) / alpha) / clients
 
-    feedback = Feedback(outer, 1 / clients, response, wobble, slips, kept=2 * response - 1 / alpha)
+    motion = {"unit": -1 / (alpha * clients), "beyond": 1.0}
+    feedback = Feedback(outer, 1 / clients, response, wobble, slips, kept=2 * response - 1 / alpha, **motion)
     return LinearRound(step, 1, pull=alpha, outer=outer, feedback=feedback)
 
 

@@ -137,7 +137,9 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         rounding = 8 * UNIT * walked * float(np.linalg.norm(after)) + 4 * UNIT * largest * drift
         return (met + rounding) / walked, 8 * UNIT * float(np.linalg.norm(move))
 
-    feedback = Feedback(outer, 1 / clients, response, wobble, slips, ahead=server_rate * walked, passed=later / walked)
+    ahead = server_rate * walked
+    motion = {"ahead": ahead, "passed": later / walked, "unit": ahead / clients}
+    feedback = Feedback(outer, 1 / clients, response, wobble, slips, **motion)
     spared = again if 1 / HUGE < server_rate * walked < HUGE else None  # in this range the quotient is exact enough
     return LinearRound(step, 1, outer=outer, feedback=feedback, again=spared)
 

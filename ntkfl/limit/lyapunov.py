@@ -1,0 +1,269 @@
+"""Bounds of the errors of methods that remember where their steps change, by a norm that no round lengthens.
+
+A round moves a position by the memory's motion: y <- y + m, m <- (1 - p) m - A H y - B H m, with functions p, A and B
+of H_D. With S = 1 / A, C = B / A and numbers c and h, rounds of the same steps do not lengthen the norm whose square is
+|y + c m|_H^2 + m' (K - h H) m, for a K of H_D; where steps change, so do S and K.
+
+Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from ntkfl import interruption
+from ntkfl.limit.carried_errors import SAFE, Carried, Margins, RunState, lost_in
+from ntkfl.limit.feedback import Feedback
+from ntkfl.limit.linear_round import LinearRound
+from ntkfl.limit.round_modes import ClientModes
+
+SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, at which constants are searched for
+ROUNDING = 1e-12  # numbers of order 1 that are not more than this may be 0
+REFUSED = "no error bound is proved for these steps"
+
+
+class Steps(NamedTuple):
+    """The steps of a round: what is needed of its regime."""
+
+    round: LinearRound
+    margins: Margins
+    largest: Callable[[np.ndarray], float]  # as in `Gains.of`
+
+
+class Constants(NamedTuple):
+    """The numbers of the norm, the same in all rounds."""
+
+    shift: float  # c
+    taken: float  # h
+    # factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0, where C is not one number
+    spared: float = 0.0
+
+    @property
+    def met(self) -> float:
+        """w = (1 + c)^2 - h: the factor of |m|_H^2 in the norm after a move m from 0."""
+        return (1 + self.shift) ** 2 - self.taken
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """A round's motion, by values at the clients' eigenvalues q."""
+
+    feedback: Feedback
+    scale: Float[np.ndarray, " n"]  # S
+    friction: Float[np.ndarray, " n"]  # p
+    ahead: Float[np.ndarray, " n"]  # C
+    most: Float[np.ndarray, " n"]  # H is at most most S
+    # how far the exact values may be from these; of the scale relative
+    scale_error: float
+    friction_error: float
+    ahead_error: float
+
+    @classmethod
+    def of(cls, steps: Steps, clients: ClientModes) -> "Motion":
+        """The motion of a round; a ValueError where its clients do not surely contract, or its steps are too large."""
+        feedback, local = steps.round.feedback, steps.margins.local
+        assert feedback is not None
+        spectrum, wobble = feedback.spectrum, feedback.wobble(local)
+        p, b = spectrum.zero, spectrum.pole
+        relative = wobble.scale + 2 * wobble.pole / float(b.min()) if spectrum.known else np.inf
+        if not (relative < 0.1 and p.max() + wobble.zero < 2):
+            raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
+        scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
+        ahead_error = 2 * wobble.pole / float(b.min()) ** 2
+        loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
+        # H below 2 / weight is stable if p and C are numbers
+        weight, most = feedback.share / (spectrum.scale * spectrum.evened), clients.values + local.blocks
+        top = sum(float((most * weight)[owned].max()) for owned in clients.members)
+        if min(len(clients.members) * float((most * weight).max()), top) * loose >= 2:
+            top = min(top, steps.largest(weight))
+        bounds = [len(clients.members) * most / scale * loose, top / (weight * scale) * loose]
+        best = min(bounds, key=lambda values: float((values * scale * weight).max()))
+        return cls(feedback, scale, p, ahead, best, relative, wobble.zero, ahead_error)
+
+    def room(self, constants: Constants) -> float:
+        """The smallest of all numbers that must be positive where no round lengthens the norm."""
+        if constants.met < 0 or constants.taken < 0 or constants.spared < 0:
+            return min(constants.met, constants.taken, constants.spared) - 10.0
+        weights, room = self.weights(constants)
+        return float(np.minimum(np.minimum(room, weights), weights - constants.taken * self.most).min())
+
+    @property
+    def even(self) -> float | None:
+        """C, if it is one number."""
+        return float(self.ahead[0]) if np.ptp(self.ahead) == 0 and self.ahead_error < 1e-12 else None
+
+    def weights(self, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
+        """K / S, and numbers that are all positive where a round lengthens no norm."""
+        c, h, spared = constants
+        p, ahead = self.friction, self.ahead
+        if not spared:
+            # C |n - m|^2 of (2 - p) S - (C + 1/2) H, and |n + m|^2 of p S / 2
+            if self.even is None or c != self.even - 0.5:  # the closed form is of one C
+                return np.ones(len(p)), np.full(len(p), -10.0)
+            room, along = p - self.friction_error, 2 - p - self.friction_error - (ahead + 0.5) * self.most
+            return 1 + c * p, np.minimum(room, along) if self.even else room
+        e, met = c**2 - h, constants.met
+        off = 2 * (1 + abs(c)) * (self.friction_error + self.ahead_error)
+        third = spared / self.most - off
+        across, along = (1 + c) * ahead, (e - 2 * c * ahead - spared) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = 2 * (1 + c) - met * self.most - across**2 / third
+            second = 2 * c * (1 - p) - along**2 / third
+            mixed = -((1 + c) * (1 - p) + c) - across * along / third
+        room = (first + second) / 2 - np.abs(mixed) - off
+        return (first - second) / 2, np.where(third > 0, room, np.minimum(third, 0.0) - 10.0)
+
+
+def constants_of(motions: Sequence[Motion]) -> Constants:
+    """The norm of these rounds: in closed form where C is one number, otherwise by a search."""
+    numbers = {motion.even for motion in motions}
+    if len(numbers) == 1 and (ahead := numbers.pop()) is not None:
+        return Constants(ahead - 0.5, (1 + 2 * ahead) / 4)
+    starts = [
+        np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
+        for ahead in (0.05, 0.2, 0.4, 0.7, 1.1, 1.6)
+        for share in (0.6, 1.0)
+        for spared in (0.1, 0.3, 0.8, 1.5, 3.0)
+    ]
+
+    def least(numbers: np.ndarray) -> float:
+        interruption.check()
+        constants = Constants(*numbers.tolist())
+        return -min(motion.room(constants) for motion in motions)
+
+    found = minimize(least, min(starts, key=least), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
+    return Constants(*found.x.tolist())
+
+
+def _sampled(motion: Motion) -> Motion:
+    """The motion at some of the eigenvalues, from the smallest friction to the largest."""
+    order = np.argsort(motion.friction)
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, SAMPLED).round().astype(int))]
+    fields = {name: getattr(motion, name)[chosen] for name in ("scale", "friction", "ahead", "most")}
+    errors = {name: getattr(motion, name) for name in ("scale_error", "friction_error", "ahead_error")}
+    return Motion(motion.feedback, **fields, **errors)
+
+
+class RoundNorm(NamedTuple):
+    """The norm of a round's errors, by the numbers that a run needs."""
+
+    constants: Constants
+    by_drift: float  # norm that a unit error of what the clients see adds
+    by_memory: float  # that of a unit error of the memory
+    reach: float  # at least |x|_H over the norm
+    stretched: float  # factor from this norm to that of the next round
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A round's norm with all that the next round needs."""
+
+    motion: Motion
+    constants: Constants
+    inertia: Float[np.ndarray, " n"]  # K
+    wrong: float  # relative error of K
+    held: float  # omega: H is at most omega (K - h H)
+    offset: float  # a, for the model x in |x - a m|_H
+
+    @classmethod
+    def of(cls, motion: Motion, constants: Constants) -> "_Known":
+        (weights, _), (c, h, _) = motion.weights(constants), constants
+        if not motion.room(constants) > ROUNDING:
+            raise ValueError(f"{REFUSED}: a round may lengthen every norm that is tried, as its steps are too large")
+        wrong = 1.01 * (motion.scale_error + abs(c) * motion.friction_error / float(weights.min()))
+        share = float((motion.most / weights).max()) * (1 + wrong)
+        if h * share >= 1:
+            raise ValueError(f"{REFUSED}: they are at their limit")
+        held, offset = share / (1 - h * share), motion.feedback.beyond - c
+        return cls(motion, constants, weights * motion.scale, wrong, held, offset)
+
+    @property
+    def norm(self) -> RoundNorm:
+        """The norm in its own rounds."""
+        motion, feedback, h, scale = self.motion, self.motion.feedback, self.constants.taken, self.motion.scale
+        most, moved = motion.most * scale, float(np.any(feedback.ahead)) - self.offset
+        by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
+        by_memory = feedback.unit**2 * float((self.inertia + max(moved**2 - h, 0) * most).max())
+        by_drift, by_memory = (float(np.sqrt(squared * (1 + self.wrong))) for squared in (by_drift, by_memory))
+        return RoundNorm(self.constants, by_drift, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0)
+
+    def stretched(self, later: "_Known") -> float:
+        """At most the factor from this norm of a state to the later one."""
+        ratio = later.motion.feedback.unit / self.motion.feedback.unit
+        larger = float((later.inertia / self.inertia).max()) * (1 + later.wrong) / (1 - self.wrong)
+        more = larger * self.constants.taken - later.constants.taken
+        squared = ratio**2 * (larger + max(more, 0) * self.held)
+        turned = abs(later.offset * ratio - self.offset) * np.sqrt(self.held)
+        return float(np.linalg.norm(np.array([[1, turned], [0, np.sqrt(squared)]]), 2))
+
+
+def round_norms(motions: Iterator[Motion], constants: Constants) -> list[RoundNorm]:
+    """The norms of rounds one after the other: with these constants, and new ones where a round needs them.
+
+    Raises:
+        ValueError: a round may lengthen its norm.
+    """
+    norms: list[RoundNorm] = []
+    before: _Known | None = None
+    for motion in motions:
+        interruption.check()
+        if not motion.room(constants) > ROUNDING:
+            constants = constants_of([_sampled(motion)])
+        now = _Known.of(motion, constants)
+        if before is not None:
+            norms[-1] = norms[-1]._replace(stretched=before.stretched(now))
+        norms.append(now.norm)
+        before = now
+    return norms
+
+
+@dataclass(frozen=True, eq=False)
+class Moving(Carried):
+    """A method that remembers, with steps that change. Sums: drift, and the errors in the round's norm.
+
+    Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
+    """
+
+    steps_of: Callable[[int], Steps]
+    norms: Sequence[RoundNorm]
+
+    @classmethod
+    def of(cls, steps_of: Callable[[int], Steps], clients: ClientModes, count: int = 0) -> "Moving":
+        """The bounds of a run whose steps change in its first `count` rounds only, or never.
+
+        Raises:
+            ValueError: steps for which no bound is proved.
+        """
+
+        def motions(rounds: Sequence[int]) -> Iterator[Motion]:
+            return (Motion.of(steps_of(t), clients) for t in rounds)
+
+        some = sorted(set(np.linspace(0, count, ROUNDS).round().astype(int).tolist()))
+        constants = constants_of([_sampled(motion) for motion in motions(some)])
+        return cls(steps_of, round_norms(motions(range(count + 1)), constants))
+
+    def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
+        drift, length, _, reach = sums
+        margins, energy = self.steps_of(0).margins, reach * length  # its bounds of H are those of every round
+        norm, entry = (drift + np.sqrt(size) * energy for size in (margins.local.size, margins.entry))
+        return norm, min(norm, entry), energy
+
+    def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        round, margins, _ = self.steps_of(old.round)
+        norm, local = self._norm(old.round), margins.local
+        assert round.feedback is not None
+        forgotten, slip = round.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
+        defect, lost = lost_in(local, move, new)
+        length = norm.by_drift * old.sums[0] + np.sqrt(local.size) * (slip + lost) + norm.by_memory * forgotten
+        return defect + local.size * lost, SAFE * length, 0.0, 0.0
+
+    def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
+        drift, length, *_ = super().after(old, move, new)
+        return drift, self._norm(old.round).stretched * length, 0.0, self._norm(new.round).reach
+
+    def _norm(self, t: int) -> RoundNorm:
+        return self.norms[min(t, len(self.norms) - 1)]
