@@ -13,6 +13,7 @@ from verification.engine import Progress
 from verification.judging.check import Check, begun
 from verification.judging.way_out import Cases
 from verification.planning import Plan, planned
+from verification.sentences import sizes_text
 from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
@@ -162,7 +163,7 @@ def _judged(plan: Plan, check: Check) -> Applicability:
     if check.error is not None:
         return found(Applies.FAILED, check.error)
     if check.beyond:
-        return found(Applies.NO, f"its premise asks for {check.lacks}")
+        return found(Applies.NO, f"its premise asks for {sizes_text(check.beyond[0])}")
     if check.tally.worst is None:
         rejected = [f"{name}: {rejection.found}" for name, rejection in check.rejections.items()]
         return (

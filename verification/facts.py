@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from bounds import Outcome
+from verification.json_values import NOT_FINITE, read_as, refused, strict_json
+from verification.sentences import SENTENCES, What
 
 
 class Standing(StrEnum):
@@ -14,6 +17,14 @@ class Standing(StrEnum):
     CONFIRMED = "confirmed"  # redone more precisely or on other networks, or both sides enclosed in the first place
     SEEN = "seen"  # no second computation was possible
     FALLEN = "not confirmed"  # the second computation did not repeat it, or would cost too much
+
+
+class Data(StrEnum):
+    """Whose data the cases of a form are made of."""
+
+    BUILT_IN = "built-in"
+    OWN = "own"  # the user's, so that the outcome is about these data
+    UNUSED = "unused"  # the user gave data, and the form is not about data
 
 
 class Needed(StrEnum):
@@ -30,6 +41,112 @@ class Where(StrEnum):
     STORED = "stored case"
     RECORDED = "built-in cases"
     SEARCH = "search"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact of a list of facts; `str` gives its sentence.
+
+    Args:
+        what: which fact.
+        values: its values by name: numbers, texts, lists of them, and other facts.
+    """
+
+    what: What
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return SENTENCES[self.what](**self.values)
+
+    def __hash__(self) -> int:
+        return hash((self.what, str(self)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types, with the sentence for readers of the file."""
+        return {"what": self.what.value, "values": strict_json(self.values), "text": str(self)}
+
+    @classmethod
+    def from_json(cls, content: Any, name: str = "fact") -> Fact:
+        """The fact that `to_json` wrote, or the sentence that a file of an older version has in its place.
+
+        Args:
+            content: the fact, or a text.
+            name: its place in the file, for messages; default "fact".
+
+        Raises:
+            ValueError: an unknown fact, or one whose values do not make its sentence.
+        """
+        if isinstance(content, str):
+            return cls(What.TEXT, {"text": content})
+        if not isinstance(content, dict):
+            raise refused(name, content, "a fact with its values, or a text")
+        what = read_as(What, content.get("what"), f"{name}.what")
+        values = {key: _value(part, name) for key, part in read_as(dict[str, Any], content.get("values"), name).items()}
+        try:
+            fact = cls(what, values)
+            str(fact)
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+            raise refused(f"{name}.values", content["values"], f"the values of {what.value!r}") from None
+        return fact
+
+
+def _value(content: Any, name: str) -> Any:
+    if isinstance(content, dict) and "what" in content:
+        return Fact.from_json(content, name)
+    if isinstance(content, dict):
+        return {key: _value(part, name) for key, part in content.items()}
+    if isinstance(content, list):
+        return [_value(part, name) for part in content]
+    return NOT_FINITE.get(content, content) if isinstance(content, str) else content
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How well a violation stands, and by which computation.
+
+    Args:
+        standing: how well.
+        how: the computation and its result.
+    """
+
+    standing: Standing
+    how: Fact
+
+    @property
+    def stands(self) -> bool:
+        """Whether it was confirmed, or was seen where nothing could redo it."""
+        return self.standing is not Standing.FALLEN
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The drawn cases of a form, by what became of them.
+
+    Args:
+        holds, touches, unresolved, violated: numbers of admitted cases with this outcome.
+        rejected: by hypothesis, how many cases did not meet it. Default: none.
+        unmet: for each hypothesis that rejected cases, the value that missed it.
+        not_computed: the admitted cases that could not be computed, with the error; they are among the unresolved.
+        margins: for each hypothesis its smallest margin over the admitted cases.
+        would_exclude: where the trials are too few to test the small failure probability that a claim allows: the
+            smallest probability that they would have excluded (at 95%). Default: they are enough, or the claim allows
+            none.
+    """
+
+    holds: int
+    touches: int
+    unresolved: int
+    violated: int
+    rejected: dict[str, int] = field(default_factory=dict)
+    unmet: dict[str, Unmet] = field(default_factory=dict)
+    not_computed: dict[str, str] = field(default_factory=dict)
+    margins: dict[str, float] = field(default_factory=dict)
+    would_exclude: float | None = None
+
+    @property
+    def trials(self) -> int:
+        """The number of admitted cases."""
+        return self.holds + self.touches + self.unresolved + self.violated
 
 
 @dataclass(frozen=True)
@@ -90,7 +207,7 @@ class Witness:
     ratio: float
     outcome: Outcome
     unmet: tuple[str, ...] = ()
-    fallen: str | None = None
+    fallen: Fact | None = None
 
     @property
     def shows(self) -> bool:

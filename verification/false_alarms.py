@@ -111,7 +111,7 @@ def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int)
         violated, unresolved = (int(verdict.outcome is outcome) for outcome in (Outcome.VIOLATED, Outcome.UNRESOLVED))
     else:
         runs = different - before.runs
-        violated, unresolved, uncounted = verdict.violated, verdict.unresolved, verdict.trials - runs
+        violated, unresolved, uncounted = verdict.counts.violated, verdict.counts.unresolved, verdict.trials - runs
     failed = verdict.error is not None
     return replace(
         before,

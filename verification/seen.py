@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from verification.json_values import read_fields, refused
+
 STORED = "stored case"
 DIGITS = 4
 COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_error")
@@ -58,7 +60,7 @@ class Seen:
     y: tuple[float, ...]
     y_error: tuple[float, ...]
     ratio: tuple[float, ...]
-    knobs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    knobs: dict[str, tuple[float, ...]] = field(default_factory=dict)
     curves: tuple[Curve, ...] = ()
     exponents: tuple[Exponent, ...] = ()
     failed: int | None = None
@@ -75,28 +77,26 @@ class Seen:
         return content | {"failed": self.failed, "allowed": None if self.allowed is None else _joined(self.allowed)}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
+    def from_json(cls, content: Any, name: str = "seen") -> Self:
         """The value that `to_json` wrote.
 
         Args:
             content: what `to_json` wrote.
+            name: its place in the file, for messages; default "seen".
+
+        Raises:
+            ValueError: it is not such a value.
         """
-        columns = {name: _split(content[name]) for name in COLUMNS}
-        columns |= {name: (0.0,) * len(columns["x"]) for name in ERRORS if not content[name]}
-        family, outcome = (tuple(map(int, content[name].split())) for name in ("family", "outcome"))
-        allowed = content["allowed"]
-        return cls(
-            cases=content["cases"],
-            families=tuple(content["families"]),
-            family=family,
-            outcome=outcome,
-            **columns,
-            knobs={name: _split(values) for name, values in content["knobs"].items()},
-            curves=tuple(_unpacked(Curve, packed) for packed in content["curves"]),
-            exponents=tuple(_unpacked(Exponent, packed) for packed in content["exponents"]),
-            failed=content["failed"],
-            allowed=None if allowed is None else _split(allowed),  # type: ignore[arg-type]
-        )
+        try:
+            plain = _plain(content)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise refused(name, content, "the columns of a picture's cases, as written by this program") from None
+        seen = cls(**read_fields(cls, plain, name))
+        columns = (seen.family, seen.outcome, seen.x, seen.x_error, seen.y, seen.y_error, seen.ratio)
+        lengths = {len(column) for column in (*columns, *seen.knobs.values())}
+        if len(lengths) > 1 or max(seen.family, default=-1) >= len(seen.families) or max(seen.outcome, default=0) > 3:
+            raise refused(name, content, "columns of one length, with indices of its families and of four outcomes")
+        return seen
 
 
 def rounded(value: float) -> float:
@@ -112,8 +112,8 @@ def _joined(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:g}" for value in values)
 
 
-def _split(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split()))
+def _split(text: str) -> list[float]:
+    return [float(number) for number in text.split()]
 
 
 def _packed(record: Curve | Exponent) -> dict[str, Any]:
@@ -121,6 +121,17 @@ def _packed(record: Curve | Exponent) -> dict[str, Any]:
     return {name: _joined(value) if isinstance(value, tuple) else value for name, value in content.items()}
 
 
-def _unpacked(kind: type, content: Mapping[str, Any]) -> Any:
-    columns = ("x", "y", "error") if kind is Curve else ()
-    return kind(**{name: _split(value) if name in columns else value for name, value in content.items()})
+def _plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content with a list of numbers in place of each string of numbers."""
+    columns = {name: _split(content[name]) for name in COLUMNS}
+    columns |= {name: [0.0] * len(columns["x"]) for name in ERRORS if not content[name]}
+    curves = [curve | {name: _split(curve[name]) for name in ("x", "y", "error")} for curve in content["curves"]]
+    return {
+        **content,
+        **columns,
+        "family": [int(index) for index in content["family"].split()],
+        "outcome": [int(index) for index in content["outcome"].split()],
+        "knobs": {name: _split(values) for name, values in content["knobs"].items()},
+        "curves": curves,
+        "allowed": None if content["allowed"] is None else _split(content["allowed"]),
+    }

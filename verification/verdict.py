@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
-from typing import Any, TypeVar
-
-import numpy as np
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from bounds import Form, Kind, Outcome
 from bounds.evidence import evidence
 from bounds.papers import own
 from ntkfl.estimate import Estimate
-from verification.facts import Elsewhere, Needed, Standing, Unmet, Vacuous, Where, Witness
+from ntkfl.messages import refusing
+from verification.compare import Comparison
+from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Witness
+from verification.json_values import read_as, refused, strict_json
 from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
-DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search"  # written to JSON, and not read from it
-Word = TypeVar("Word", bound=StrEnum)
+COUNTS = {part.name for part in fields(Counts)}
+# names in files, where the values of a group stand beside the other fields
+FLAT = COUNTS | {"lhs", "rhs", "worst_case", "standing", "own_data", "data_unused"}
+MOVED = {name: f"it is verdict.counts.{name}" for name in COUNTS - {"would_exclude"}} | {
+    "worst_case": "it is verdict.worst.case",
+    "standing": "it is verdict.confirmation.standing",
+    "own_data": "data=Data.OWN says it",
+    "data_unused": "verdict.data is Data.UNUSED says it",
+}
+DERIVED = "trials", "mutants_killed", "mutants_total", "broken_by_search", "lhs", "rhs", "own_data"
 
 
 @dataclass(frozen=True)
@@ -41,23 +48,37 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """The worst comparison: both sides, and the case in which they were measured."""
+
+    left: Side
+    right: Side
+    case: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, comparison: Comparison, case: dict[str, Any]) -> Worst:
+        """The worst comparison, from its estimates.
+
+        Args:
+            comparison: the comparison.
+            case: the family and seed of the case, and its description.
+        """
+        return cls(Side.of(comparison.left), Side.of(comparison.right), case)
+
+
+@refusing(MOVED)
+@dataclass(frozen=True)
 class Verdict:
     """The outcome of checking one form of one statement.
 
-    holds + touches + unresolved + violated are the admitted cases, the `trials`; `rejected` counts, by hypothesis, the
-    drawn cases that did not meet it; `margins` has for each hypothesis its smallest margin over the admitted cases.
-    `lhs`, `rhs`: the sides of the worst trial; `tightness`: the largest and the median left/right (for an equality
-    |difference|/scale instead, for a rate the distance from theory in half-widths). `vacuous`: why the bound is not
-    informative for any possible run; None where it is. `witness`: the result of the stored case; where that case
-    decides, `tightness` has its ratio too. `error`: the exception that ended the check, with its type. `complete`: all
-    its cases were run; it was not interrupted.
-    `would_exclude`: where the trials are too few to test the small failure probability that a claim allows, and none
-    failed: the smallest probability that they would have excluded (at 95%). `standing`: of a violation, whether it was
-    confirmed or only seen; `confirmation` says how. `own_data`: the cases, and so the outcome, are of the user's own
-    data. `data_unused`: there are such data, and the form is not about data. `elsewhere`: with `own_data`, where the
-    form is known to fail on other cases. `unmet`: for each hypothesis that rejected cases, the value that missed it.
-    `not_computed`: the admitted cases that could not be computed, with the error; they are among the unresolved.
-    `seen`: some of the cases, for a picture. `search`: the result of a search after the cases.
+    `counts`: what became of the drawn cases. `worst`: the worst comparison. `tightness`: the largest and the median
+    left/right (for an equality |difference|/scale instead, for a rate the distance from theory in half-widths).
+    `vacuous`: why the bound is not informative for any possible run; None where it is. `witness`: the result of the
+    stored case; where that case decides, `tightness` has its ratio too. `confirmation`: how a violation was redone.
+    `error`: the exception that ended the check, with its type. `complete`: all its cases were run; it was not
+    interrupted. `data`: whose data the cases, and so the outcome, are about. `elsewhere`: on the user's data, where the
+    form is known to fail on other cases. `seen`: some of the cases, for a picture. `search`: the result of a search
+    after the cases.
     """
 
     id: str
@@ -65,40 +86,48 @@ class Verdict:
     kind: Kind
     outcome: Outcome
     recorded: Outcome
-    holds: int
-    touches: int
-    unresolved: int
-    violated: int
-    rejected: dict[str, int]
-    lhs: Side | None
-    rhs: Side | None
+    counts: Counts
+    worst: Worst | None
     tightness: dict[str, float] | None
-    worst_case: dict[str, Any] | None
     vacuous: Vacuous | None
     witness: Witness | None
-    confirmation: str | None
-    mutants: dict[str, str]
+    confirmation: Confirmation | None
+    mutants: dict[str, Outcome]
     necessity: dict[str, Needed]
-    notes: tuple[str, ...]
+    notes: tuple[Fact, ...]
     replay: str
     provenance: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
-    margins: dict[str, float] = field(default_factory=dict)
     complete: bool = True
-    would_exclude: float | None = None
-    standing: Standing | None = None
-    own_data: bool = False
-    data_unused: bool = False
+    data: Data = Data.BUILT_IN
     elsewhere: Elsewhere | None = None
-    unmet: dict[str, Unmet] = field(default_factory=dict)
-    not_computed: dict[str, str] = field(default_factory=dict)
     seen: Seen | None = None
-    search: str | None = None
+    search: Fact | None = None
+
+    @property
+    def lhs(self) -> Side | None:
+        """The left side of the worst comparison."""
+        return None if self.worst is None else self.worst.left
+
+    @property
+    def rhs(self) -> Side | None:
+        """The right side of the worst comparison."""
+        return None if self.worst is None else self.worst.right
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the cases, and so the outcome, are of the user's own data."""
+        return self.data is Data.OWN
+
+    @property
+    def would_exclude(self) -> float | None:
+        """The smallest failure probability that too few trials would have excluded; see `Counts`."""
+        return self.counts.would_exclude
 
     @property
     def trials(self) -> int:
         """The number of admitted cases."""
-        return self.holds + self.touches + self.unresolved + self.violated
+        return self.counts.trials
 
     @property
     def mutants_killed(self) -> int:
@@ -128,7 +157,7 @@ class Verdict:
     @property
     def nothing_tested(self) -> bool:
         """Whether nothing was tested: too few cases were admitted, or none of them could be computed."""
-        return self.outcome is Outcome.UNTESTED or 0 < self.trials == len(self.not_computed)
+        return self.outcome is Outcome.UNTESTED or 0 < self.trials == len(self.counts.not_computed)
 
     @property
     def tested_and_holds(self) -> bool:
@@ -158,7 +187,7 @@ class Verdict:
         recorded to hold counts, and a check that an exception ended. The same holds for an interrupted check. A
         violated form that is recorded open contradicts nothing; `refutes_open` says it.
         """
-        if self.own_data or self.data_unused or not self.complete:
+        if self.data is not Data.BUILT_IN or not self.complete:
             return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
         return not self.as_recorded and not self.refutes_open
 
@@ -174,110 +203,54 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; a number that is not finite is "inf", "-inf" or "nan", since strict JSON has none.
 
-        `evidence` has what the recorded outcome of one of this project's forms rests on, with the places that show it.
-        `from_json` gives the verdict back.
+        The values of `counts`, `worst`, `confirmation` and `data` stand beside the others. `evidence` has what the
+        recorded outcome of one of this project's forms rests on, with the places that show it. `from_json` gives the
+        verdict back.
         """
-        content = strict_json(asdict(replace(self, seen=None))) | {name: getattr(self, name) for name in DERIVED}
-        statement = own().get(self.id)
-        rests = strict_json(evidence(statement, self.form)) if statement and self.form in statement.forms else {}
-        return content | {"seen": None if self.seen is None else self.seen.to_json(), "evidence": rests}
+        statement, redone = own().get(self.id), self.confirmation
+        grouped = ("counts", "worst", "confirmation", "data")
+        content = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in grouped}
+        content |= {part.name: getattr(self.counts, part.name) for part in fields(self.counts)}
+        content |= {name: getattr(self, name) for name in DERIVED}
+        content |= {
+            "worst_case": self.worst and self.worst.case,
+            "confirmation": redone and redone.how,
+            "standing": redone and redone.standing,
+            "data_unused": self.data is Data.UNUSED,
+            "evidence": evidence(statement, self.form) if statement and self.form in statement.forms else {},
+        }
+        return strict_json(content)
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Verdict:
-        """The verdict that `to_json` wrote.
+        """The verdict that `to_json` wrote, or that an older version wrote, which had texts in place of facts.
 
         Args:
             content: what `to_json` wrote.
 
         Raises:
-            ValueError: the content is of an older version, which had sentences in place of values, or has an unknown
-                word; the message names the field, and what it may be.
+            ValueError: a value of the wrong type, an unknown word, a missing field; the message names the field, its
+                value, and what it may be.
         """
-        ratios, seen = content["tightness"], content.get("seen")
-        given = {
-            "form": _word(Form, content["form"], "form"),
-            "kind": _word(Kind, content["kind"], "kind"),
-            "outcome": _word(Outcome, content["outcome"], "outcome"),
-            "recorded": _word(Outcome, content["recorded"], "recorded"),
-            "margins": _numbers(content.get("margins", {})),
-            "lhs": _side(content["lhs"]),
-            "rhs": _side(content["rhs"]),
-            "tightness": ratios and _numbers(ratios),
-            "vacuous": _vacuous(content["vacuous"]),
-            "witness": _witness(content["witness"]),
-            "necessity": {name: _word(Needed, word, "necessity") for name, word in content["necessity"].items()},
-            "notes": tuple(content["notes"]),
-            "standing": _word(Standing, content["standing"], "standing") if content.get("standing") else None,
-            "elsewhere": _elsewhere(content.get("elsewhere")),
-            "unmet": {name: Unmet(**_facts(unmet, "unmet")) for name, unmet in content.get("unmet", {}).items()},
-            "seen": None if seen is None else Seen.from_json(seen),
-        }
-        derived = {*DERIVED, "evidence"}
-        return cls(**({name: part for name, part in content.items() if name not in derived} | given))
+        verdict = read_as(cls, _grouped(content), "")
+        if verdict.outcome is Outcome.OPEN:
+            raise refused("outcome", "open", "an outcome of a check, which is never open")
+        for name in ("versions", "statement", "seeds"):
+            read_as(dict[str, Any], verdict.provenance.get(name, {}), f"provenance.{name}")
+        read_as(dict[str, str], verdict.provenance.get("statement", {}), "provenance.statement")
+        return verdict
 
 
-def _side(content: dict[str, Any] | None) -> Side | None:
-    if content is None:
-        return None
-    return Side(float(content["value"]), float(content["error"]), content["method"])
-
-
-def _word(kind: type[Word], text: Any, name: str) -> Word:
-    try:
-        return kind(text)
-    except ValueError:
-        known = ", ".join(repr(word.value) for word in kind)
-        raise ValueError(f"{name!r} is {text!r}; here it is one of {known}: verify again") from None
-
-
-def _facts(content: Any, name: str) -> dict[str, Any]:
+def _grouped(content: Any) -> Any:
+    """The content of a file with the values of each group in a dictionary of its own."""
     if not isinstance(content, dict):
-        raise ValueError(f"{name!r} is {content!r}, a text of an older version; here it has values: verify again")
-    return content
-
-
-def _numbers(content: dict[str, Any]) -> dict[str, float]:
-    return {name: float(number) for name, number in content.items()}
-
-
-def _vacuous(content: Any) -> Vacuous | None:
-    if content is None:
-        return None
-    given = _facts(content, "vacuous")
-    factor = given["factor"]
-    return Vacuous(_numbers(given["at_least"]), _numbers(given["at_most"]), None if factor is None else float(factor))
-
-
-def _witness(content: Any) -> Witness | None:
-    if content is None:
-        return None
-    given = _facts(content, "witness")
-    return Witness(
-        float(given["ratio"]), _word(Outcome, given["outcome"], "outcome"), tuple(given["unmet"]), given["fallen"]
-    )
-
-
-def _elsewhere(content: Any) -> Elsewhere | None:
-    if content is None:
-        return None
-    given = _facts(content, "elsewhere")
-    return Elsewhere(_word(Where, given["where"], "where"), None if given["ratio"] is None else float(given["ratio"]))
-
-
-def strict_json(content: Any) -> Any:
-    """The same content in the types of strict JSON.
-
-    Args:
-        content: numbers, texts, lists and dictionaries.
-    """
-    if isinstance(content, dict):
-        return {str(name): strict_json(part) for name, part in content.items()}
-    if isinstance(content, list | tuple):
-        return [strict_json(part) for part in content]
-    if isinstance(content, np.generic):
-        content = content.item()
-    if isinstance(content, StrEnum):
-        return content.value
-    if isinstance(content, float) and not math.isfinite(content):
-        return str(content)
-    return content
+        return content
+    own_data, unused = (read_as(bool, content.get(name, False), name) for name in ("own_data", "data_unused"))
+    redone, standing = content.get("confirmation"), content.get("standing")
+    sides = {"left": content.get("lhs"), "right": content.get("rhs")}
+    return {name: part for name, part in content.items() if name not in FLAT} | {
+        "counts": {name: content[name] for name in COUNTS & content.keys()},
+        "worst": None if sides == {"left": None, "right": None} else sides | {"case": content.get("worst_case") or {}},
+        "confirmation": (redone or standing) and {"standing": standing or Standing.FALLEN.value, "how": redone},
+        "data": (Data.OWN if own_data else Data.UNUSED if unused else Data.BUILT_IN).value,
+    }

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from bounds import Kind, Nature, Outcome, catalogue
 from bounds.vocabulary import UNCHARGED
-from verification.facts import Standing
+from verification.facts import Data, Standing
 from verification.intervals import percent
 from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
@@ -114,7 +114,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     noun = "verdict" if len(verdicts) == 1 else "verdicts"
     verb = "differs" if differ == 1 else "differ"
     failed = sum(verdict.error is not None for verdict in verdicts)
-    own_data = any(verdict.own_data or verdict.data_unused for verdict in verdicts)
+    own_data = any(verdict.data is not Data.BUILT_IN for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
     elsewhere = sum(verdict.fails_elsewhere for verdict in verdicts)
     measure += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
@@ -192,7 +192,7 @@ def _cells(verdict: Verdict) -> list[str]:
     ratios = verdict.tightness or {}
     sharpest = ratio_text(ratios["sharpest"], 3) if "sharpest" in ratios else "-"
     mutants = f"{verdict.mutants_killed}/{verdict.mutants_total}" if verdict.mutants_total else "-"
-    rejected = sum(verdict.rejected.values())
+    rejected = sum(verdict.counts.rejected.values())
     remarks = [
         f"DIFFERS: recorded {verdict.recorded.value}" if verdict.contradicts_record else "",
         _known(verdict),
@@ -223,16 +223,16 @@ def _known(verdict: Verdict) -> str:
 
 def _not_computed(verdict: Verdict) -> str:
     """How many cases could not be computed, and by which kinds of errors; of others how many are unresolved."""
-    if verdict.not_computed:
-        kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.not_computed.values())
-        return f"{len(verdict.not_computed)} not computed: {', '.join(kinds).replace('failed with ', '')}"
+    if verdict.counts.not_computed:
+        kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.counts.not_computed.values())
+        return f"{len(verdict.counts.not_computed)} not computed: {', '.join(kinds).replace('failed with ', '')}"
     held = verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES)
-    return f"{verdict.unresolved} unresolved" if held and verdict.unresolved else ""
+    return f"{verdict.counts.unresolved} unresolved" if held and verdict.counts.unresolved else ""
 
 
 def _only_seen(verdict: Verdict) -> str:
     """The words that nothing could redo a violation, and whether a search saw it, which then decides nothing."""
-    if verdict.standing is not Standing.SEEN:
+    if verdict.confirmation is None or verdict.confirmation.standing is not Standing.SEEN:
         return ""
     return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"
 
@@ -241,7 +241,7 @@ def _decided_by(verdict: Verdict) -> str:
     """The violation of a claim that holds in all its cases, and its size: by a search, or by the stored case."""
     if verdict.broken_by_search:
         return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"
-    if verdict.violated:
+    if verdict.counts.violated:
         return ""
     ratio = (verdict.tightness or {}).get("stored case")
     return "stored case" if ratio is None else f"stored case, {measured_ratio(verdict.kind, ratio)}"

@@ -54,7 +54,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         width: columns; longer lines are wrapped between words; default 100.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement
-    lines = wrapped(headline(verdict), width)
+    lines, redone = wrapped(headline(verdict), width), verdict.confirmation
     entries = [("form", [_form(verdict, statement)])]
     if statement is not None:
         entries += [
@@ -72,15 +72,15 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ("left", _side(verdict.lhs)),
         ("right", _side(verdict.rhs)),
         ("tightness", tightness_lines(verdict)),
-        ("worst case", [case_text(verdict.worst_case or {})]),
+        ("worst case", [case_text(verdict.worst.case if verdict.worst else {})]),
         ("witness", [witness_text(verdict.witness) if verdict.witness else ""]),
-        ("search", [verdict.search or ""]),
-        (verdict.standing or "redone", [verdict.confirmation or ""]),
+        ("search", [str(verdict.search or "")]),
+        (redone.standing if redone is not None and redone.stands else "redone", [redone_text(verdict)]),
         ("", [""]),
         ("mutants", mutants_lines(verdict)),
         ("needed?", [f"{name}: {needed_text(needed)}" for name, needed in verdict.necessity.items()]),
         ("vacuous", [vacuous_text(verdict.vacuous)]),
-        ("notes", [f"[{number}] {note}" for number, note in enumerate(verdict.notes, 1)]),
+        ("notes", [f"[{number}] {note}" for number, note in enumerate(notes_lines(verdict, statement), 1)]),
         ("", [""]),
         ("run with", [run_with(verdict)]),
     ]
@@ -88,6 +88,13 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         lines += entry(label, content, width) if label else [""]
     lines.append("  replay".ljust(LABEL) + " " + verdict.replay)  # to be copied, so not wrapped
     return "\n".join(lines)
+
+
+def notes_lines(verdict: Verdict, statement: Statement | None) -> list[str]:
+    """The notes of a verdict, then the statement's own on this form, which verdicts of older versions have already."""
+    claim = statement.forms.get(verdict.form) if statement is not None else None
+    own = [claim.note] if claim is not None and claim.note else []
+    return list(dict.fromkeys([*map(str, verdict.notes), *own]))
 
 
 def headline(verdict: Verdict) -> str:
@@ -141,6 +148,11 @@ def unmet_text(unmet: Unmet) -> str:
     return unmet.found + eased
 
 
+def redone_text(verdict: Verdict) -> str:
+    """How a violation was redone; empty: there is none."""
+    return str(verdict.confirmation.how) if verdict.confirmation else ""
+
+
 def vacuous_text(vacuous: Vacuous | None) -> str:
     """Why a bound says nothing about runs that are possible, with the number; empty: it is informative."""
     if vacuous is None:
@@ -168,37 +180,39 @@ def _digits(value: float, error: float) -> int:
 def answer(verdict: Verdict) -> str:
     """The facts found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
-        first_note = next(iter(verdict.notes), "")
-        reason = next((unmet_text(unmet) for unmet in verdict.unmet.values() if unmet.passes), "")
+        first_note = str(next(iter(verdict.notes), ""))
+        reason = next((unmet_text(unmet) for unmet in verdict.counts.unmet.values() if unmet.passes), "")
         if verdict.outcome is Outcome.UNTESTED and reason:
             return f"{first_note}: {reason}"
-        return first_note if first_note else f"{verdict.unresolved} of {verdict.trials} trials undecided"
+        return first_note if first_note else f"{verdict.counts.unresolved} of {verdict.trials} trials undecided"
     if verdict.outcome is Outcome.VIOLATED:
         return _violation(verdict)
-    if verdict.violated:
-        return f"{verdict.violated} of {verdict.trials} trials exceed the bound, as often as it allows"
-    touching = f"; {verdict.touches} meet the bound to within their error" if verdict.touches else ""
+    if verdict.counts.violated:
+        return f"{verdict.counts.violated} of {verdict.trials} trials exceed the bound, as often as it allows"
+    touching = f"; {verdict.counts.touches} meet the bound to within their error" if verdict.counts.touches else ""
     if verdict.would_exclude is not None:
         untested = f"; they would have excluded a failure probability of {percent(verdict.would_exclude)} or more"
         touching += f"{untested}, the claim allows less"
-    if verdict.not_computed:
-        touching += f"; {len(verdict.not_computed)} could not be computed, which count as failures"
+    if verdict.counts.not_computed:
+        touching += f"; {len(verdict.counts.not_computed)} could not be computed, which count as failures"
     return f"no violation in {verdict.trials} trials{touching}"
 
 
 def _violation(verdict: Verdict) -> str:
     if verdict.lhs is None or verdict.rhs is None:
-        return f"{verdict.violated} of {verdict.trials} trials"
+        return f"{verdict.counts.violated} of {verdict.trials} trials"
     left, right = verdict.lhs, verdict.rhs
     between = "≠" if verdict.kind is Kind.EQUALITY else ">" if left.value > right.value else "<"
     digits = next((d for d in range(4, 17) if f"{left.value:.{d}g}" != f"{right.value:.{d}g}"), 17)
     sides = f"left {left.value:.{digits}g} {between} right {right.value:.{digits}g}"
-    only = ", seen but not confirmed: nothing redid it" if verdict.standing is Standing.SEEN else ""
+    redone = verdict.confirmation
+    seen = redone is not None and redone.standing is Standing.SEEN
+    only = ", seen but not confirmed: nothing redid it" if seen else ""
     if verdict.broken_by_search:
-        return f"broken by search, {sides}; {verdict.violated} of {verdict.trials} trials violate it{only}"
-    by_witness = " and so does the stored case" if verdict.violated else "; the stored case does"
+        return f"broken by search, {sides}; {verdict.counts.violated} of {verdict.trials} trials violate it{only}"
+    by_witness = " and so does the stored case" if verdict.counts.violated else "; the stored case does"
     stored = by_witness if verdict.witness and not verdict.own_data else ""
-    return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}{only}"
+    return f"{sides}; {verdict.counts.violated} of {verdict.trials} trials violate it{stored}{only}"
 
 
 def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
@@ -232,21 +246,22 @@ def read_from(statement: Statement, form: Form) -> str:
 
 def counts_lines(verdict: Verdict) -> list[str]:
     """How the drawn cases add up."""
-    rejected = sum(verdict.rejected.values())
+    counts = verdict.counts
+    rejected = sum(counts.rejected.values())
     by_name = [
-        f"{name} rejected {count}" + (f": {unmet_text(verdict.unmet[name])}" if name in verdict.unmet else "")
-        for name, count in verdict.rejected.items()
+        f"{name} rejected {count}" + (f": {unmet_text(counts.unmet[name])}" if name in counts.unmet else "")
+        for name, count in counts.rejected.items()
     ]
-    outcomes = f"{verdict.holds} holds + {verdict.touches} touches + {verdict.unresolved} unresolved"
+    outcomes = f"{counts.holds} holds + {counts.touches} touches + {counts.unresolved} unresolved"
     return [
-        f"{rejected + verdict.trials} drawn = {rejected} rejected + {verdict.trials} trials",
+        f"{rejected + counts.trials} drawn = {rejected} rejected + {counts.trials} trials",
         *by_name,
-        f"{verdict.trials} trials = {outcomes} + {verdict.violated} violated",
+        f"{counts.trials} trials = {outcomes} + {counts.violated} violated",
     ]
 
 
 def _margins(verdict: Verdict) -> str:
-    margins = ", ".join(f"{name} {margin:.3g}" for name, margin in verdict.margins.items())
+    margins = ", ".join(f"{name} {margin:.3g}" for name, margin in verdict.counts.margins.items())
     return f"smallest of the admitted cases, by hypothesis: {margins}" if margins else ""
 
 

@@ -131,7 +131,7 @@ def _finish(
 ) -> None:
     """Report the objections to the verifier, write the JSON, and leave with the exit status."""
     from ntkfl.trajectory import provenance
-    from verification.verdict import strict_json
+    from verification.json_values import strict_json
 
     for line in wrong:
         typer.echo(line)

@@ -54,7 +54,7 @@ def picture_kind(path: Path) -> str:
 
 
 def as_json(content: Any) -> str:
-    """The content as strict JSON; see `verification.verdict.strict_json` for numbers that are not finite."""
+    """The content as strict JSON; see `verification.json_values.strict_json` for numbers that are not finite."""
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 

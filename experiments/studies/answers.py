@@ -253,11 +253,12 @@ def upper(
     tally = Tally()
     for comparison in seen:
         tally.add(comparison, {}, 1, failure)
-    outcome, said = tally.settle(Kind.UPPER, FEWEST_COMPARED)
+    outcome, facts = tally.settle(Kind.UPPER, FEWEST_COMPARED)
+    said = [str(fact) for fact in facts]
     if outcome is Outcome.UNTESTED or tally.worst is None:
         return untested(claim, source, None, f"{tally.trials} cells; {FEWEST_COMPARED} are needed")
     if outcome is Outcome.VIOLATED and failure is None:
-        said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
+        said = [f"violated in {tally.counts[outcome]} of {tally.trials} cells"]
     worst = tally.worst
     if outcome in (Outcome.HOLDS, Outcome.TOUCHES):
         settled = (answer for answer in seen if answer.outcome is not Outcome.UNRESOLVED)

@@ -13,7 +13,7 @@ from experiments.studies.running.cell_store import CellStore, write_json
 from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import Answer
 from ntkfl.extensions import require_outside
-from verification.verdict import strict_json
+from verification.json_values import strict_json
 
 if TYPE_CHECKING:
     import xarray

@@ -96,7 +96,7 @@ def test_statements_run_on_the_users_data():
     for name in ("I4", "I8", "I10"):
         for verdict in verify(one := get(f"averaging/{name}"), options, one.mutated_form):
             assert verdict.as_recorded, (name, verdict.notes)
-            assert "digits" in verdict.worst_case["cases"]
+            assert "digits" in verdict.worst.case["cases"]
 
 
 ONE = Problem(np.ones((2, 1)), np.ones(2), np.array([0, 1]))

@@ -96,7 +96,7 @@ def test_cases_that_the_data_alone_reject_are_not_simulated(monkeypatch, tmp_pat
     for threads in (0, 2):
         verdicts = verify_all(find("fl-ntk/B.12"), Options(data=data, trials=2), threads=threads)
         assert not prepared
-        assert {name for verdict in verdicts for name in verdict.rejected} == {"unit-rows"}
+        assert {name for verdict in verdicts for name in verdict.counts.rejected} == {"unit-rows"}
 
 
 def test_what_was_taken_as_what_is_said_once_and_first(tmp_path):

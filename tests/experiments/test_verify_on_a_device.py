@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from bounds import Kind, Options, get
 from experiments.command_line import app
 from verification.engine import verify
-from verification.judging.check import NO_ENGINE, PART_ENGINE
+from verification.facts import Fact
+from verification.sentences import What
 from verification.verdict import Verdict
 
 SMALL = ["--width", "128", "--rounds", "10", "--trials", "5"]
@@ -62,7 +63,7 @@ def test_a_run_on_a_device_says_so_and_agrees_with_the_simulator(tmp_path):
         assert (origin["device"], origin["dtype"], origin["seeds"]) == ("cpu", "float64", {"first_seed": 0})
         assert origin["versions"]["torch"] == torch.__version__
     assert all(v.replay.endswith("--trials 5 --device cpu") for v in verdicts)
-    assert not any("computed on" in note for v in verdicts for note in v.notes)
+    assert not any("computed on" in str(note) for v in verdicts for note in v.notes)
     assert disagreements(provenance, verdicts) == []
     wrong = replace(verdicts[0], tightness={name: ratio * (1 + 1e-6) for name, ratio in verdicts[0].tightness.items()})
     assert len(disagreements(provenance, [wrong])) == 2
@@ -75,10 +76,10 @@ def test_without_a_device_the_simulator_runs():
 
 def test_a_statement_whose_cases_are_no_runs_says_that_nothing_was_computed_there():
     (verdict,) = verify(get("fl-ntk/X.7"), Options(device="cpu", trials=5))
-    assert NO_ENGINE.format(device="cpu") in verdict.notes and "torch" not in verdict.provenance["versions"]
+    assert Fact(What.NO_ENGINE, {"device": "cpu"}) in verdict.notes and "torch" not in verdict.provenance["versions"]
     both = get("fl-ntk/B.9-13")
     (verdict,) = verify(both, Options(device="cpu", width=64, rounds=4, trials=5), both.mutated_form)
-    assert PART_ENGINE.format(device="cpu") in verdict.notes and "torch" in verdict.provenance["versions"]
+    assert Fact(What.PART_ENGINE, {"device": "cpu"}) in verdict.notes and "torch" in verdict.provenance["versions"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import bounds
 from bounds import Form, Outcome
 from verification.engine import verify
-from verification.facts import Standing, Where
+from verification.facts import Data, Standing, Where
 from verification.search import after_cases, attack_held
 from verification.verdict import Verdict
 
@@ -68,21 +68,21 @@ def test_what_held_in_its_cases_is_broken_by_search_and_what_is_true_holds(theor
     assert {verdict.outcome for verdict in verdicts} <= {Outcome.HOLDS, Outcome.TOUCHES}
     said = []
     broken, true = searched(verdicts, progress=said.append)
-    assert (broken.outcome, broken.violated, broken.broken_by_search) == (Outcome.VIOLATED, 0, True)
-    assert broken.worst_case == {"cases": "found by a search", "N": 3}  # the only N of which N^2 > 2^N
-    assert (broken.lhs.value, broken.rhs.value, broken.standing) == (9, 8, Standing.CONFIRMED)
+    assert (broken.outcome, broken.counts.violated, broken.broken_by_search) == (Outcome.VIOLATED, 0, True)
+    assert broken.worst.case == {"cases": "found by a search", "N": 3}  # the only N of which N^2 > 2^N
+    assert (broken.lhs.value, broken.rhs.value, broken.confirmation.standing) == (9, 8, Standing.CONFIRMED)
     assert broken.tightness["search"] == pytest.approx(9 / 8)
     assert broken.contradicts_record and not broken.tested_and_holds
     page = " ".join(str(broken).split())
     assert "VIOLATED: broken by search, left 9 > right 8; 0 of 20 trials violate it" in page
     assert Verdict.from_json(json.loads(json.dumps(broken.to_json()))) == broken
-    assert true.outcome is Outcome.HOLDS and not true.broken_by_search and "no counterexample" in true.search
+    assert true.outcome is Outcome.HOLDS and not true.broken_by_search and "no counterexample" in str(true.search)
     assert [line.partition(" held")[0] for line in said] == ["mine/not-for-3 (stated)", "mine/true (stated)"]
 
 
 def test_on_data_of_the_user_the_outcome_is_that_of_the_data(theorem):
     (verdict,) = verify(bounds.load(theorem)[0])
-    (after,) = searched([replace(verdict, own_data=True)])
+    (after,) = searched([replace(verdict, data=Data.OWN)])
     assert after.outcome is verdict.outcome and after.elsewhere.where is Where.SEARCH
     assert 1.05 < after.elsewhere.ratio < 1.2
 
@@ -98,8 +98,8 @@ def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
     (verdict,) = verify(bounds.load("my_theorem.py")[1])
     held = replace(verdict, outcome=Outcome.HOLDS, recorded=Outcome.HOLDS)  # as if other cases had been drawn
     (after,) = searched([held])
-    assert (after.outcome, after.standing) == (Outcome.HOLDS, Standing.SEEN)
-    assert "a violation that was not confirmed" in after.search and not after.broken_by_search
+    assert (after.outcome, after.confirmation.standing) == (Outcome.HOLDS, Standing.SEEN)
+    assert "a violation that was not confirmed" in str(after.search) and not after.broken_by_search
 
 
 def test_a_search_that_fails_or_is_interrupted_loses_no_verdict(theorem, monkeypatch):
@@ -119,7 +119,7 @@ def test_a_search_that_fails_or_is_interrupted_loses_no_verdict(theorem, monkeyp
     monkeypatch.setattr(after_cases, "attack", fail)
     failed = searched(verdicts)
     assert [v.outcome for v in failed] == [v.outcome for v in verdicts]
-    assert all("failed with TypeError: no number" in v.search for v in failed)
+    assert all("failed with TypeError: no number" in str(v.search) for v in failed)
 
 
 def test_the_command_searches_says_so_and_names_the_command_that_writes_the_file(ntkfl, folder, theorem):

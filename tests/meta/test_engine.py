@@ -23,11 +23,11 @@ from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.compare import judge
 from verification.engine import verify, verify_all
-from verification.facts import Needed, Vacuous, Witness
+from verification.facts import Fact, Needed, Vacuous, Witness
 from verification.judging import check
-from verification.judging.check import NOT_ABOUT_DATA
 from verification.judging.replaying import replay_command
 from verification.judging.tally import Tally
+from verification.sentences import What
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table
 from verification.verdict_page import witness_text
@@ -121,7 +121,7 @@ def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
 def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
     large = Hypothesis("large", "x >= 100", lambda case: case.value - 100)
     (verdict,) = verify(claim(families=(Numbers(trials=200),), hypotheses=(large,)), Options(until_decided=True))
-    assert (verdict.outcome, verdict.trials, verdict.rejected) == (Outcome.HOLDS, 101, {"large": 99})
+    assert (verdict.outcome, verdict.trials, verdict.counts.rejected) == (Outcome.HOLDS, 101, {"large": 99})
 
 
 def interrupts_at(stop):
@@ -162,7 +162,7 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
     late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
     statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
     (verdict,) = verify(statement, Options(until_decided=True))
-    assert verdict.trials + verdict.rejected.get("late", 0) == trials == sum(built.values())
+    assert verdict.trials + verdict.counts.rejected.get("late", 0) == trials == sum(built.values())
     assert verdict.outcome is Outcome.HOLDS and set(built.values()) == {1}
 
 
@@ -189,7 +189,7 @@ def test_an_interruption_keeps_what_is_counted_in_every_look(stop):
     statement = claim(formula=2 * X, mutants=(late,), families=(Numbers(trials=200),))
     (verdict,) = verify_all([statement], Options(until_decided=True), progress=interrupts_at(stop))
     assert (verdict.trials, verdict.complete) == (stop, False)
-    assert verdict.notes[0] == "interrupted: the cases of numbers were not all run"
+    assert str(verdict.notes[0]) == "interrupted: the cases of numbers were not all run"
 
 
 @dataclass(frozen=True)
@@ -215,9 +215,9 @@ def test_a_violation_that_falls_is_looked_at_again(least, share):
     family = Family("doubtful", lambda seed: Doubtful(least), st.nothing(), trials=1, needs=1, fixed=True)
     statement = claim(formula=sp.Integer(1), families=(family,), mutants=())
     (verdict,) = verify(statement, Options(until_decided=True))
-    assert verdict.worst_case["share"] == share
+    assert verdict.worst.case["share"] == share
     assert verdict.outcome is (Outcome.VIOLATED if share >= least else Outcome.UNRESOLVED)
-    assert ("other networks agree" in str(verdict.confirmation)) is (share >= least)
+    assert ("other networks agree" in str(verdict.confirmation.how)) is (share >= least)
 
 
 def test_a_violation_on_the_first_look_outlives_an_interruption_of_the_second():
@@ -248,25 +248,25 @@ def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
         verify_all([two], [Form.REPAIRED])
     assert verdict.form is Form.REPAIRED
     assert set(built) == {("numbers", seed) for seed in range(100, 120)}
-    assert verdict.worst_case == {"cases": "numbers", "case_seed": 100, "value": 101.0}
+    assert verdict.worst.case == {"cases": "numbers", "case_seed": 100, "value": 101.0}
     assert verdict.provenance["seeds"] == {"first_seed": 100}
 
 
 def test_every_case_is_counted_once():
     (verdict,) = verify(claim(formula=sp.Integer(10), recorded=Outcome.VIOLATED, hypotheses=(SMALL,)))
-    assert (verdict.trials, verdict.holds, verdict.violated) == (25, 10, 15)
-    assert verdict.rejected == {"small": 5}
+    assert (verdict.trials, verdict.counts.holds, verdict.counts.violated) == (25, 10, 15)
+    assert verdict.counts.rejected == {"small": 5}
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.as_recorded
     assert (verdict.lhs.value, verdict.rhs.value, verdict.tightness["sharpest"]) == (25.0, 10.0, 2.5)
-    assert verdict.worst_case["case_seed"] == 24
+    assert verdict.worst.case["case_seed"] == 24
 
 
 def test_too_few_admitted_cases_are_untested_and_say_why():
     (verdict,) = verify(claim(hypotheses=(Hypothesis("tiny", "x <= 7", lambda case: 7 - case.value),)))
     assert verdict.outcome is Outcome.UNTESTED
     assert not verdict.as_recorded
-    assert verdict.notes[0] == "7 admitted cases of 20 required; hypothesis 'tiny' rejected 23"
+    assert str(verdict.notes[0]) == "7 admitted cases of 20 required; hypothesis 'tiny' rejected 23"
 
 
 def test_of_several_families_the_one_that_needs_fewest_says_how_many_cases_do():
@@ -284,7 +284,7 @@ def test_a_statement_of_no_case_is_untested(families):
     never = Hypothesis("never", "x < 0", lambda case: -case.value)
     (verdict,) = verify(claim(families=families, hypotheses=(never,)))
     assert (verdict.outcome, verdict.trials) == (Outcome.UNTESTED, 0)
-    assert verdict.notes[0].startswith("0 admitted cases of 1 required")
+    assert str(verdict.notes[0]).startswith("0 admitted cases of 1 required")
 
 
 def test_both_sides_are_taken_at_one_precision():
@@ -349,7 +349,7 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
 def test_a_witness_decides_where_the_everyday_cases_do_not():
     corner = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(62.0))
     (verdict,) = verify(corner)
-    assert (verdict.violated, verdict.holds, verdict.outcome) == (0, 30, Outcome.VIOLATED)
+    assert (verdict.counts.violated, verdict.counts.holds, verdict.outcome) == (0, 30, Outcome.VIOLATED)
     assert verdict.witness == Witness(2.0, Outcome.VIOLATED)
     assert (verdict.lhs.value, verdict.rhs.value) == (62.0, 31.0)
     weak = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(5.0))
@@ -373,22 +373,22 @@ def overflowing(limit):
 def test_one_case_that_cannot_be_computed_leaves_the_claim_unresolved_and_is_named():
     verdicts = verify_all([claim("test/wild", measure=overflowing(192)), claim("test/calm")], Options(trials=200))
     wild, calm = verdicts
-    assert (wild.outcome, wild.trials, wild.holds, wild.unresolved) == (Outcome.UNRESOLVED, 200, 192, 8)
-    assert wild.not_computed == {
+    assert (wild.outcome, wild.trials, wild.counts.holds, wild.counts.unresolved) == (Outcome.UNRESOLVED, 200, 192, 8)
+    assert wild.counts.not_computed == {
         f"numbers, seed {s}": f"failed with FloatingPointError: round {s + 1}: not finite" for s in range(192, 200)
     }
     first = "numbers, seed 192 failed with FloatingPointError: round 193: not finite"
-    assert wild.notes[0] == f"8 of 200 trials could not be computed: {first}"
+    assert str(wild.notes[0]) == f"8 of 200 trials could not be computed: {first}"
     assert wild.error is None and wild.contradicts_record and first in " ".join(str(wild).split())
     assert "8 not computed: FloatingPointError" in markdown_table(verdicts)[2]
     assert Verdict.from_json(json.loads(json.dumps(wild.to_json()))) == wild
-    assert (calm.outcome, calm.not_computed) == (Outcome.HOLDS, {})
+    assert (calm.outcome, calm.counts.not_computed) == (Outcome.HOLDS, {})
 
 
 def test_a_violation_decides_though_another_case_cannot_be_computed():
     (verdict,) = verify(claim(formula=sp.Integer(20), measure=overflowing(29)))
-    assert (verdict.outcome, verdict.violated, len(verdict.not_computed)) == (Outcome.VIOLATED, 9, 1)
-    assert any("1 of 30 trials could not be computed" in note for note in verdict.notes)
+    assert (verdict.outcome, verdict.counts.violated, len(verdict.counts.not_computed)) == (Outcome.VIOLATED, 9, 1)
+    assert any("1 of 30 trials could not be computed" in str(note) for note in verdict.notes)
 
 
 def test_where_a_claim_may_fail_a_case_that_cannot_be_computed_counts_as_a_failure():
@@ -397,7 +397,7 @@ def test_where_a_claim_may_fail_a_case_that_cannot_be_computed_counts_as_a_failu
         return verify(claim(forms=forms, measure=overflowing(limit)), options=Options(trials=200))[0]
 
     few, many = found(192), found(180)
-    assert (few.outcome, len(few.not_computed), many.outcome) == (Outcome.HOLDS, 8, Outcome.UNRESOLVED)
+    assert (few.outcome, len(few.counts.not_computed), many.outcome) == (Outcome.HOLDS, 8, Outcome.UNRESOLVED)
     assert "8 could not be computed, which count as failures" in str(few).splitlines()[0]
 
 
@@ -416,7 +416,7 @@ def test_a_side_without_a_value_is_a_case_that_cannot_be_computed(side):
         return {X: np.inf if case.value == 7 and side == np.inf else case.value}
 
     (verdict,) = verify(claim(measure=measure, constants=constants))
-    assert (verdict.outcome, list(verdict.not_computed)) == (Outcome.UNRESOLVED, ["numbers, seed 6"])
+    assert (verdict.outcome, list(verdict.counts.not_computed)) == (Outcome.UNRESOLVED, ["numbers, seed 6"])
 
 
 def test_a_case_that_cannot_be_drawn_is_named_and_one_with_a_fault_ends_the_check():
@@ -432,10 +432,10 @@ def test_a_case_that_cannot_be_drawn_is_named_and_one_with_a_fault_ends_the_chec
     drawn, faulty = verify_all(
         [claim("test/drawn", families=(Drawn(),)), claim("test/fault", families=(Drawn(error=KeyError),))], Options()
     )
-    assert drawn.not_computed == {"numbers, seed 4": "failed with ZeroDivisionError: no such number"}
+    assert drawn.counts.not_computed == {"numbers, seed 4": "failed with ZeroDivisionError: no such number"}
     assert (drawn.outcome, drawn.trials, drawn.error) == (Outcome.UNRESOLVED, 30, None)
     assert faulty.error == "failed with KeyError: 'no such number', on numbers, seed 4"
-    assert (faulty.outcome, faulty.trials, faulty.not_computed) == (Outcome.UNRESOLVED, 5, {})
+    assert (faulty.outcome, faulty.trials, faulty.counts.not_computed) == (Outcome.UNRESOLVED, 5, {})
 
 
 def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
@@ -469,9 +469,10 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
         claim("test/stable", hypotheses=(outside,), **looks),
     ]
     run, again, start, stable = verify_all(statements, Options())
-    assert run.outcome is again.outcome is Outcome.UNRESOLVED and len(run.not_computed) == len(again.not_computed) == 5
-    assert (start.outcome, start.not_computed) == (Outcome.HOLDS, {})
-    assert (stable.outcome, stable.rejected, stable.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
+    assert run.outcome is again.outcome is Outcome.UNRESOLVED
+    assert len(run.counts.not_computed) == len(again.counts.not_computed) == 5
+    assert (start.outcome, start.counts.not_computed) == (Outcome.HOLDS, {})
+    assert (stable.outcome, stable.counts.rejected, stable.counts.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
     assert set(ran.values()) == {1}  # statements share an overflow
 
 
@@ -492,9 +493,9 @@ def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
             return Sharpened(1.0 + seed)
 
     (verdict,) = verify(claim(formula=X / 2, families=(Many(),)))
-    assert (verdict.outcome, verdict.violated, verdict.error) == (Outcome.UNRESOLVED, 30, None)
+    assert (verdict.outcome, verdict.counts.violated, verdict.error) == (Outcome.UNRESOLVED, 30, None)
     said = "a violation was seen and not confirmed: redoing it failed with FloatingPointError: the run overflowed"
-    assert said in verdict.notes
+    assert said in map(str, verdict.notes)
 
 
 def test_an_interruption_reports_what_was_counted():
@@ -506,10 +507,10 @@ def test_an_interruption_reports_what_was_counted():
     ]
     verdicts = {v.id: v for v in verify_all(statements, Options())}
     assert verdicts["test/done"].outcome is Outcome.HOLDS
-    assert not any("interrupted" in note for note in verdicts["test/done"].notes)
+    assert not any("interrupted" in str(note) for note in verdicts["test/done"].notes)
     note = "interrupted: the cases of second were not all run"
-    assert (verdicts["test/half"].trials, verdicts["test/half"].notes[0]) == (21, note)
-    assert (verdicts["test/both"].trials, verdicts["test/both"].notes[0]) == (43, note)
+    assert (verdicts["test/half"].trials, str(verdicts["test/half"].notes[0])) == (21, note)
+    assert (verdicts["test/both"].trials, str(verdicts["test/both"].notes[0])) == (43, note)
     assert "test/never" not in verdicts
     assert not any(name == "third" for name, _ in built)
 
@@ -548,7 +549,7 @@ def test_a_premise_out_of_reach_is_vacuous_and_gives_its_number():
 def test_a_bound_that_may_fail_is_counted_like_a_probability():
     mostly = claim(forms={Form.STATED: Claim(sp.Integer(190), failure=sp.Rational(1, 10))})
     (verdict,) = verify(mostly, options=Options(trials=200))
-    assert (verdict.violated, verdict.outcome) == (10, Outcome.HOLDS)
+    assert (verdict.counts.violated, verdict.outcome) == (10, Outcome.HOLDS)
     rarely = claim(forms={Form.STATED: Claim(sp.Integer(100), failure=sp.Rational(1, 10))})
     assert verify(rarely, options=Options(trials=200))[0].outcome is Outcome.VIOLATED
 
@@ -598,10 +599,10 @@ def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
 
 def test_data_that_a_statement_does_not_use_are_said_to_be_unused_and_not_replayed():
     (verdict,) = verify(claim(), options=Options(data="digits", unit=True, trials=5))
-    assert NOT_ABOUT_DATA in verdict.notes
+    assert Fact(What.NOT_ABOUT_DATA) in verdict.notes
     assert "digits" not in verdict.replay and "--unit" not in verdict.replay and "--trials 5" in verdict.replay
     (plain,) = verify(claim(), options=Options(trials=5))
-    assert NOT_ABOUT_DATA not in plain.notes
+    assert Fact(What.NOT_ABOUT_DATA) not in plain.notes
 
 
 def test_a_margin_is_found_once_a_case_for_all_statements_and_forms():
@@ -614,4 +615,4 @@ def test_a_margin_is_found_once_a_case_for_all_statements_and_forms():
     large = Hypothesis("large", "x >= 3", margin)
     verdicts = verify_all([claim("test/E", hypotheses=(large,)), claim("test/F", hypotheses=(large,))], Options())
     assert asked == {1.0 + seed: 1 for seed in range(30)}
-    assert [(verdict.trials, verdict.rejected) for verdict in verdicts] == [(28, {"large": 2})] * len(verdicts)
+    assert [(verdict.trials, verdict.counts.rejected) for verdict in verdicts] == [(28, {"large": 2})] * len(verdicts)

@@ -16,11 +16,13 @@ from experiments.command_line import app
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
+from verification.facts import Data
 from verification.false_alarms import FRESH, false_alarms
+from verification.json_values import strict_json
 from verification.judging import check
 from verification.mutation.matrix import Fate, mutation_matrix, standard_mutants, true_forms
 from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
-from verification.verdict import Verdict, strict_json
+from verification.verdict import Verdict
 from verification.verdict_list import markdown_table
 
 X, Y = sp.symbols("x y", positive=True)
@@ -132,7 +134,7 @@ def test_real_statements_kill_their_own_mutants():
     own = [mutant for mutant in mutants if mutant.own]
     assert [m.name for m in own] == [m.name for s in statements for m in s.mutants]
     assert score(own) == f"{len(own)}/{len(own)}"
-    assert not any(verdict.violated for verdict in verdicts)
+    assert not any(verdict.counts.violated for verdict in verdicts)
     standard = [mutant for mutant in mutants if not mutant.own]
     assert sum(m.fate is Fate.KILLED for m in standard) > 0.7 * sum(m.fate is not Fate.WEAKER for m in standard)
     assert all(m.why for m in standard if m.fate is Fate.SURVIVED)
@@ -238,8 +240,8 @@ def test_an_exception_in_one_statement_leaves_the_others(changes):
     bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
     assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
     assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
-    assert replace(bad, own_data=True).contradicts_record  # so that the exit status tells it on any data
-    assert bad.notes[0] == bad.error and bad.error.startswith("failed with TypeError: ")
+    assert replace(bad, data=Data.OWN).contradicts_record  # so that the exit status tells it on any data
+    assert str(bad.notes[0]) == bad.error and bad.error.startswith("failed with TypeError: ")
     assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
 
 

@@ -24,4 +24,4 @@ def test_a_wrong_rate_is_violated_and_another_ladder_agrees():
     wrong = RATE.forms[Form.STATED].mutated(shifted(sp.Rational(1, 4)).change)
     (verdict,) = verify(replace(RATE, forms={Form.STATED: wrong}))
     assert verdict.outcome is Outcome.VIOLATED
-    assert verdict.confirmation is not None and verdict.confirmation.startswith("other networks agree")
+    assert verdict.confirmation is not None and str(verdict.confirmation.how).startswith("other networks agree")

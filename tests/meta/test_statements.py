@@ -123,9 +123,10 @@ def test_outcome_is_the_recorded_one(identifier, form):
 def test_the_books_balance(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
     draws = statement.families_of(form, run_of(identifier))
-    assert verdict.trials == verdict.holds + verdict.touches + verdict.unresolved + verdict.violated
-    assert verdict.trials + sum(verdict.rejected.values()) == sum(draw.trials for draw in draws)
-    assert set(verdict.rejected) <= {h.name for h in statement.required(form)}
+    counts = verdict.counts
+    assert verdict.trials == counts.holds + counts.touches + counts.unresolved + counts.violated
+    assert verdict.trials + sum(verdict.counts.rejected.values()) == sum(draw.trials for draw in draws)
+    assert set(verdict.counts.rejected) <= {h.name for h in statement.required(form)}
     assert verdict.trials > 0
     assert verdict.id == identifier
     assert verdict.form is form
@@ -149,14 +150,15 @@ def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
     if statement.forms[form].recorded is not Outcome.VIOLATED:
         assert verdict.witness is None
-        assert verdict.violated == 0 or statement.forms[form].failure is not None
+        assert verdict.counts.violated == 0 or statement.forms[form].failure is not None
         return
     assert verdict.witness.shows
     slopes = statement.kind in (Kind.RATE, Kind.ORDER)  # seen over many networks: a second set of networks confirms it
-    balls = verdict.confirmation == "both sides are balls" or verdict.confirmation.startswith("run in balls of")
-    assert balls or (slopes and verdict.confirmation.startswith("other networks agree"))
-    assert "sides known by" not in verdict.confirmation
-    assert balls is (Evidence.ENCLOSED in evidence(statement, form)), verdict.confirmation
+    how = str(verdict.confirmation.how)
+    balls = how == "both sides are balls" or how.startswith("run in balls of")
+    assert balls or (slopes and how.startswith("other networks agree"))
+    assert "sides known by" not in how
+    assert balls is (Evidence.ENCLOSED in evidence(statement, form)), how
     above = verdict.lhs.value - verdict.lhs.error > verdict.rhs.value + verdict.rhs.error
     below = verdict.lhs.value + verdict.lhs.error < verdict.rhs.value - verdict.rhs.error
     assert above or (below and statement.kind in (Kind.EQUALITY, Kind.DEFINITION, Kind.LOWER, Kind.RATE))

@@ -36,7 +36,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     movement = by_name["fl-ntk/B.12", Form.REPAIRED]
     (verdict,) = verify(get("fl-ntk/B.12"), replace(options, trials=1), Form.REPAIRED)
     assert movement.applies is Applies.YES and movement.sharpness == verdict.tightness["sharpest"]
-    assert movement.margins == verdict.margins
+    assert movement.margins == verdict.counts.margins
     assert by_name["fl-ntk/X.1", Form.NEW].applies is Applies.IDENTITY
     assert by_name["fl-ntk/B.3", Form.STATED].applies is Applies.VACUOUS
     assert "asks for m >=" in by_name["fl-ntk/B.3", Form.STATED].why

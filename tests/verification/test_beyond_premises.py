@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.Un
 def test_steps_far_beyond_the_premise_leave_the_theorem_untested(form):
     (verdict,) = verify(get("fl-ntk/B.3"), Options(eta_local=3.0, trials=3), form)
     assert verdict.outcome is Outcome.UNTESTED
-    assert "break the conclusion, but lack what it asks for (m of the order" in verdict.notes[0]
+    assert "break the conclusion, but lack what it asks for (m of the order" in str(verdict.notes[0])
     assert verdict.confirmation is None
 
 
@@ -37,7 +37,7 @@ def test_without_a_premise_the_same_cases_count_against_the_claim():
     claim = replace(statement.forms[Form.STATED], premise=None, hypotheses=())
     bare = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim})
     (verdict,) = verify(bare, Options(eta_local=3.0, trials=3), Form.STATED)
-    assert verdict.violated > 0
+    assert verdict.counts.violated > 0
 
 
 def test_cases_beyond_the_premise_excuse_no_failure_within_it():
@@ -58,8 +58,8 @@ def test_cases_beyond_the_premise_excuse_no_failure_within_it():
     wrong = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim}, mutants=(), necessity={})
     (verdict,) = verify(wrong, options, Form.STATED)
     assert verdict.outcome is Outcome.VIOLATED
-    assert (verdict.violated, verdict.holds) == (8, 100)
-    assert "8 failures in 8 trials" in verdict.notes[0]
+    assert (verdict.counts.violated, verdict.counts.holds) == (8, 100)
+    assert "8 failures in 8 trials" in str(verdict.notes[0])
 
 
 @pytest.mark.slow

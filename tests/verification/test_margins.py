@@ -37,20 +37,20 @@ def test_a_margin_is_the_smallest_of_the_admitted_cases(verdict):
                 admitted.append(margins)
             else:
                 rejected += 1
-    assert rejected and (rejected, len(admitted)) == (sum(verdict.rejected.values()), verdict.trials)
+    assert rejected and (rejected, len(admitted)) == (sum(verdict.counts.rejected.values()), verdict.trials)
     expected = {name: min(margins[name] for margins in admitted) for name in admitted[0]}
-    assert verdict.margins == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    assert min(verdict.margins.values()) >= 0
+    assert verdict.counts.margins == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert min(verdict.counts.margins.values()) >= 0
     name, least = min(expected.items(), key=lambda item: item[1])
     assert f"{name} {least:.3g}" in " ".join(as_text(verdict).split())
 
 
 def test_margins_survive_json_and_older_files_have_none(verdict):
     endless = Verdict.from_json(verdict.to_json() | {"margins": {"open-ended": "inf"}})
-    assert endless.margins == {"open-ended": math.inf}
+    assert endless.counts.margins == {"open-ended": math.inf}
     assert Verdict.from_json(json.loads(json.dumps(endless.to_json(), allow_nan=False))) == endless
     older = {name: part for name, part in verdict.to_json().items() if name != "margins"}
-    assert Verdict.from_json(older).margins == {}
+    assert Verdict.from_json(older).counts.margins == {}
 
 
 @pytest.mark.parametrize(("margin", "least", "met"), [

@@ -15,10 +15,11 @@ from experiments.command_line import app
 from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.front_page import headline
 from verification.engine import verify
-from verification.facts import Unmet, Where
+from verification.facts import Data, Fact, Unmet, Where
 from verification.judging.families import families
 from verification.judging.way_out import passing_step, way_out
 from verification.planning import plans_on_data, verify_planned
+from verification.sentences import What
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
@@ -46,9 +47,7 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     (verdict,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
     assert (verdict.outcome, verdict.recorded, verdict.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
     assert verdict.elsewhere.where is Where.STORED and verdict.tightness["sharpest"] < 1
-    assert (
-        verdict.tightness.keys() == {"sharpest", "median"} and verdict.standing is None and verdict.confirmation is None
-    )
+    assert verdict.tightness.keys() == {"sharpest", "median"} and verdict.confirmation is None
     assert answered(verdict).endswith("trials; fails elsewhere: stored case, left/right 1.11")
     assert totals([verdict]).endswith("; 1 fails elsewhere")
     assert markdown_table([verdict])[-1].partition("weights | ")[2].startswith("fails elsewhere")
@@ -68,9 +67,9 @@ def test_families_that_are_there_without_the_data_are_left_out(data):
 def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
     options = replace(FEW, data=data, eta_local=0.5)
     (verdict,) = verify(MOVEMENT, options, Form.PROVED)
-    assert verdict.outcome is Outcome.UNTESTED and verdict.rejected == {"small-local-steps": 5}
+    assert verdict.outcome is Outcome.UNTESTED and verdict.counts.rejected == {"small-local-steps": 5}
     said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
-    assert verdict.unmet == {
+    assert verdict.counts.unmet == {
         "small-local-steps": Unmet("eta_l n K = 40, at most 1.2564", "--eta-local 0.0157", True)
     } and said in " ".join(str(verdict).split())
     (passing,) = verify(MOVEMENT, replace(options, eta_local=0.0157), Form.PROVED)
@@ -124,8 +123,9 @@ def test_a_plan_gives_each_form_its_step_and_does_not_run_what_its_first_case_re
     plans, _ = plans_on_data([MOVEMENT], [Form.PROVED], options, auto_step=False)
     (untested,) = verify_planned(plans)
     (all_cases,) = verify(MOVEMENT, options, Form.PROVED)
-    assert (untested.outcome, untested.rejected) == (Outcome.UNTESTED, {"small-local-steps": 1})
-    assert untested.unmet == all_cases.unmet and untested.complete and "first case alone" in " ".join(untested.notes)
+    assert (untested.outcome, untested.counts.rejected) == (Outcome.UNTESTED, {"small-local-steps": 1})
+    assert untested.counts.unmet == all_cases.counts.unmet and untested.complete
+    assert Fact(What.ONE_CASE) in untested.notes
 
 
 def test_a_whole_paper_on_data_says_first_what_is_not_run(data, monkeypatch):
@@ -159,7 +159,7 @@ def test_exit_statuses_and_last_lines(data):
 def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     (mine,) = verify(MOVEMENT, replace(FEW, data=data), Form.STATED)
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
-    ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
+    ours = replace(mine, data=Data.BUILT_IN, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
     # differences that only a scan has do not count
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
@@ -202,4 +202,4 @@ def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
     assert all(np.array_equal(side.value, other.value) for side, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)
-    assert (verdict.outcome, verdict.trials, verdict.rejected) == (outcome, 1, {})
+    assert (verdict.outcome, verdict.trials, verdict.counts.rejected) == (outcome, 1, {})

@@ -100,7 +100,7 @@ def test_an_interruption_reports_what_all_processes_counted():
     verdicts = verify_in_processes(CHEAP[:2], many, progress=interrupt, processes=2)
     assert 1 <= len(verdicts) <= 4 and total == 8000
     for verdict in verdicts:
-        assert verdict.notes[0].startswith("interrupted: the cases of ")
+        assert str(verdict.notes[0]).startswith("interrupted: the cases of ")
         assert 0 < verdict.trials < 4000
     assert signal.getsignal(signal.SIGINT) is before
     assert not multiprocessing.active_children()

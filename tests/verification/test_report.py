@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import sympy as sp
@@ -11,9 +12,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from bounds import Form, Kind, Outcome, catalogue
-from verification.facts import Elsewhere, Needed, Unmet, Vacuous, Where, Witness
+from verification.facts import (
+    Confirmation,
+    Counts,
+    Data,
+    Elsewhere,
+    Fact,
+    Needed,
+    Standing,
+    Unmet,
+    Vacuous,
+    Where,
+    Witness,
+)
 from verification.plain_text import claim_lines, plain
-from verification.verdict import Side, Verdict
+from verification.sentences import SENTENCES, What
+from verification.verdict import COUNTS, MOVED, Side, Verdict, Worst
 from verification.verdict_list import (
     as_json,
     as_markdown,
@@ -35,28 +49,41 @@ NAMES = st.text(max_size=12)
 SIZES = st.dictionaries(NAMES, NUMBERS, max_size=2)
 
 
+def text(said: str) -> Fact:
+    return Fact(What.TEXT, {"text": said})
+
+
+FACTS = st.one_of(
+    st.builds(text, NAMES),
+    st.builds(lambda how: Fact(What.DOUBTED, {"how": Fact(What.OPEN_AT, {"computed": how})}), NAMES),
+    st.builds(
+        lambda *left: Fact(What.OTHER_NETWORKS, dict(zip(("agree", "value", "error"), left, strict=True))),
+        st.booleans(),
+        NUMBERS,
+        NUMBERS,
+    ),
+    st.builds(lambda sizes: Fact(What.BEYOND_PREMISE, {"count": 2, "sizes": sizes}), SIZES),
+)
+
+
 def verdict(**changed) -> Verdict:
+    counted = {"holds": 20, "touches": 0, "unresolved": 0, "violated": 0}
+    counted |= {name: changed.pop(name) for name in COUNTS & changed.keys()}
     fields = {
         "id": "toy/1",
         "form": Form.STATED,
         "kind": Kind.UPPER,
         "outcome": Outcome.HOLDS,
         "recorded": Outcome.HOLDS,
-        "holds": 20,
-        "touches": 0,
-        "unresolved": 0,
-        "violated": 0,
-        "rejected": {},
-        "lhs": Side(0.25, 1e-12, "ball"),
-        "rhs": Side(0.5, 0.0, "exact"),
+        "counts": Counts(**counted),
+        "worst": Worst(Side(0.25, 1e-12, "ball"), Side(0.5, 0.0, "exact"), {"cases": "toys", "case_seed": 3, "n": 4}),
         "tightness": {"sharpest": 0.5, "median": 0.125},
-        "worst_case": {"cases": "toys", "case_seed": 3, "n": 4},
         "vacuous": None,
         "witness": None,
         "confirmation": None,
-        "mutants": {"halved": "violated", "doubled": "holds"},
+        "mutants": {"halved": Outcome.VIOLATED, "doubled": Outcome.HOLDS},
         "necessity": {"unit-rows": Needed.NO_CASE},
-        "notes": ("a caveat",),
+        "notes": (text("a caveat"),),
         "replay": "ntkfl verify toy/1",
     }
     return Verdict(**(fields | changed))
@@ -66,7 +93,7 @@ def verdict(**changed) -> Verdict:
 def verdicts(draw) -> Verdict:
     holds, touches, unresolved, violated = (draw(st.integers(0, 50)) for _ in range(4))
     outcome = draw(st.sampled_from(FOUND))
-    side = st.none() | st.builds(Side, NUMBERS, st.floats(0, allow_nan=False), NAMES)
+    side = st.builds(Side, NUMBERS, st.floats(0, allow_nan=False), NAMES)
     return verdict(
         id="toy/" + draw(NAMES),
         form=draw(st.sampled_from(list(Form))),
@@ -78,19 +105,20 @@ def verdicts(draw) -> Verdict:
         unresolved=unresolved,
         violated=violated,
         rejected=draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
-        lhs=draw(side),
-        rhs=draw(side),
+        worst=draw(st.none() | st.builds(Worst, side, side, st.dictionaries(NAMES, st.integers() | NAMES, max_size=3))),
         would_exclude=draw(st.none() | st.floats(0, 1)) if outcome is Outcome.HOLDS else None,
         tightness=draw(st.none() | st.fixed_dictionaries({"sharpest": NUMBERS, "median": NUMBERS})),
-        worst_case=draw(st.none() | st.dictionaries(NAMES, st.integers() | NAMES, max_size=3)),
-        notes=tuple(draw(st.lists(NAMES, max_size=2))),
+        notes=tuple(draw(st.lists(FACTS, max_size=2))),
+        confirmation=draw(st.none() | st.builds(Confirmation, st.sampled_from(Standing), FACTS)),
+        search=draw(st.none() | FACTS),
+        complete=draw(st.booleans()),
         vacuous=draw(st.none() | st.builds(Vacuous, SIZES, SIZES, st.none() | NUMBERS)),
         witness=draw(
             st.none()
-            | st.builds(Witness, NUMBERS, st.sampled_from(FOUND), st.just(()) | st.tuples(NAMES), st.none() | NAMES)
+            | st.builds(Witness, NUMBERS, st.sampled_from(FOUND), st.just(()) | st.tuples(NAMES), st.none() | FACTS)
         ),
         necessity=draw(st.dictionaries(NAMES, st.sampled_from(Needed), max_size=2)),
-        own_data=draw(st.booleans()),
+        data=draw(st.sampled_from(Data)),
         elsewhere=draw(st.none() | st.builds(Elsewhere, st.sampled_from(Where), st.none() | NUMBERS)),
         unmet=draw(st.dictionaries(NAMES, st.builds(Unmet, NAMES, NAMES, st.booleans()), max_size=2)),
     )
@@ -104,17 +132,85 @@ def rows(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| ")]
 
 
-@pytest.mark.parametrize("name", ["vacuous", "witness", "elsewhere"])
-def test_a_verdict_of_an_older_version_is_refused_with_what_it_has(name):
-    content = verdict().to_json() | {name: "left/right 2"}
-    with pytest.raises(ValueError, match=f"'{name}' is 'left/right 2', a text of an older version"):
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("vacuous", "left/right 2", "an object with at_least, at_most, factor"),
+        ("necessity", {"unit-rows": "shown"}, "one of 'needed', "),
+        ("outcome", "shown", "one of 'holds', "),
+        ("outcome", "open", "an outcome of a check, which is never open"),
+        ("standing", "shown", "one of 'confirmed', "),
+        ("holds", "20", "a whole number of at least 0"),
+        ("holds", -1, "a whole number of at least 0"),
+        ("violated", True, "a whole number of at least 0"),
+        ("rejected", [], "an object"),
+        ("rejected", {"unit-rows": 1.5}, "a whole number of at least 0"),
+        ("margins", {"unit-rows": "0.5"}, 'a number, or "inf", "-inf", "nan"'),
+        ("lhs", 0.25, "an object with value, error, method"),
+        ("lhs", None, "an object with value, error, method"),
+        ("rhs", {"value": None, "error": 0.0, "method": "exact"}, 'a number, or "inf"'),
+        ("tightness", 2, "an object"),
+        ("worst_case", [3], "an object"),
+        ("mutants", {"halved": "dead"}, "one of 'holds', "),
+        ("notes", "a caveat", "a list"),
+        ("notes", [7], "a fact with its values, or a text"),
+        ("notes", [{"what": "rumour", "values": {}}], "one of 'text', "),
+        ("notes", [{"what": "unresolved", "values": {"trials": 4}}], "the values of 'unresolved'"),
+        ("notes", [{"what": "not refuted", "values": {"trials": 4, "allowed": "a", "limit": 0.5}}], "the values of"),
+        ("search", 7, "a fact with its values, or a text"),
+        ("replay", None, "a text"),
+        ("provenance", "numpy", "an object"),
+        ("provenance", {"versions": "numpy"}, "an object"),
+        ("provenance", {"statement": {"file": 3}}, "a text"),
+        ("error", 3, "a text"),
+        ("complete", "yes", "true or false"),
+        ("own_data", 1, "true or false"),
+        ("would_exclude", "6%", "a number"),
+        ("unmet", {"small": {"found": 3}}, "a text"),
+        ("witness", {"ratio": 2.0, "outcome": "violated", "unmet": "small", "fallen": None}, "a list"),
+        ("elsewhere", {"where": "moon", "ratio": None}, "one of 'stored case', "),
+        ("seen", {"cases": 3}, "the columns of a picture's cases"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_with_its_place_and_what_it_may_be(name, value, right):
+    with pytest.raises(ValueError) as refusal:
+        Verdict.from_json(verdict().to_json() | {name: value})
+    said, inner = str(refusal.value), value
+    while isinstance(inner, dict | list) and len(inner) == 1:
+        inner = inner[0] if isinstance(inner, list) else next(iter(inner.values()))
+    assert f"; here it is {right}" in said and said.endswith(": verify again")
+    assert name in said.partition(" is ")[0] or name in ("standing", "lhs", "rhs", "worst_case")
+    assert repr(inner)[:20] in said or name == "notes" or inner is None or isinstance(inner, dict)
+
+
+def test_a_file_of_the_version_with_sentences_is_read_and_written_with_the_same_values():
+    content = json.loads((Path(__file__).parent / "verdicts_with_sentences.json").read_text(encoding="utf-8"))
+    for old in content["verdicts"]:
+        read = Verdict.from_json(old)
+        page, new = as_text(read, width=10_000), read.to_json()
+        said = [*old["notes"], old["confirmation"] or ""]
+        assert all(page.count(sentence) == 1 for sentence in said if sentence)
+        assert [note["text"] for note in new["notes"]] == old["notes"] and Verdict.from_json(new) == read
+        assert (new["confirmation"] or {}).get("text") == old["confirmation"]
+        assert {name for name in old if old[name] != new[name]} <= {"notes", "confirmation", "evidence"}
+
+
+@pytest.mark.parametrize("name", ["id", "holds", "notes", "lhs"])
+def test_a_field_that_is_missing_is_named(name):
+    content = verdict().to_json()
+    del content[name]
+    with pytest.raises(ValueError, match=r"here it is|has no"):
         Verdict.from_json(content)
 
 
-def test_a_word_that_is_not_known_is_refused_with_its_field_and_what_it_may_be():
-    for name, value in (("necessity", {"unit-rows": "shown"}), ("outcome", "shown"), ("standing", "shown")):
-        with pytest.raises(ValueError, match=f"'{name}' is 'shown'; here it is one of '.*': verify again"):
-            Verdict.from_json(verdict().to_json() | {name: value})
+def test_each_fact_has_a_sentence_and_each_old_name_says_the_new():
+    assert set(SENTENCES) == set(What)
+    for name, new in MOVED.items():
+        with pytest.raises(TypeError, match=f"Verdict has no {name}: .*{re.escape(new[-8:])}"):
+            verdict(**{name: 0}) if name not in COUNTS else Verdict(**{name: 0})
+        if name != "own_data":  # it is a question still
+            with pytest.raises(AttributeError, match=f"Verdict has no {name}: "):
+                getattr(verdict(), name)
 
 
 @settings(deadline=None, max_examples=50)
@@ -133,7 +229,8 @@ def test_strict_json_gives_the_verdict_back(verdict):
 
 def test_infinite_numbers_are_strings_in_json():
     written = verdict(
-        lhs=Side(float("inf"), 0.0, "exact"), tightness={"sharpest": float("inf"), "median": 1.0}
+        worst=Worst(Side(float("inf"), 0.0, "exact"), Side(1.0, 0.0, "exact")),
+        tightness={"sharpest": float("inf"), "median": 1.0},
     ).to_json()
     assert written["lhs"]["value"] == "inf" and written["tightness"] == {"sharpest": "inf", "median": 1.0}
 
@@ -143,7 +240,7 @@ def test_infinite_numbers_are_strings_in_json():
 def test_the_counts_of_a_page_add_up(verdict):
     page = as_text(verdict, width=10_000)
     drawn, rejected, trials = map(int, re.search(r"(\d+) drawn = (\d+) rejected \+ (\d+) trials", page).groups())
-    assert drawn == rejected + trials == sum(verdict.rejected.values()) + verdict.trials
+    assert drawn == rejected + trials == sum(verdict.counts.rejected.values()) + verdict.trials
     parts = re.search(r"(\d+) trials = (\d+) holds \+ (\d+) touches \+ (\d+) unresolved \+ (\d+) violated", page)
     trials, *counts = map(int, parts.groups())
     assert trials == sum(counts) == verdict.trials
@@ -152,7 +249,7 @@ def test_the_counts_of_a_page_add_up(verdict):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(verdicts(), max_size=5), st.booleans())
 def test_worst_first_and_totals_account_for_every_verdict(several, own_data):
-    several = [replace(verdict, own_data=own_data) for verdict in several]
+    several = [replace(verdict, data=Data.OWN if own_data else Data.BUILT_IN) for verdict in several]
     order = worst_first(several)
     ranks = [
         (not v.contradicts_record, "violated unresolved untested touches holds".split().index(v.outcome)) for v in order
@@ -190,7 +287,7 @@ def test_totals_in_words():
 def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recorded):
     theirs = verdict(outcome=outcome, recorded=recorded)
     expected = outcome is Outcome.VIOLATED and recorded is Outcome.HOLDS
-    mine = replace(theirs, own_data=True)
+    mine = replace(theirs, data=Data.OWN)
     assert mine.contradicts_record is expected
     assert theirs.contradicts_record is not theirs.as_recorded
     assert ("DIFFERS" in as_text(mine)) is expected
@@ -199,7 +296,7 @@ def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recor
 @pytest.mark.parametrize("outcome", FOUND)
 @pytest.mark.parametrize("own_data", [False, True])
 def test_a_form_recorded_open_is_neither_as_recorded_nor_against_the_record_once_it_is_violated(outcome, own_data):
-    settled = verdict(outcome=outcome, recorded=Outcome.OPEN, own_data=own_data)
+    settled = verdict(outcome=outcome, recorded=Outcome.OPEN, data=Data.OWN if own_data else Data.UNUSED)
     assert settled.refutes_open is (outcome is Outcome.VIOLATED) is not settled.as_recorded
     assert not settled.contradicts_record
     assert ("nobody has settled it" in as_text(settled, width=200)) is settled.refutes_open
@@ -239,20 +336,25 @@ def test_a_verdict_prints_as_its_page():
 
 def test_the_first_line_is_the_answer():
     broken = verdict(
-        outcome=Outcome.VIOLATED, lhs=Side(0.412, 3e-14, "ball"), rhs=Side(0.371, 2e-14, "ball"), violated=2, holds=18
+        outcome=Outcome.VIOLATED,
+        worst=Worst(Side(0.412, 3e-14, "ball"), Side(0.371, 2e-14, "ball")),
+        violated=2,
+        holds=18,
     )
     first = as_text(broken).splitlines()[0]
     assert first.startswith("toy/1 (stated)  VIOLATED: left 0.412 > right 0.371; 2 of 20 trials violate it")
     assert "DIFFERS" in as_text(broken) and "DIFFERS" not in as_text(replace(broken, recorded=Outcome.VIOLATED))
-    untested = verdict(outcome=Outcome.UNTESTED, notes=("3 admitted cases of 20 required",))
+    untested = verdict(
+        outcome=Outcome.UNTESTED,
+        notes=(Fact(What.TOO_FEW, {"admitted": 3, "required": 20, "hypothesis": None, "rejected": 0}),),
+    )
     assert "UNTESTED: 3 admitted cases of 20 required" in as_text(untested)
 
 
 def test_sides_that_differ_late_are_shown_to_differ():
     close = verdict(
         outcome=Outcome.VIOLATED,
-        lhs=Side(1.0000000002, 1e-13, "ball"),
-        rhs=Side(1.0, 0.0, "exact"),
+        worst=Worst(Side(1.0000000002, 1e-13, "ball"), Side(1.0, 0.0, "exact")),
         tightness={"sharpest": 1 - 4.1e-11, "median": 0.5},
     )
     page = as_text(close, width=200)
@@ -261,7 +363,7 @@ def test_sides_that_differ_late_are_shown_to_differ():
 
 
 def test_a_page_names_mutants_that_survive_and_every_caveat():
-    page = as_text(verdict(vacuous=Vacuous({"m": 1e17}, {"eta_l": 1e-9}), notes=("first", "second")))
+    page = as_text(verdict(vacuous=Vacuous({"m": 1e17}, {"eta_l": 1e-9}), notes=(text("first"), text("second"))))
     assert "1 of 2 killed: halved" in page and "survived: doubled (holds)" in page
     assert "no case to run the 2 on" in as_text(verdict(holds=0, outcome=Outcome.UNTESTED))
     assert "asks for m >= 1e+17, eta_l <= 1e-09" in page and "[1] first" in page and "[2] second" in page
@@ -291,7 +393,7 @@ def test_names_cannot_break_a_markdown_table_or_code_block(verdict):
 
 def test_markdown_escapes_what_it_would_read():
     assert escaped("a|b `c` <d> *e*\nf") == r"a\|b \`c\` \<d\> \*e\* f"
-    hostile = verdict(id="toy/1", worst_case={"problem": "```\n| evil |"})
+    hostile = verdict(worst=Worst(Side(0.5, 0.0, "a"), Side(1.0, 0.0, "b"), {"problem": "```\n| evil |"}))
     assert "````text" in as_markdown([hostile])
 
 
@@ -305,7 +407,7 @@ def test_what_is_new_comes_first_and_known_failures_are_said_to_be_as_recorded()
     assert "DIFFERS" in first and replay.strip() == new.replay
     remarks = [row.rpartition(" | ")[2] for row in markdown_table([known, new, fine])[2:]]
     assert ["as recorded" in remark for remark in remarks] == [True, False, False]
-    assert news_lines([verdict(own_data=True)]) == []
+    assert news_lines([verdict(data=Data.OWN)]) == []
 
 
 @pytest.mark.parametrize("width", [80, 120])

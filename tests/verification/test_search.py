@@ -36,6 +36,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 from verification.compare import Comparison
 from verification.engine import verify
+from verification.facts import Fact
 from verification.judging.confirm import Confirmation
 from verification.search import attack, hunt, read, rejudge, scoring, written
 from verification.search.ascent import climb, coordinates, neighbours
@@ -43,6 +44,7 @@ from verification.search.case_codec import decode, encode
 from verification.search.replay_file import Replay, _digest
 from verification.search.scoring import FAR_ROUND, Seen, _heading, look, stands
 from verification.search.simpler import shrunk, simpler
+from verification.sentences import What
 from verification.verdict import Standing
 
 FALSE = ("fl-ntk/A.1", "fl-ntk/B.9-14")
@@ -112,7 +114,7 @@ def found_in(identifier, examples=400, seed=0, shrinking=0.1):
 def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
     counterexample, statement = found_in(identifier), get(identifier)
     assert counterexample.seen.outcome is Outcome.VIOLATED
-    assert "balls" in counterexample.confirmation
+    assert "balls" in str(counterexample.confirmation.how)
     text = written(statement, Form.STATED, counterexample)
     replay = read(text)
     assert encode(replay.case) == encode(counterexample.case)
@@ -147,14 +149,14 @@ def test_it_finds_the_square_root_in_b_12():
 def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
     counterexample = found_in("fl-ntk/Eq18")
     assert counterexample.case.setup.local_steps >= 2
-    assert "other networks agree" in counterexample.confirmation
+    assert "other networks agree" in str(counterexample.confirmation.how)
 
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
     counterexample = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 it takes 1600 cases
     assert counterexample.case.setup.rounds > 20
-    assert "one of them: run in balls" in counterexample.confirmation
+    assert "one of them: run in balls" in str(counterexample.confirmation.how)
 
 
 @pytest.mark.slow
@@ -196,7 +198,7 @@ def test_it_finds_nothing_against_what_is_true_in_a_larger_budget(identifier):
 def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verify_does():
     planted = replace(get("fl-ntk/A.1"), **planted_in(lambda seed: 12 if seed % 50 == 17 else 5))
     (verdict,) = verify(planted)
-    assert (verdict.outcome, verdict.violated, verdict.trials) == (Outcome.VIOLATED, 2, 100)
+    assert (verdict.outcome, verdict.counts.violated, verdict.trials) == (Outcome.VIOLATED, 2, 100)
     done = attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1)
     assert done.found is not None and done.contradicts_record
     assert (done.found.first, done.found.by) == (Number(12), "a family, seed 17")
@@ -223,7 +225,7 @@ def test_a_search_in_which_no_case_is_admitted_is_untested(tmp_path, monkeypatch
     counts = done.rejected
     assert counts["rare"] + counts["free"] == done.tried
     most = max(counts, key=lambda name: counts[name])
-    assert done.untested == f"none of {done.tried} cases was admitted; hypothesis {most!r} rejected {counts[most]}"
+    assert str(done.untested) == f"none of {done.tried} cases was admitted; hypothesis {most!r} rejected {counts[most]}"
     monkeypatch.setattr("bounds.listing.find", lambda *_: [planted])
     result = CliRunner().invoke(app, ["attack", planted.id, "--examples", "20", "--folder", str(tmp_path)])
     assert result.exit_code == 4, result.output
@@ -234,12 +236,13 @@ def test_a_search_in_which_no_case_is_admitted_is_untested(tmp_path, monkeypatch
 
 def test_a_violation_that_does_not_stand_is_said_and_not_counted(monkeypatch):
     monkeypatch.setattr(
-        "verification.search.hunt.stands", lambda *_: Confirmation(Standing.FALLEN, "balls say otherwise")
+        "verification.search.hunt.stands",
+        lambda *_: Confirmation(Standing.FALLEN, Fact(What.TEXT, {"text": "balls say otherwise"})),
     )
     done = attack(get("fl-ntk/A.1"), Form.STATED, examples=10, seconds=PATIENT)
     assert done.found is None
     assert done.missed
-    assert done.unconfirmed == ("balls say otherwise",)
+    assert [str(how) for how in done.unconfirmed] == ["balls say otherwise"]
 
 
 def test_a_search_that_is_interrupted_keeps_the_violation_that_it_has(tmp_path, monkeypatch):
@@ -361,7 +364,7 @@ def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(mo
     statement = get("fl-ntk/C.11")
     confirmation = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
     assert not confirmation.stands
-    assert confirmation.how == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
+    assert str(confirmation.how) == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
 
 
 @dataclass(frozen=True)
@@ -383,7 +386,7 @@ def test_networks_that_showed_a_violation_do_not_confirm_it():
     assert seen.violated
     confirmation = stands(may_fail, Form.STATED, Drawn(), seen)
     assert confirmation.standing is Standing.FALLEN
-    assert confirmation.how.startswith("0 of 50 fresh networks fail")
+    assert str(confirmation.how).startswith("0 of 50 fresh networks fail")
 
 
 @settings(max_examples=3, deadline=None, database=None)

@@ -19,8 +19,8 @@ from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
-from verification.facts import Elsewhere, Standing, Unmet, Vacuous, Where
-from verification.judging.confirm import Confirmation, confirm, refined
+from verification.facts import Confirmation, Data, Elsewhere, Fact, Standing, Unmet, Vacuous, Where
+from verification.judging.confirm import confirm, refined
 from verification.judging.families import families, without_data
 from verification.judging.looks import SHARES, Part, seeds_of
 from verification.judging.points import Points
@@ -30,19 +30,12 @@ from verification.judging.tally import Tally
 from verification.judging.way_out import Cases, changed, passes, way_out
 from verification.plain_text import case_text
 from verification.seen import STORED
-from verification.verdict import Side, Verdict
+from verification.sentences import What
+from verification.verdict import Verdict, Worst
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
-NO_ENGINE = "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
-PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
-NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
-ONE_CASE = "its first case alone was looked at, since that does not meet a hypothesis"
 KEPT = 32  # cases of a form that a verdict keeps for its picture
-BEYOND_PREMISE = (
-    "{count} of its cases break the conclusion, but lack what it asks for ({needs}): nothing is said of the statement"
-)
-DOUBTED = "a violation was seen and not confirmed: {how}"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
 
 
@@ -141,7 +134,7 @@ class Check:
         return {*self._of_mutants} <= {Outcome.VIOLATED}
 
     @property
-    def settled(self) -> tuple[Outcome, tuple[str, ...]]:
+    def settled(self) -> tuple[Outcome, tuple[Fact, ...]]:
         """The outcome of the cases so far, and the facts that go with it."""
         kind = self.statement.kind
         inside = self.inside.settle(kind, 1)
@@ -286,14 +279,12 @@ class Check:
         unmet = {name: Unmet(rejection.found) for name, rejection in self.rejections.items()}
         if verdict.outcome is Outcome.UNTESTED and whole and unmet:
             unmet |= self.way_out(options, cases)
-        held = verdict.outcome is Outcome.HOLDS
+        would_exclude = self.tally.would_exclude if verdict.outcome is Outcome.HOLDS else None
         return replace(
             verdict,
-            standing=verdict.standing if verdict.outcome is Outcome.VIOLATED else None,
+            counts=replace(verdict.counts, unmet=unmet, would_exclude=would_exclude),
             necessity=necessity(self.statement, self.form) if whole else {},
             notes=verdict.notes + self._notes(options),
-            would_exclude=self.tally.would_exclude if held else None,
-            unmet=unmet,
             seen=self.points.seen(KEPT) if self.points.rows else None,
         )
 
@@ -302,17 +293,18 @@ class Check:
         statement, form, tally = self.statement, self.form, self.tally
         outcome, reasons = self.settled
         if self.error is not None:
-            outcome, reasons = Outcome.UNRESOLVED, (self.error,)
+            outcome, reasons = Outcome.UNRESOLVED, (Fact(What.ERROR, {"error": self.error}),)
         elif self.beyond and outcome is not Outcome.VIOLATED:
             outcome = Outcome.UNTESTED
-            reasons = (BEYOND_PREMISE.format(count=len(self.beyond), needs=self.lacks), *reasons)
+            lacking = {"count": len(self.beyond), "sizes": self.beyond[0]}
+            reasons = (Fact(What.BEYOND_PREMISE, lacking), *reasons)
         notes = tuple(dict.fromkeys(reasons + tally.not_computed))
         if missing:
-            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run", *notes)
+            notes = (Fact(What.INTERRUPTED, {"families": list(missing)}), *notes)
         confirmed = self.confirmed if outcome is Outcome.VIOLATED else None
         if confirmed is not None and not confirmed.stands:
             outcome = Outcome.UNRESOLVED
-            notes += (DOUBTED.format(how=confirmed.how),)
+            notes += (Fact(What.DOUBTED, {"how": confirmed.how}),)
         unused = options.data is not None and not self.own_data
         return Verdict(
             id=statement.id,
@@ -320,29 +312,19 @@ class Check:
             kind=statement.kind,
             outcome=outcome,
             recorded=statement.forms[form].recorded,
-            holds=tally.counts[Outcome.HOLDS],
-            touches=tally.counts[Outcome.TOUCHES],
-            unresolved=tally.counts[Outcome.UNRESOLVED],
-            violated=tally.counts[Outcome.VIOLATED],
-            not_computed=dict(tally.failed),
-            rejected=dict(tally.rejected),
-            margins=dict(tally.margins),
-            lhs=Side.of(tally.worst.left) if tally.worst else None,
-            rhs=Side.of(tally.worst.right) if tally.worst else None,
+            counts=tally.frozen,
+            worst=Worst.of(tally.worst, tally.worst_case or {}) if tally.worst else None,
             tightness=_tightness(tally.tightness),
-            worst_case=tally.worst_case,
             vacuous=self.says_nothing,
             witness=None,
-            confirmation=None if confirmed is None else confirmed.how,
-            standing=None if confirmed is None else confirmed.standing,
-            mutants={m.name: settled.value for m, settled in zip(statement.mutants, self._of_mutants, strict=False)},
+            confirmation=confirmed,
+            mutants={m.name: settled for m, settled in zip(statement.mutants, self._of_mutants, strict=False)},
             necessity={},
             notes=notes,
             replay=replay_command(statement, form, without_data(options) if unused else options),
             error=self.error,
             complete=not missing,
-            own_data=self.own_data,
-            data_unused=unused,
+            data=Data.OWN if self.own_data else Data.UNUSED if unused else Data.BUILT_IN,
             provenance=self._provenance(options),
         )
 
@@ -356,7 +338,7 @@ class Check:
         self.points.add(shown.case, STORED, shown.seen, shown.known, shown.right)
         confirmed = shown.confirmation
         if confirmed is not None and (shown.witness.shows or verdict.confirmation is None):
-            verdict = replace(verdict, confirmation=confirmed.how, standing=confirmed.standing)
+            verdict = replace(verdict, confirmation=confirmed)
         if not shown.witness.shows:
             return verdict
         assert confirmed is not None  # judging a stored case includes confirming its violation
@@ -364,21 +346,19 @@ class Check:
         return replace(
             verdict,
             outcome=Outcome.VIOLATED,
-            lhs=Side.of(shown.seen.left),
-            rhs=Side.of(shown.seen.right),
-            worst_case={"cases": "the stored case"} | case_of(shown.case).describe(),
+            worst=Worst.of(shown.seen, {"cases": "the stored case"} | case_of(shown.case).describe()),
             tightness=(verdict.tightness or {}) | {"stored case": shown.seen.tightness},
             notes=tuple(note for note in verdict.notes if note not in too_few),
         )
 
-    def _notes(self, options: Options) -> tuple[str, ...]:
-        """The notes on the options without effect on the cases, and on the statement itself."""
-        notes = [NOT_ABOUT_DATA] if options.data is not None and not self.own_data else []
-        notes += [ONE_CASE] if self.unmet else []
+    def _notes(self, options: Options) -> tuple[Fact, ...]:
+        """The notes on the options without effect on the cases."""
+        notes = [Fact(What.NOT_ABOUT_DATA)] if options.data is not None and not self.own_data else []
+        notes += [Fact(What.ONE_CASE)] if self.unmet else []
         if options.device is not None and self.devices != {options.device}:
-            partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
-            notes.append(partly.format(device=options.device))
-        return (*notes, *filter(None, [self.statement.forms[self.form].note]))
+            partly = What.PART_ENGINE if options.device in self.devices else What.NO_ENGINE
+            notes.append(Fact(partly, {"device": options.device}))
+        return tuple(notes)
 
     @property
     def says_nothing(self) -> Vacuous | None:
@@ -386,11 +366,6 @@ class Check:
         if self.vacuous is not None or not self.excess or min(self.excess) < 1:
             return self.vacuous
         return Vacuous(factor=min(self.excess))
-
-    @property
-    def lacks(self) -> str:
-        """The lacking sizes of the first case that breaks the conclusion without meeting the premise."""
-        return ", ".join(f"{symbol} of the order {value:.2g}" for symbol, value in self.beyond[0].items())
 
     def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, Unmet]:
         """The hypothesis that rejected most cases, with options that meet it if some are found."""
@@ -413,7 +388,8 @@ class Check:
             try:
                 confirmations.append(confirm(self.statement, self.form, *violation))
             except NOT_COMPUTED as error:  # the second computation, of another seed's network for example, overflows
-                confirmations.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
+                why = Fact(What.REDOING_FAILED, {"failure": failure(error, self.statement)})
+                confirmations.append(Confirmation(Standing.FALLEN, why))
             if confirmations[-1].standing is Standing.CONFIRMED:
                 break
         ranks = list(Standing)

@@ -1,7 +1,6 @@
 """A violation counts as confirmed only if smaller errors or other networks repeat it; otherwise it is only seen."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from bounds import Form, Outcome, Statement
@@ -10,24 +9,12 @@ from ntkfl import interruption
 from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Rigour
 from verification.compare import Comparison, judge
-from verification.facts import Standing
+from verification.facts import Confirmation, Fact, Standing
+from verification.sentences import What
 
 NEAR = 10  # a comparison whose sides are within this many errors of each other is redone more precisely
 MARGIN = 1000  # by how many measured errors, or differences of two precisions, the sides of a violation must differ
 DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """How well a violation stands, and by which computation."""
-
-    standing: Standing
-    how: str
-
-    @property
-    def stands(self) -> bool:
-        """Whether it was confirmed, or was seen where nothing could redo it."""
-        return self.standing is not Standing.FALLEN
 
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
@@ -36,7 +23,8 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
     if other is not None:
         again = judge(statement, form, other)
         agrees = again.outcome is Outcome.VIOLATED
-        return _answer(agrees, f"other networks {'agree' if agrees else 'do not agree'}: {again.left}")
+        value, error = float(again.left.value), float(again.left.error)
+        return _answer(agrees, What.OTHER_NETWORKS, agree=agrees, value=value, error=error)
     finer = None
     try:
         for finer in _sharper(case):
@@ -44,12 +32,12 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
             if confirmed is not None:
                 return confirmed
     except TooCostly as error:
-        return Confirmation(Standing.FALLEN, f"seen in float64 only: {error}")
+        return _answer(False, What.FLOAT64_ONLY, why=str(error))
     if finer is not None:
-        return Confirmation(Standing.FALLEN, f"{finer.computed} do not decide it")
+        return _answer(False, What.OPEN_AT, computed=finer.computed)
     if _in_balls(seen):
-        return Confirmation(Standing.CONFIRMED, "both sides are balls")
-    return Confirmation(Standing.SEEN, f"nothing redid it; {_known_by(seen)}")
+        return _answer(True, What.BALLS)
+    return Confirmation(Standing.SEEN, Fact(What.NOT_REDONE, _methods(seen)))
 
 
 def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
@@ -90,21 +78,21 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
     if again is None or again.outcome not in DECIDED:
         return None
     if _in_balls(again) or again.outcome is not Outcome.VIOLATED:
-        return _answer(again.outcome is Outcome.VIOLATED, f"run in {case.computed}")
-    how = f"run in {case.computed}; {_known_by(again)}; {again.errors_apart:.2g} errors apart"
-    return _answer(again.errors_apart >= MARGIN, how)
+        return _answer(again.outcome is Outcome.VIOLATED, What.RUN_IN, computed=case.computed)
+    apart = float(again.errors_apart)
+    return _answer(apart >= MARGIN, What.RUN_APART, computed=case.computed, apart=apart, **_methods(again))
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
     """Whether another precision without an error bound agrees, with a margin far larger than their difference."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     if unmet:
-        return Confirmation(Standing.FALLEN, f"in {case.computed} the case does not meet {', '.join(unmet)}")
+        return _answer(False, What.UNMET_IN, computed=case.computed, unmet=unmet)
     again = judge(statement, form, case)
     excess = float(seen.left.value - seen.right.value)
     difference = abs(excess - float(again.left.value - again.right.value))
     agree = again.outcome is Outcome.VIOLATED and abs(excess) >= MARGIN * difference
-    return _answer(agree, f"float64 and {case.computed} differ by {difference:.1e}, margin {excess:.3g}")
+    return _answer(agree, What.PRECISIONS, computed=case.computed, difference=difference, margin=excess)
 
 
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
@@ -116,8 +104,8 @@ def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
         return None
 
 
-def _answer(stands: bool, how: str) -> Confirmation:
-    return Confirmation(Standing.CONFIRMED if stands else Standing.FALLEN, how)
+def _answer(stands: bool, how: What, **values: Any) -> Confirmation:
+    return Confirmation(Standing.CONFIRMED if stands else Standing.FALLEN, Fact(how, values))
 
 
 def _in_balls(seen: Comparison) -> bool:
@@ -125,5 +113,5 @@ def _in_balls(seen: Comparison) -> bool:
     return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
 
 
-def _known_by(seen: Comparison) -> str:
-    return f"sides known by: {seen.left.method}; {seen.right.method}"
+def _methods(seen: Comparison) -> dict[str, str]:
+    return {"left": seen.left.method, "right": seen.right.method}

@@ -9,8 +9,8 @@ from typing import Any
 from bounds import Form, Outcome, Statement
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison, judge
-from verification.facts import Needed, Witness
-from verification.judging.confirm import Confirmation, confirm
+from verification.facts import Confirmation, Needed, Witness
+from verification.judging.confirm import confirm
 from verification.judging.points import Known
 
 

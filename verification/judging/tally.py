@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bounds import Kind, Outcome
-from ntkfl.messages import number_of
 from verification.compare import SEVERITY, Comparison
-from verification.intervals import LOWER, UPPER, lower_limit, percent, upper_limit
+from verification.facts import Counts, Fact
+from verification.intervals import LOWER, UPPER, lower_limit, upper_limit
+from verification.sentences import What
 
 UNRESOLVED_SHARE = 0.05
 
@@ -64,7 +65,20 @@ class Tally:
         """Admitted cases."""
         return sum(self.counts.values())
 
-    def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
+    @property
+    def frozen(self) -> Counts:
+        """The counts, for a verdict."""
+        return Counts(
+            holds=self.counts[Outcome.HOLDS],
+            touches=self.counts[Outcome.TOUCHES],
+            unresolved=self.counts[Outcome.UNRESOLVED],
+            violated=self.counts[Outcome.VIOLATED],
+            rejected=dict(self.rejected),
+            not_computed=dict(self.failed),
+            margins=dict(self.margins),
+        )
+
+    def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[Fact, ...]]:
         """The one outcome, and the facts that go with it; a counterexample decides however few the cases are.
 
         A claim without an admitted case does not hold: one is required even where fewer are asked for. Nor does a claim
@@ -76,28 +90,27 @@ class Tally:
             allowed = self.failures_allowed
             return Outcome.VIOLATED, self._failures(violated, max(allowed)) if allowed else ()
         if self.weight < required:
-            reason = f"{number_of(self.weight, 'admitted case')} of {required} required"
-            if self.rejected:
-                name, count = self.rejected.most_common(1)[0]
-                reason += f"; hypothesis {name!r} rejected {count}"
-            return Outcome.UNTESTED, (reason,)
+            hypothesis, rejected = self.rejected.most_common(1)[0] if self.rejected else (None, 0)
+            few = {"admitted": self.weight, "required": required, "hypothesis": hypothesis, "rejected": rejected}
+            return Outcome.UNTESTED, (Fact(What.TOO_FEW, few),)
         if self.failures_allowed:
             return self._settle_probability(violated + unresolved)
         if self.failed:
             return Outcome.UNRESOLVED, self.not_computed
+        share = {"unresolved": unresolved, "trials": self.trials}
         if unresolved > UNRESOLVED_SHARE * self.trials:
-            return Outcome.UNRESOLVED, (f"{unresolved} of {self.trials} trials unresolved: the errors are too large",)
-        notes = (f"{unresolved} of {self.trials} trials unresolved",) if unresolved else ()
+            return Outcome.UNRESOLVED, (Fact(What.TOO_UNSURE, share),)
+        notes = (Fact(What.UNRESOLVED, share),) if unresolved else ()
         return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
 
     @property
-    def not_computed(self) -> tuple[str, ...]:
+    def not_computed(self) -> tuple[Fact, ...]:
         """How many cases could not be computed, each kind of error with the first case that shows it."""
         first: dict[str, str] = {}
         for case, reason in self.failed.items():
             first.setdefault(reason.partition(":")[0], f"{case} {reason}")
-        said = f"{len(self.failed)} of {number_of(self.trials, 'trial')} could not be computed"
-        return (f"{said}: {'; '.join(first.values())}",) if first else ()
+        counted = {"count": len(self.failed), "trials": self.trials, "first": list(first.values())}
+        return (Fact(What.NOT_COMPUTED, counted),) if first else ()
 
     @property
     def would_exclude(self) -> float | None:
@@ -119,14 +132,13 @@ class Tally:
             return violated > 0
         return lower_limit(violated, trials, 1 - LOWER / self.looks) > max(self.failures_allowed)
 
-    def _failures(self, failures: int, allowed: float) -> tuple[str, ...]:
-        return (f"{failures} failures in {self.trials} trials; allowed probability {allowed:.3g}",)
+    def _failures(self, failures: int, allowed: float, what: What = What.FAILURES) -> tuple[Fact, ...]:
+        return (Fact(what, {"failures": failures, "trials": self.trials, "allowed": allowed}),)
 
-    def _settle_probability(self, failures: int) -> tuple[Outcome, tuple[str, ...]]:
+    def _settle_probability(self, failures: int) -> tuple[Outcome, tuple[Fact, ...]]:
         least, limit = min(self.failures_allowed), self.would_exclude
         if limit is None:
             return Outcome.HOLDS, self._failures(failures, least)
         if failures == 0:
-            said = f"not refuted in {self.trials} trials (allowed probability {least:.2g})"
-            return Outcome.HOLDS, (f"{said}: they would have excluded {percent(limit)} or more",)
-        return Outcome.UNRESOLVED, (f"{failures} failures in {self.trials} trials do not decide {least:.3g}",)
+            return Outcome.HOLDS, (Fact(What.NOT_REFUTED, {"trials": self.trials, "allowed": least, "limit": limit}),)
+        return Outcome.UNRESOLVED, self._failures(failures, least, What.UNDECIDED)

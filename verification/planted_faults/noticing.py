@@ -10,9 +10,10 @@ from rich.text import Text
 
 from bounds import Form, Options, Outcome, get
 from verification.engine import Progress, verify_all
-from verification.judging.check import DOUBTED
+from verification.facts import Fact
 from verification.planted_faults.fault import PlantedFault
 from verification.planted_faults.planting import planted
+from verification.sentences import What
 from verification.tables import markdown_row, plain_table
 from verification.verdict import Verdict
 
@@ -96,10 +97,10 @@ def _how(verdict: Verdict) -> str:
     if verdict.error is not None:
         return verdict.error
     if verdict.outcome is Outcome.UNRESOLVED and verdict.confirmation is not None:
-        return DOUBTED.format(how=verdict.confirmation)
+        return str(Fact(What.DOUBTED, {"how": verdict.confirmation.how}))
     if verdict.lhs is not None and verdict.rhs is not None and verdict.trials:
         return f"{verdict.lhs.value:.6g} against {verdict.rhs.value:.6g}"
-    return "; ".join(verdict.notes[:1]) or f"{verdict.trials} cases admitted"
+    return "; ".join(map(str, verdict.notes[:1])) or f"{verdict.trials} cases admitted"
 
 
 def library_table(faults: Sequence[Noticed]) -> Table:

@@ -8,10 +8,11 @@ from bounds.brought import extension_of, failure
 from bounds.case import case_of
 from bounds.listing import word_for
 from ntkfl import interruption
-from verification.facts import Elsewhere, Standing, Where
+from verification.facts import Elsewhere, Fact, Standing, Where
 from verification.search.hunt import EXAMPLES, Attack, attack
 from verification.search.plain_case import in_words
-from verification.verdict import Side, Verdict
+from verification.sentences import What
+from verification.verdict import Verdict, Worst
 
 SHORT = 10.0  # seconds of a search after the cases
 SHRINKING = 2.0  # seconds for each of the two ways of shrinking, in addition
@@ -56,17 +57,16 @@ def attack_held(
                 interruption.taken()
                 stopped = True
             except Exception as error:  # an error of the statement's own code: the result of its cases is not lost
-                said = f"the search for a counterexample {failure(error, statement)}"
-                progress(f"{name}: {said}")
-                verdict = replace(verdict, search=said)
+                failed = Fact(What.SEARCH_FAILED, {"failure": failure(error, statement)})
+                progress(f"{name}: {failed}")
+                verdict = replace(verdict, search=failed)
             else:
                 stopped = hunt.interrupted
-                budget = f"{examples} cases of the strategies and {seconds:g} s"
                 changed = "" if (examples, seed) == (EXAMPLES, 0) else f" --examples {examples} --seed {seed}"
-                verdict = _after(verdict, statement, hunt, budget, changed)
+                verdict = _after(verdict, statement, hunt, {"examples": examples, "seconds": seconds}, changed)
         if stopped and not verdict.broken_by_search:
-            said = "the search for a counterexample was interrupted"
-            verdict = replace(verdict, complete=False, search=said, notes=(*verdict.notes, said))
+            ended = Fact(What.SEARCH_INTERRUPTED)
+            verdict = replace(verdict, complete=False, search=ended, notes=(*verdict.notes, ended))
         done.append(verdict)
     return done
 
@@ -76,32 +76,30 @@ def _held(verdict: Verdict) -> bool:
     return verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES) and verdict.complete and verdict.error is None
 
 
-def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, changed: str) -> Verdict:
+def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[str, float], changed: str) -> Verdict:
     """The verdict with the result of the search.
 
-    budget: budget of the search, in words. changed: the options of `ntkfl attack` with which it searches the same
-        cases.
+    changed: the options of `ntkfl attack` with which it searches the same cases.
     """
     counterexample = done.found
     if counterexample is None:
-        said = f"no counterexample among at most {budget}" if done.untested is None else done.untested
-        return replace(verdict, search="; ".join([said, *(f"not counted: {why}" for why in done.unconfirmed)]))
+        nothing = Fact(What.NO_COUNTEREXAMPLE, budget | {"uncounted": list(done.unconfirmed)})
+        return replace(verdict, search=done.untested or nothing)
     command = f"ntkfl attack {word_for(statement)} --form {verdict.form.value}{changed}"
-    said = f"a counterexample: {'; '.join(in_words(counterexample.case))}. `{command}` writes a file that replays it"
-    ratio = counterexample.seen.tightness
-    verdict = replace(verdict, confirmation=counterexample.confirmation, standing=counterexample.standing)
-    if counterexample.standing is not Standing.CONFIRMED:
-        seen = f"a violation that was not confirmed: {said.partition(': ')[2]}"
-        return replace(verdict, search=f"left {counterexample.seen.left}, right {counterexample.seen.right} in {seen}")
+    shown = {"case": in_words(counterexample.case), "command": command}
+    seen, confirmation = counterexample.seen, counterexample.confirmation
+    if confirmation.standing is not Standing.CONFIRMED:
+        left, right = ([float(side.value), float(side.error)] for side in (seen.left, seen.right))
+        unconfirmed = Fact(What.UNCONFIRMED, shown | {"left": left, "right": right})
+        return replace(verdict, confirmation=confirmation, search=unconfirmed)
+    verdict = replace(verdict, confirmation=confirmation, search=Fact(What.COUNTEREXAMPLE, shown))
     if verdict.own_data:
-        return replace(verdict, search=said, elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, ratio))
+        return replace(verdict, elsewhere=verdict.elsewhere or Elsewhere(Where.SEARCH, seen.tightness))
+    case = {"cases": "found by a search"} | case_of(counterexample.case).describe()
     return replace(
         verdict,
         outcome=Outcome.VIOLATED,
-        search=said,
-        lhs=Side.of(counterexample.seen.left),
-        rhs=Side.of(counterexample.seen.right),
-        worst_case={"cases": "found by a search"} | case_of(counterexample.case).describe(),
-        tightness=(verdict.tightness or {}) | {"search": ratio},
-        would_exclude=None,
+        worst=Worst.of(seen, case),
+        tightness=(verdict.tightness or {}) | {"search": seen.tightness},
+        counts=replace(verdict.counts, would_exclude=None),
     )

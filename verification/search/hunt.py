@@ -17,12 +17,12 @@ from bounds.family import AnyFamily
 from ntkfl import interruption
 from ntkfl.messages import number_of
 from verification.compare import Comparison
-from verification.judging.confirm import Confirmation
+from verification.facts import Confirmation, Fact
 from verification.search.ascent import climb
 from verification.search.repeatable import constants_of_statements
 from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
-from verification.verdict import Standing
+from verification.sentences import What
 
 EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
 LADDERS = (Kind.ORDER, Kind.RATE)
@@ -38,19 +38,17 @@ Progress = Callable[[str], None]  # called with each stage of a search as it beg
 class Counterexample:
     """A violation that stands: the shrunk case, its sides, how it was confirmed, and how it was found.
 
-    `standing`: whether it was confirmed, or only seen because nothing could redo it. `after`: cases searched when the
-        first violation was seen; `first`: that case before shrinking.
+    `after`: cases searched when the first violation was seen; `first`: that case before shrinking.
     """
 
     case: Any
     seen: Comparison
-    confirmation: str
+    confirmation: Confirmation
     by: str
     after: int
     seconds: float
     first: Any
     frequency: tuple[int, int, float] | None = None
-    standing: Standing = Standing.CONFIRMED
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Attack:
     failed: dict[str, int]
     best: Comparison | None
     found: Counterexample | None
-    unconfirmed: tuple[str, ...]
+    unconfirmed: tuple[Fact, ...]
     seconds: float
     interrupted: bool = False
 
@@ -79,14 +77,12 @@ class Attack:
         return self.found is not None and self.statement.forms[self.form].recorded is not Outcome.VIOLATED
 
     @property
-    def untested(self) -> str | None:
+    def untested(self) -> Fact | None:
         """Why nothing was tested: no case was admitted; None: some case was."""
         if self.admitted:
             return None
-        if not self.rejected:
-            return f"none of {self.tried} cases had a value"
-        name, count = max(self.rejected.items(), key=lambda pair: pair[1])
-        return f"none of {self.tried} cases was admitted; hypothesis {name!r} rejected {count}"
+        name, count = max(self.rejected.items(), key=lambda pair: pair[1], default=(None, 0))
+        return Fact(What.NONE_ADMITTED, {"tried": self.tried, "hypothesis": name, "rejected": count})
 
     @property
     def missed(self) -> bool:
@@ -206,7 +202,7 @@ class Hunt:
     best: Comparison | None = None
     best_score: float = -float("inf")
     violations: list[tuple[Any, Seen, Confirmation]] = field(default_factory=list)
-    unconfirmed: list[str] = field(default_factory=list)
+    unconfirmed: list[Fact] = field(default_factory=list)
     first: tuple[int, float, str] | None = None
 
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
@@ -324,9 +320,7 @@ class Hunt:
         case, seen, confirmation = self.violations[-1]
         assert seen.comparison is not None
         after, seconds, by = self.first
-        return Counterexample(
-            case, seen.comparison, confirmation.how, by, after, seconds, first, seen.frequency, confirmation.standing
-        )
+        return Counterexample(case, seen.comparison, confirmation, by, after, seconds, first, seen.frequency)
 
 
 def _settings(examples: int) -> settings:

@@ -65,7 +65,7 @@ def written(statement: Statement, form: Form, counterexample: Counterexample) ->
         "in words": in_words(counterexample.case),
         "left": float(counterexample.seen.left.value).hex(),
         "right": float(counterexample.seen.right.value).hex(),
-        "confirmation": counterexample.confirmation,
+        "confirmation": str(counterexample.confirmation.how),
         "case": encode(counterexample.case),
     }
     if brought := brought_by(statement):
@@ -137,7 +137,7 @@ def rejudge(replay: Replay) -> Rejudged:
     if not seen.violated:
         return Rejudged(seen, Standing.FALLEN, "it holds", same)
     confirmation = stands(replay.statement, replay.form, replay.case, seen)
-    return Rejudged(seen, confirmation.standing, confirmation.how, same)
+    return Rejudged(seen, confirmation.standing, str(confirmation.how), same)
 
 
 def _of_stored(replay: Replay, shown: Shown) -> Rejudged:
@@ -145,7 +145,7 @@ def _of_stored(replay: Replay, shown: Shown) -> Rejudged:
     seen = Seen(0.0, shown.seen, shown.seen.outcome is Outcome.VIOLATED)
     if shown.confirmation is None:
         return Rejudged(seen, Standing.FALLEN, witness_text(shown.witness), same)
-    return Rejudged(seen, shown.confirmation.standing, shown.confirmation.how, same)
+    return Rejudged(seen, shown.confirmation.standing, str(shown.confirmation.how), same)
 
 
 def _digest(body: dict[str, Any]) -> str:

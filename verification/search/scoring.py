@@ -13,9 +13,10 @@ from bounds.case import case_of
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.threads import one_blas_thread
 from verification.compare import Comparison, judge
+from verification.facts import Confirmation, Fact, Standing
 from verification.intervals import lower_limit
-from verification.judging.confirm import Confirmation, can_be_redone, confirm
-from verification.verdict import Standing
+from verification.judging.confirm import can_be_redone, confirm
+from verification.sentences import What
 
 NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
 UNMET = -100.0  # scores of admitted cases are above this number, scores of other cases below it
@@ -85,10 +86,8 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
             return _fails_again(statement, form, case)
         sampled = max(comparison.left.rigour, comparison.right.rigour) is Rigour.SAMPLED
         if sampled and comparison.errors_apart < SAMPLED_MARGIN:
-            how = (
-                f"sampled sides {comparison.errors_apart:.2g} intervals apart, where a search asks for {SAMPLED_MARGIN}"
-            )
-            return Confirmation(Standing.FALLEN, how)
+            how = {"apart": float(comparison.errors_apart), "asked": SAMPLED_MARGIN}
+            return Confirmation(Standing.FALLEN, Fact(What.SAMPLED_APART, how))
         return confirm(statement, form, case_of(case).plain(), comparison)
 
 
@@ -105,18 +104,16 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
         surely = lower_limit(failures, count, CONFIRMING_LEVEL) > allowed
         if surely or failures <= allowed * count:
             break
-    said = f"{failures} of {count} fresh networks fail; allowed probability {allowed:.3g}; exact binomial interval"
-    if not surely:
-        return Confirmation(Standing.FALLEN, said)
-    if not can_be_redone(case):
-        return Confirmation(Standing.CONFIRMED, said)
+    counted = {"failures": failures, "networks": count, "allowed": allowed}
+    if not surely or not can_be_redone(case):
+        return Confirmation(Standing.CONFIRMED if surely else Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted))
     for seed in range(CONFIRMING_SEED, CONFIRMING_SEED + looked):
         one = case_of(case_of(case).redrawn(seed)).plain()
         seen = _single(statement, form, one)
         if seen.violated and seen.comparison is not None:
             confirmation = confirm(statement, form, one, seen.comparison)
-            return Confirmation(confirmation.standing, f"{said}; one of them: {confirmation.how}")
-    return Confirmation(Standing.FALLEN, f"{said}; none of them fails again")
+            return Confirmation(confirmation.standing, Fact(What.FRESH_NETWORKS, counted | {"again": confirmation.how}))
+    return Confirmation(Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted | {"again": ""}))
 
 
 @contextmanager

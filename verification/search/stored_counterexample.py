@@ -24,10 +24,7 @@ def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
     shown = run_witness(statement, form)
     if shown.confirmation is None or not shown.witness.shows:
         raise ValueError(f"{statement.id} {form.value}: {witness_text(shown.witness)}; a replay file needs a violation")
-    confirmation = shown.confirmation
-    return Counterexample(
-        shown.case, shown.seen, confirmation.how, "the stored case", 0, 0.0, shown.case, standing=confirmation.standing
-    )
+    return Counterexample(shown.case, shown.seen, shown.confirmation, "the stored case", 0, 0.0, shown.case)
 
 
 def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:

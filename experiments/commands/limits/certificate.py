@@ -201,7 +201,7 @@ def certify(
         if not (best.found.certified or best.round or watch or search or search_steps):
             typer.echo("  after some training it may certify: --watch trains on until a round does")
         if write:
-            from verification.verdict import strict_json
+            from verification.json_values import strict_json
 
             write(as_json(strict_json(_record(options, problem, setup, best, every) | content)))
     if not best.found.certified:

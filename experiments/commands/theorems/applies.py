@@ -73,7 +73,7 @@ def applies(
 
 
 def _record(answer: "Applicability") -> dict:
-    from verification.verdict import strict_json
+    from verification.json_values import strict_json
 
     columns = {name: getattr(answer, name) for name in ("form", "applies", "sharpness", "margins", "why")}
     return strict_json({"id": answer.statement.id} | columns)

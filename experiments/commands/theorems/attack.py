@@ -181,7 +181,7 @@ def _lines(done: "Attack", path: Path) -> list[str]:
             f"  left       {counterexample.seen.left}",
             f"  right      {counterexample.seen.right}",
             f"  ratio      {counterexample.seen.tightness:.6g}",
-            f"  {counterexample.standing:<9}  {counterexample.confirmation}",
+            f"  {counterexample.confirmation.standing:<9}  {counterexample.confirmation.how}",
             f"  replay     ntkfl attack {own}--replay {path}",
         ]
     return lines

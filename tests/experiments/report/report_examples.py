@@ -7,8 +7,9 @@ from experiments.report.outcomes import shown
 from experiments.report.site import built
 from experiments.report.study_pages import AnswerRow, Figure, StudyPage
 from experiments.report.verdict_file import VerdictFile
-from verification.facts import Needed
-from verification.verdict import Side, Verdict
+from verification.facts import Counts, Fact, Needed
+from verification.sentences import What
+from verification.verdict import Side, Verdict, Worst
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width="90" height="60" fill="teal"/></svg>'
@@ -25,23 +26,27 @@ def a_verdict(identifier, form, **changed) -> Verdict:
         "kind": statement.kind,
         "outcome": outcome,
         "recorded": outcome,
-        "holds": 20 - 3 * violated,
-        "touches": 0,
-        "unresolved": 0,
-        "violated": 3 * violated,
-        "rejected": {h.name: 2 for h in statement.required(form)[:1]},
-        "lhs": Side(0.25 + violated, 1e-12, "ball"),
-        "rhs": Side(0.5, 0.0, "exact"),
+        "counts": Counts(
+            holds=20 - 3 * violated,
+            touches=0,
+            unresolved=0,
+            violated=3 * violated,
+            rejected={h.name: 2 for h in statement.required(form)[:1]},
+            margins={h.name: 0.5 for h in statement.required(form)},
+        ),
+        "worst": Worst(
+            Side(0.25 + violated, 1e-12, "ball"),
+            Side(0.5, 0.0, "exact"),
+            {"cases": "toys", "case_seed": 3, "n": 4},
+        ),
         "tightness": {"sharpest": 0.5 + 2 * violated, "median": 0.125},
-        "worst_case": {"cases": "toys", "case_seed": 3, "n": 4},
         "vacuous": None,
         "witness": None,
         "confirmation": None,
-        "mutants": {"halved": "violated", "doubled": "holds"},
+        "mutants": {"halved": Outcome.VIOLATED, "doubled": Outcome.HOLDS},
         "necessity": {h.name: Needed.NO_CASE for h in statement.required(form)[1:]},
-        "notes": ("a caveat",),
+        "notes": (Fact(What.TEXT, {"text": "a caveat"}),),
         "replay": f"ntkfl verify {identifier} --form {form.value}",
-        "margins": {h.name: 0.5 for h in statement.required(form)},
         "provenance": {"versions": {"numpy": "2"}, "dtype": "float64"},
     }
     return Verdict(**(fields | changed))

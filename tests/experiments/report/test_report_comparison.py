@@ -8,6 +8,7 @@ from report_examples import a_verdict
 from bounds import Form, Outcome
 from experiments.report.comparison import compared
 from experiments.report.verdict_file import VerdictFile
+from verification.facts import Data
 
 HELD = a_verdict("fl-ntk/B.12", Form.REPAIRED)
 BROKEN = a_verdict("fl-ntk/B.12", Form.STATED)
@@ -39,7 +40,7 @@ def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
 @pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
 def test_on_own_data_what_no_longer_holds_is_worse(now):
     """Such a run contradicts the record only by a violation; a change to untested or unresolved still is worse."""
-    before, after = (replace(HELD, outcome=outcome, own_data=True) for outcome in (Outcome.HOLDS, now))
+    before, after = (replace(HELD, outcome=outcome, data=Data.OWN) for outcome in (Outcome.HOLDS, now))
     assert changes([before], [after]).worse is (now is not Outcome.TOUCHES)
     assert not changes([after], [before]).worse
 

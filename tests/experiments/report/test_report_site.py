@@ -18,7 +18,7 @@ from experiments.report.outcomes import LOOKS
 from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
-from verification.facts import Elsewhere, Needed, Vacuous, Where, Witness
+from verification.facts import Data, Elsewhere, Needed, Vacuous, Where, Witness
 from verification.findings.findings_page import counts_as_printed
 from verification.plain_text import case_text
 from verification.seen import Seen
@@ -135,7 +135,7 @@ def test_a_statement_page_has_everything_that_was_found(run, site):
         statement = get(verdict.id)
         (section,) = (n for n in tree(site[address(verdict.id)]).all("section") if n.attributes["id"] == verdict.form)
         said = " ".join(section.text().split())
-        assert verdict.replay in said and case_text(verdict.worst_case) in said and "a caveat" in said.lower()
+        assert verdict.replay in said and case_text(verdict.worst.case) in said and "a caveat" in said.lower()
         assert "0.25" in said or "1.25" in said
         assert "Weakly tested: it did not tell doubled" in said
         for hypothesis in statement.required(verdict.form):
@@ -157,7 +157,7 @@ def test_what_differs_from_the_record_is_said_at_once(run):
     page = tree(built(VerdictFile((broken,), {}))["index.html"])
     warning = next(n for n in page.all("section") if n.attributes.get("class") == "warning").text()
     assert broken.id in warning and "recorded violated" in warning and broken.replay in warning
-    own = built(VerdictFile((replace(broken, own_data=True),), {}))["index.html"].decode()
+    own = built(VerdictFile((replace(broken, data=Data.OWN),), {}))["index.html"].decode()
     assert "Different from what is recorded" not in own and "your data" in own
     assert "interrupted" in built(VerdictFile((broken,), {"complete": False}))["index.html"].decode()
 
