@@ -123,11 +123,15 @@ class Counts:
     """The drawn cases of a form, by what became of them.
 
     Args:
-        holds, touches, unresolved, violated: numbers of admitted cases with this outcome.
+        holds: number of admitted cases that hold.
+        touches: of those that meet the bound to within their error.
+        unresolved: of those whose errors are too large.
+        violated: of those that violate the claim.
         rejected: by hypothesis, how many cases did not meet it. Default: none.
-        unmet: for each hypothesis that rejected cases, the value that missed it.
+        unmet: for each hypothesis that rejected cases, the value that missed it. Default: none.
         not_computed: the admitted cases that could not be computed, with the error; they are among the unresolved.
-        margins: for each hypothesis its smallest margin over the admitted cases.
+            Default: none.
+        margins: for each hypothesis its smallest margin over the admitted cases. Default: none are known.
         would_exclude: where the trials are too few to test the small failure probability that a claim allows: the
             smallest probability that they would have excluded (at 95%). Default: they are enough, or the claim allows
             none.

@@ -1,6 +1,7 @@
 """Values of declared types from JSON: whatever has another type is refused, with its place, value and right type."""
 
 import math
+import sys
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -43,6 +44,8 @@ def read_as(kind: Any, content: Any, name: str) -> Any:
         number = NOT_FINITE.get(content, content) if isinstance(content, str) else content
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise refused(name, content, 'a number, or "inf", "-inf", "nan"')
+        if isinstance(number, int) and abs(number) > sys.float_info.max:
+            raise refused(name, content, "a number within float64")
         return float(number)
     if kind is int:
         if isinstance(content, bool) or not isinstance(content, int) or content < 0:
@@ -85,10 +88,10 @@ def read_fields(kind: Any, content: Any, name: str) -> dict[str, Any]:
     """The values of the fields of a dataclass from a dictionary; what it has beside them is left out."""
     declared, place = {part.name: part for part in fields(kind)}, f"{name}." if name else ""
     if not isinstance(content, dict):
-        raise refused(name or "a verdict", content, f"an object with {', '.join(declared)}")
+        raise refused(name or "the content", content, f"an object with {', '.join(declared)}")
     needed = {part.name for part in declared.values() if part.default is part.default_factory is MISSING}
     if missing := sorted(needed - content.keys()):
-        raise ValueError(f"{name or 'a verdict'} has no {', '.join(place + part for part in missing)}: verify again")
+        raise ValueError(f"{name or 'the content'} has no {', '.join(missing)}: verify again")
     types = _types(kind)
     return {part: read_as(types[part], content[part], place + part) for part in declared if part in content}
 

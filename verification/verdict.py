@@ -12,7 +12,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.messages import refusing
 from verification.compare import Comparison
 from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Witness
-from verification.json_values import read_as, refused, strict_json
+from verification.json_values import read_as, read_fields, refused, strict_json
 from verification.seen import Seen
 from verification.verdict_page import as_text
 
@@ -222,30 +222,31 @@ class Verdict:
         return strict_json(content)
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Verdict:
+    def from_json(cls, content: dict[str, Any], name: str = "") -> Verdict:
         """The verdict that `to_json` wrote, or that an older version wrote, which had texts in place of facts.
 
         Args:
             content: what `to_json` wrote.
+            name: its place in a file, for messages; default none.
 
         Raises:
             ValueError: a value of the wrong type, an unknown word, a missing field; the message names the field, its
                 value, and what it may be.
         """
-        verdict = read_as(cls, _grouped(content), "")
+        verdict, place = cls(**read_fields(cls, _grouped(content, name), name)), f"{name}." if name else ""
         if verdict.outcome is Outcome.OPEN:
-            raise refused("outcome", "open", "an outcome of a check, which is never open")
-        for name in ("versions", "statement", "seeds"):
-            read_as(dict[str, Any], verdict.provenance.get(name, {}), f"provenance.{name}")
-        read_as(dict[str, str], verdict.provenance.get("statement", {}), "provenance.statement")
+            raise refused(f"{place}outcome", "open", "an outcome of a check, which is never open")
+        for part, kind in (("versions", Any), ("seeds", int), ("statement", str)):
+            read_as(dict[str, kind], verdict.provenance.get(part, {}), f"{place}provenance.{part}")
         return verdict
 
 
-def _grouped(content: Any) -> Any:
+def _grouped(content: Any, name: str) -> Any:
     """The content of a file with the values of each group in a dictionary of its own."""
     if not isinstance(content, dict):
         return content
-    own_data, unused = (read_as(bool, content.get(name, False), name) for name in ("own_data", "data_unused"))
+    place = f"{name}." if name else ""
+    own_data, unused = (read_as(bool, content.get(flag, False), place + flag) for flag in ("own_data", "data_unused"))
     redone, standing = content.get("confirmation"), content.get("standing")
     sides = {"left": content.get("lhs"), "right": content.get("rhs")}
     return {name: part for name, part in content.items() if name not in FLAT} | {

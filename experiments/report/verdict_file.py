@@ -1,12 +1,12 @@
 """Verdicts by `ntkfl verify --json`, with the settings of their run."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bounds import catalogue
+from verification.json_values import read_as
 from verification.verdict import Verdict
 
 
@@ -15,7 +15,7 @@ class VerdictFile:
     """The verdicts of one run and its provenance: versions, machine, options."""
 
     verdicts: tuple[Verdict, ...]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any]
 
     @property
     def own_data(self) -> bool:
@@ -42,19 +42,18 @@ def read(path: Path, *, any_version: bool = False) -> VerdictFile:
             this version does not have. OSError: it cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        verdicts = tuple(Verdict.from_json(entry) for entry in content["verdicts"])
-        provenance = dict(content["provenance"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        run: VerdictFile = read_as(VerdictFile, json.loads(path.read_text(encoding="utf-8")), "")
+        read_as(bool, run.provenance.get("complete", True), "provenance.complete")
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a file that `ntkfl verify --json` wrote: {error}") from error
     seen: set[tuple[str, str]] = set()
-    for verdict in verdicts:
+    for verdict in run.verdicts:
         if (verdict.id, verdict.form) in seen:
             raise ValueError(f"{path} has two verdicts of {verdict.id} ({verdict.form.value}); one is right")
         seen.add((verdict.id, verdict.form))
         if not any_version:
             _check_known(path, verdict)
-    return VerdictFile(verdicts, provenance)
+    return run
 
 
 def _check_known(path: Path, verdict: Verdict) -> None:

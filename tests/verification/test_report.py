@@ -195,6 +195,35 @@ def test_a_file_of_the_version_with_sentences_is_read_and_written_with_the_same_
         assert {name for name in old if old[name] != new[name]} <= {"notes", "confirmation", "evidence"}
 
 
+def changed_at_each_place(content, wrong):
+    """The content with each of its values replaced in turn, with the place."""
+    parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, part in parts:
+        for other, place in [*((value, ()) for value in wrong), *changed_at_each_place(part, wrong)]:
+            whole = (
+                content | {key: other} if isinstance(content, dict) else [*content[:key], other, *content[key + 1 :]]
+            )
+            yield whole, (key, *place)
+
+
+def test_a_file_with_any_value_of_another_type_is_refused_or_reported():
+    """Whatever is read can be printed: nothing but a ValueError comes of an edited file."""
+    content = json.loads((Path(__file__).parent / "verdicts_with_sentences.json").read_text(encoding="utf-8"))
+    new = [Verdict.from_json(old).to_json() for old in content["verdicts"]]
+    read, refused = 0, 0
+    for entry in [*content["verdicts"][:1], *new]:
+        for edited, place in changed_at_each_place(entry, (None, True, -1, 10**400, "x", [], {}, [0], {"a": 0})):
+            try:
+                verdict = Verdict.from_json(edited)
+            except ValueError:
+                refused += 1
+                continue
+            if place[0] != "evidence" and verdict != Verdict.from_json(entry):
+                read += 1
+                as_text(verdict), totals([verdict]), markdown_table([verdict]), news_lines([verdict]), verdict.to_json()
+    assert read > 100 and refused > 1000
+
+
 @pytest.mark.parametrize("name", ["id", "holds", "notes", "lhs"])
 def test_a_field_that_is_missing_is_named(name):
     content = verdict().to_json()

@@ -451,6 +451,9 @@ def test_a_doctored_file_is_refused():
         read(doctored(lambda c: c["case"].update(value="os:system"), honest=True))
     with pytest.raises(ValueError, match="the file differs in count, total"):
         read(doctored(lambda c: c["case"]["fields"].update(total=c["case"]["fields"].pop("count")), honest=True))
+    for other in ("1e999999999", "1e-999999999", "0.5", "1_0", "٣", "1/-2"):  # the first two would take hours
+        with pytest.raises(ValueError, match=f"the fraction '{other}' is not written with whole numbers, like 3/4"):
+            read(doctored(lambda c, other=other: c["case"]["fields"]["t"].update(fraction=other), honest=True))
     with pytest.raises(ValueError, match=r"'0\.5' is not written in hexadecimal"):
         read(doctored(lambda c: c["case"]["fields"].update(t={"float": "0.5"}), honest=True))
     with pytest.raises(ValueError, match="has no form 'proved'; it has: stated, repaired"):

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
 # modules whose values a file may name; modules that brought a statement are allowed too
 PACKAGES = ("bounds.", "ntkfl.")
+FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
 DTYPES = {"float64": float, "int64": np.int64, "bool": bool}
 
@@ -62,6 +64,8 @@ def decode(content: Any) -> Any:
         case {"float": str(text)}:
             return _float(text)
         case {"fraction": str(text)}:
+            if not FRACTION.fullmatch(text):  # Fraction would take "1e999999999" too, and compute it for hours
+                raise ValueError(f"the fraction {text!r:.40} is not written with whole numbers, like 3/4")
             return Fraction(text)
         case {"arithmetic": str(name)}:
             if name not in ARITHMETICS:

@@ -66,7 +66,10 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, kept, words, said):
 @pytest.mark.parametrize(("content", "said"), [
     ("{", "is not a file that `ntkfl verify --json` wrote"),
     ("[]", "is not a file that `ntkfl verify --json` wrote"),
-    ('{"verdicts": [{}], "provenance": {}}', "is not a file that `ntkfl verify --json` wrote"),
+    ('{"verdicts": [{}], "provenance": {}}', "is not a file that `ntkfl verify --json` wrote: verdicts[0] has no "),
+    ('{"verdicts": 3, "provenance": {}}', "'verdicts' is 3; here it is a list: verify again"),
+    ('{"verdicts": []}', "the content has no provenance: verify again"),
+    ('{"verdicts": [], "provenance": {"complete": "no"}}', "'provenance.complete' is 'no'; here it is true or false"),
 ])  # fmt: skip
 def test_a_file_of_another_sort_is_refused(tmp_path, content, said):
     (tmp_path / "v.json").write_text(content)

@@ -16,7 +16,7 @@ KINDS = {"outcome", "tightness", "mutants", "new", "gone"}
 
 
 def changes(old, new, **options):
-    return compared(VerdictFile(tuple(old)), VerdictFile(tuple(new)), **options)
+    return compared(VerdictFile(tuple(old), {}), VerdictFile(tuple(new), {}), **options)
 
 
 def test_a_run_is_like_itself():

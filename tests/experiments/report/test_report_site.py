@@ -18,11 +18,12 @@ from experiments.report.outcomes import LOOKS
 from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
-from verification.facts import Data, Elsewhere, Needed, Vacuous, Where, Witness
+from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Where, Witness
 from verification.findings.findings_page import counts_as_printed
 from verification.plain_text import case_text
 from verification.seen import Seen
-from verification.verdict import Side
+from verification.sentences import What
+from verification.verdict import Side, Worst
 from verification.verdict_list import totals
 from verification.verdict_page import answer
 
@@ -182,22 +183,23 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
     as_recorded = [
         verdict for verdict in all_verdicts(mutants={"halved": "violated"}) if verdict.outcome is Outcome.HOLDS
     ][:10]
+    counts, broken = Counts(20, 0, 0, 0), Counts(0, 0, 0, 20)
     changes = {
         "Vacuous": {"vacuous": Vacuous({"m": 1e30})},
         "Weakly tested": {"mutants": {"halved": "holds"}},
         "Undecided": {"outcome": Outcome.UNTESTED},
         "Undecided too": {"outcome": Outcome.UNRESOLVED},
-        "Not refuted": {"would_exclude": 0.1},
-        "Violated, recorded open": {"outcome": Outcome.VIOLATED, "recorded": Outcome.OPEN, "violated": 1},
-        "Broken by stored cases alone": {"outcome": Outcome.VIOLATED, "recorded": Outcome.VIOLATED, "violated": 0},
+        "Not refuted": {"counts": replace(counts, would_exclude=0.1)},
+        "Violated, recorded open": {"outcome": Outcome.VIOLATED, "recorded": Outcome.OPEN, "counts": broken},
+        "Broken by stored cases alone": {"outcome": Outcome.VIOLATED, "recorded": Outcome.VIOLATED, "counts": counts},
         "Violated on your data": {
             "outcome": Outcome.VIOLATED,
             "recorded": Outcome.VIOLATED,
-            "violated": 20,
+            "counts": broken,
             "elsewhere": Elsewhere(Where.RECORDED),
-            "own_data": True,
+            "data": Data.OWN,
         },
-        "Fail elsewhere": {"elsewhere": Elsewhere(Where.STORED, 1.5), "own_data": True},
+        "Fail elsewhere": {"elsewhere": Elsewhere(Where.STORED, 1.5), "data": Data.OWN},
     }
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
     page = built(VerdictFile((*changed.values(), as_recorded[-1]), {}))["index.html"].decode()
@@ -214,12 +216,12 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
 
 def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
     outcomes = [Outcome.HOLDS, Outcome.VIOLATED, Outcome.VIOLATED, Outcome.UNTESTED, Outcome.UNRESOLVED]
-    known = {"own_data": True, "recorded": Outcome.VIOLATED, "elsewhere": Elsewhere(Where.RECORDED)}
+    known = {"data": Data.OWN, "recorded": Outcome.VIOLATED, "elsewhere": Elsewhere(Where.RECORDED)}
     mine = [replace(v, outcome=o, **known) for v, o in zip(all_verdicts(), outcomes, strict=False)]
     said = "On your data, of 5 forms, 1 holds, 2 violated, 1 could not be tested, 1 unresolved; 3 fail elsewhere"
     assert headline(mine) == said
     assert totals(mine).endswith("; 3 fail elsewhere")
-    weak = replace(mine[0], would_exclude=0.3, elsewhere=None)
+    weak = replace(mine[0], counts=Counts(20, 0, 0, 0, would_exclude=0.3), elsewhere=None)
     assert headline([weak]) == "On your data, of 1 form, 0 hold, 1 not refuted"
     cells = matrix_of(built(VerdictFile(tuple(mine), {"options": {"data": "mine.csv"}, "complete": True})))
     assert {(v.id, v.form): cells[v.id, v.form] for v in mine} == {
@@ -231,15 +233,14 @@ def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
 
 def test_nothing_that_came_from_data_is_markup():
     everywhere = {
-        "rejected": {HOSTILE: 2},
-        "lhs": Side(1.0, 0.0, HOSTILE),
-        "worst_case": {"cases": HOSTILE, HOSTILE: HOSTILE},
+        "counts": Counts(0, 0, 0, 3, rejected={HOSTILE: 2}),
+        "worst": Worst(Side(1.0, 0.0, HOSTILE), Side(0.5, 0.0, HOSTILE), {"cases": HOSTILE, HOSTILE: HOSTILE}),
         "vacuous": Vacuous({HOSTILE: 1e30}),
         "witness": Witness(2.0, Outcome.VIOLATED, (HOSTILE,)),
-        "confirmation": HOSTILE,
+        "confirmation": Confirmation(Standing.CONFIRMED, Fact(What.TEXT, {"text": HOSTILE})),
         "mutants": {HOSTILE: HOSTILE},
         "necessity": {"unit-rows": Needed.YES},
-        "notes": (HOSTILE,),
+        "notes": (Fact(What.TEXT, {"text": HOSTILE}),),
         "replay": HOSTILE,
         "provenance": {"versions": {HOSTILE: HOSTILE}, "device": HOSTILE},
         "error": HOSTILE,
