@@ -106,3 +106,13 @@ def test_bounds_are_held_against_the_gap():
         planted(STUDY, lambda point: cell(point) | {"gap": Estimate(3.5, 1e-12), "barrier": Estimate(4.0, 1e-12)})
     )
     assert [answer.outcome for answer in answers[4:]] == [Outcome.VIOLATED, Outcome.VIOLATED, Outcome.HOLDS]
+
+
+def test_a_comparison_outside_the_theorem_is_charged_to_nobody_and_has_no_failure_probability():
+    """Cells that share images and anchors are dependent: the theorem's probability says nothing of their number."""
+    far = STUDY.answers(
+        planted(STUDY, lambda point: cell(point) | {"gap": Estimate(200.0 if point["seed"] == 0 else 2.0, 1e-12)})
+    )[-1]
+    assert far.outcome is Outcome.VIOLATED and "violated in 36 of 216 cells" in far.note
+    assert far.source.startswith("no theorem") and "would not be one of Theorem 3.5" in far.note
+    assert "probability" not in far.note
