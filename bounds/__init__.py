@@ -3,10 +3,17 @@
 `bounds.load("my_theorem.py")` adds those of a file of yours.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
-from ntkfl.imports import lazy_names, warn_of_other_folders
+from ntkfl.imports import MovedModules, lazy_names, warn_of_other_folders
 
+MOVED = {
+    "bounds.fl_ntk.families.own": "bounds.family, which has with_own",
+    "bounds.fl_ntk.cases.antipodal": "bounds.fl_ntk.x_7",
+    "bounds.fl_ntk.method_training": "bounds.fl_ntk.cases.certified_method",
+}
+sys.meta_path.append(MovedModules(MOVED))
 warn_of_other_folders("verification")
 
 if TYPE_CHECKING:

@@ -3,10 +3,12 @@ refused."""
 
 import ast
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 
@@ -39,6 +41,17 @@ def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return missing
+
+
+class MovedModules(MetaPathFinder):
+    """The last place where Python looks for a module: the import of a moved one says where its content is."""
+
+    def __init__(self, moved: Mapping[str, str]) -> None:
+        self.moved = moved
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if fullname in self.moved:
+            raise ImportError(f"there is no {fullname}; it is {self.moved[fullname]}", name=fullname)
 
 
 def refuse_other_folders(*packages: str) -> None:

@@ -1,10 +1,13 @@
 """Packages whose names are imported when first used: each name is there, and nothing heavy is loaded before."""
 
 import importlib
+import re
 import subprocess
 import sys
 
 import pytest
+
+from bounds import MOVED
 
 PACKAGES = ("ntkfl", "ntkfl.connectivity", "ntkfl.finite_width", "ntkfl.training")
 
@@ -36,6 +39,18 @@ def test_an_old_name_is_refused_by_the_new_one(package, old, new):
     with pytest.raises(ImportError, match=f"^{package} has no {old}; it is {new}$"):
         getattr(module, old)
     assert hasattr(module, new.partition(",")[0])
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_the_import_of_a_moved_module_says_where_it_is(old, new):
+    for statement in (f"import {old}", f"from {old} import anything", "from {} import {}".format(*old.rsplit(".", 1))):
+        with pytest.raises(ImportError, match=f"^there is no {re.escape(old)}; it is {re.escape(new)}$"):
+            exec(statement)
+    module = importlib.import_module(new.partition(",")[0])
+    names = {"bounds.family, which has with_own": "with_own", "bounds.fl_ntk.x_7": "AntipodalFamily"}
+    assert hasattr(module, names.get(new, "__name__"))
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'bounds\.fl_ntk\.nothing'$"):
+        importlib.import_module("bounds.fl_ntk.nothing")
 
 
 def test_packages_load_neither_jax_nor_torch_nor_scipy():
