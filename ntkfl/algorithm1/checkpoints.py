@@ -1,4 +1,4 @@
-"""The network of a run at every few rounds, made in legs that can be made again to the last bit."""
+"""The network of a run at every few rounds, trained in legs whose weights can be repeated to the last bit."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -37,8 +37,8 @@ def in_legs(
 def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
     """The network of setup.seed and, trained in legs of `every` rounds, those after every leg up to `rounds`.
 
-    Legs are part of what reproduces the weights to the last bit: each starts from the float64 weights that the one
-    before has left.
+    The weights depend on `every` in their last bits: each leg starts from the float64 weights that the leg before it
+    has left.
 
     Raises:
         ValueError: as `in_legs`. FloatingPointError: as `simulate`.

@@ -136,5 +136,5 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
 
 
 def _active(z: jax.Array) -> jax.Array:
-    """The pattern z >= 0, which includes NaN: set to 0, an overflow would go unseen."""
+    """The pattern z >= 0. NaN counts as active: counted as inactive it would become 0, and hide an overflow."""
     return ~(z < 0)

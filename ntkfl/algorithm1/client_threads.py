@@ -1,8 +1,8 @@
 """Algorithm 1 without the record of movements, on the host's cores.
 
 A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
-in the spaces of `client_groups`. Neurons are dealt out to chunks, and arrays are (chunks, rows, LANES). They are gone
-through in pieces that stay in cache: BLAS forms the products, and one compiled pass does the work between two products.
+in the spaces of `client_groups`. Neurons are dealt out to chunks, and arrays are (chunks, rows, LANES). The work goes
+through the chunks in pieces that stay in cache: BLAS forms the products, and one compiled pass does what comes between.
 Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
@@ -41,7 +41,7 @@ def run(
 ) -> Outputs:
     """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
 
-    `tracked` allows `switch_tracking` where that is faster; compiling it takes three seconds, once in a process.
+    `tracked` allows `switch_tracking` where it is faster; compiling it takes three seconds, once in a process.
     """
     n_clients, rounds = len(x), setup.rounds
     x, y = x.astype(dtype), y.astype(dtype)
@@ -72,7 +72,7 @@ def numbers_held(samples: int, d: int, dtype: str) -> float:
 
 
 def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
-    """The share of entries up to which rounds use `SwitchTracking`; else, how many clients are trained together."""
+    """The share of entries up to which rounds use `SwitchTracking`, and how many clients are trained together."""
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
     tracked = tracked and samples <= setup.width  # so that Gram matrices take little of the memory

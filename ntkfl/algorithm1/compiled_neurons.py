@@ -1,4 +1,4 @@
-"""The neurons of `neurons.py` in compiled passes: each pass does all work on a chunk of neurons while it is in cache.
+"""The neurons of `neurons.py` in compiled passes: each pass does all its work on a chunk of neurons in cache.
 
 Arrays are (chunks, N c, LANES): the data of a chunk lie together, and the compiler handles several neurons by one
 instruction. Sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons of
@@ -40,7 +40,7 @@ class CompiledNeurons:
         return self.passes.step(*given, pull, first, self.z, self.summed)
 
     def end(self, share: float) -> float:
-        """End a round: add this share of the clients' summed changes; returns the largest squared length of these."""
+        """End a round: add this share of the clients' changes, summed; return the largest squared length of a change."""
         through_gram(self.x, self.gram, self.summed, out=self.work)
         return self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc)
 

@@ -25,9 +25,9 @@ def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callabl
     """`numba.njit` of a signature; the function releases the interpreter.
 
     Where the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept in it for later processes of the
-    same processor, and made again if the source file has changed. Without it nothing is written, and no file is
-    unpickled, as Numba does with what it keeps. What refers to compiled functions must be a function of a module: of
-    others Numba keeps code that no process finds again.
+    same processor, and made again if the source file has changed. Without the variable nothing is written, and no file
+    is unpickled; Numba unpickles the code that it keeps. A function that calls compiled functions must be a function of
+    a module: code of nested functions is kept under names that no later process finds.
     """
     from numba import njit
 

@@ -1,6 +1,7 @@
-"""The passes of `compiled_neurons`: importing this module compiles them, some three seconds, or reads what is kept.
+"""The passes of `compiled_neurons`: importing this module compiles them, in some three seconds, or reads kept code.
 
-They are functions of a module, since code is not kept of functions that refer to a compiled one of another function.
+The passes are functions of a module, since Numba keeps no code of a function that refers to a compiled function within
+another function.
 Arguments are the fields of `CompiledNeurons`.
 """
 
@@ -46,7 +47,7 @@ def begin(z0, c, gc, signs, frozen, lengths, z, moved):
             for r in range(LANES):
                 value = z0[q, i, r] + gc[q, i, r]
                 z[q, i, r] = value
-                off = z0[q, i, r] < 0.0 if frozen else value < 0.0  # not so of NaN, which must not go unseen
+                off = z0[q, i, r] < 0.0 if frozen else value < 0.0  # a NaN is not "off", so that it stays visible
                 sums[i, r] += (0.0 if off else value) * signs[q, r]
             if lengths:
                 for r in range(LANES):

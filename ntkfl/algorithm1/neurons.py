@@ -2,7 +2,7 @@
 
 Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
 over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram matrices,
-and put back after these. `on` is scratch wherever it holds no pattern.
+and put back after the products. `on` is scratch wherever it holds no pattern.
 """
 
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class Neurons:
         return sums, (self.moved + self._by_client(on).sum(axis=1) * self.signs).max()
 
     def end(self, share: float) -> float:
-        """End a round: add this share of the clients' summed changes; returns the largest squared length of these."""
+        """End a round: add this share of the clients' changes, summed; return the largest squared length of a change."""
         summed, work = self.summed, self.work
         through_gram(self.x, self.gram, summed, out=work)
         longest = np.multiply(summed, work, out=self.on).sum(axis=0).max() if self.movements else 0.0

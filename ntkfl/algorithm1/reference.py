@@ -20,8 +20,8 @@ from ntkfl.problem import Problem, Setup, Weights
 class NeuronKinds:
     """A partition of the neurons into kinds that have moved alike; it begins with the signs and only gets finer.
 
-    A step moves neuron r by a_r times a sum over the samples it is active on. So the movement of a kind is computed
-    once for all its neurons, and a kind is split when the patterns of its neurons differ.
+    A step moves neuron r by a_r times a sum over the samples on which r is active. So the movement of a kind is
+    computed once for all its neurons, and a kind is split when the patterns of its neurons differ.
 
     of: the kind of each neuron, (m,). first: a neuron of each kind. counts: how many neurons each has.
     """
@@ -125,8 +125,8 @@ EXTENDED, DOUBLE = _floats("extended precision", np.longdouble), _floats("float6
 class PlainRun:
     """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there.
 
-    It has `local_flips` besides, (T, K+1, n): for each sample, the number of neurons whose pattern after k local steps
-    of its client differs from the pattern at the start.
+    In addition `local_flips`, (T, K+1, n): for each sample, the number of neurons whose pattern after k local steps
+    of the sample's client differs from the pattern at the start.
     """
 
     outputs: Estimate

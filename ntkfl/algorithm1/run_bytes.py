@@ -21,5 +21,5 @@ def grouped_bytes(largest: int, d: int, width: int) -> float:
 
 
 def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
-    """The outputs of every round and local step: in the padded order, in that of the data, and once more meanwhile."""
+    """Three copies of the outputs of every round and local step: padded, in the order of the data, and in between."""
     return 24 * samples * (rounds + 1) * (local_steps + 2)

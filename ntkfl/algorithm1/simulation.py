@@ -1,4 +1,4 @@
-"""Algorithm 1 (FedAvg on a two-layer ReLU network), all clients at once, in pre-activation space; or in groups.
+"""Algorithm 1 (FedAvg on a two-layer ReLU network): all clients at once in pre-activation space, or in groups.
 
 Every weight vector of the run is u_r(0) + sum_i C_ir x_i, so the run keeps only the coefficients C and the
 pre-activations Z = X u^T = Z(0) + G C, G = X X^T. No array of size (clients, width, d) is formed. Movements are
@@ -23,8 +23,8 @@ from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
-COMPILED = 2**28  # the same times local steps from which compiling the passes over neurons (three seconds) pays
-TRACKED = 2**30  # the same in groups, for `switch_tracking` (as long)
+COMPILED = 2**28  # times local steps: from here compiling the passes over neurons (three seconds) pays
+TRACKED = 2**30  # the same product in groups, from which compiling `switch_tracking` (three seconds) pays
 FEW_SAMPLES = 32  # most samples of a client for which the compiled product with its Gram matrix is as fast as BLAS
 
 
@@ -54,11 +54,11 @@ def simulate(
             host's threads or on devices: a fraction of the memory, and several times faster.
         dtype: "float64" (default) or "float32"; the latter without movements only.
         devices: JAX devices that share the neurons, without movements only; default none.
-        memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
-            Default: what this machine has left, where the run is not on other devices.
-        compiled: whether to compile, for some three seconds the first time on a machine, what makes runs several times
-            faster; default: compiled where this run alone takes that long. With movements: the passes over neurons, for
-            clients of at most 32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
+        memory: bytes that the run may take on each device, beside the results: groups of clients are made to fit.
+            Default: the memory that this machine has left, unless the run is on other devices.
+        compiled: whether to compile code that makes runs several times faster, which takes some three seconds. With
+            movements: the passes over neurons, for clients of at most 32 samples. In groups:
+            `ntkfl.algorithm1.switch_tracking`. Default: where this run alone takes three seconds.
         grouped: whether to go through groups of clients; default: without movements, where the run is large or does not
             fit into `memory` otherwise.
 
@@ -184,9 +184,9 @@ def _padded(problem: Problem) -> _Layout:
 
 
 def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
-    """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals.
+    """The run, round by round and step by step: the neurons give sums and lengths, and get the residuals.
 
-    Movements are recorded if the neurons give them.
+    Movements are recorded if the neurons give lengths.
     """
     y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
     rounds, local_steps = setup.rounds, setup.local_steps

@@ -15,13 +15,13 @@ PLACES[[(int(DE_BRUIJN) << place) % 2**64 >> 58 for place in range(64)]] = np.ar
 
 
 def near_entry(dtype: str) -> np.dtype:
-    """A neuron that may switch on a sample within the round, and where it is in the client's training.
+    """A pair of a neuron and a sample on which it may switch within the round, at its place in the client's training.
 
     sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
     switch before the sample's reach exceeds this number. extra: the neuron's coefficient less the coefficient of a
-    neuron that does not switch. shift: what all `extra` of the neuron within the client add to the pre-activation,
-    without its sign. next: the neuron's next entry within the client; its last entry names its first. switched:
-    whether the pattern differs from the one at the start.
+    neuron that does not switch. shift: the sum that all `extra` of the neuron within the client add to the
+    pre-activation, without the sign. next: the neuron's next entry within the client; the last entry names the first.
+    switched: whether the pattern differs from the pattern at the start.
     """
     numbers = [(name, dtype) for name in ("start", "safe", "extra", "shift")]
     places = [(name, "i4") for name in ("client", "sample", "neuron", "next")]
@@ -128,7 +128,7 @@ def passes(dtype: str) -> Passes:
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            if entry.switched:  # off before, on now: its coefficient grows, the others' stays; or the reverse
+            if entry.switched:  # off before, on now: its coefficient alone grows; or the reverse
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more
                 other = e

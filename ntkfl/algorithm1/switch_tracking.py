@@ -35,11 +35,11 @@ MARGIN = 1.25  # next round's reach over this round's: beyond it the round is do
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
-    """The share of entries up to which tracking is faster than products; where it is not positive, it never is.
+    """The share of entries up to which tracking is faster than products; tracking never is if this is not positive.
 
-    It follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take 1/15 for
-    each multiplication and 1.2 for each step, and half of both in float32. Counting pairs takes c/200. An entry takes
-    50, and 12 + c/7 for each step, in float32 too.
+    The share follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take
+    1/15 for each multiplication and 1.2 for each step, and half of both in float32. Counting pairs takes c/200. An
+    entry takes 50, and 12 + c/7 for each step, in float32 too.
 
     `samples` counts those of one client, `itemsize` the bytes of a number.
     """
@@ -50,7 +50,7 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
 
 
 def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
-    """Bytes that tracking holds for samples (N, c, d), and bytes more where all pairs are entries."""
+    """The bytes that tracking holds for samples (N, c, d), and the further bytes if all pairs are entries."""
     samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
     sums = (PIECES + 16) * samples  # bytes of the pieces, and of other data of each sample
     growing = 3  # while a piece's array is copied to one of twice its size
@@ -61,7 +61,7 @@ class Start(NamedTuple):
     """The result of a pass over the neurons at the start of a round.
 
     sums: sum_r s_r relu(z_ir), (n,). entries: the entries of each piece. share: the largest share, among the pieces, of
-        entries in all pairs of neuron and sample; where it is too large to be worth while, `entries` is incomplete.
+        entries in all pairs of neuron and sample; if it is too large for tracking to pay, `entries` is incomplete.
     """
 
     sums: np.ndarray
@@ -88,8 +88,8 @@ class SwitchTracking:
         self.pieces = _shared(chunks, least=CHUNKS)
         self._make_room()
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
-        self.fixed = False  # whether the patterns stay
-        self.reach: np.ndarray | None = None  # expected of the next round
+        self.fixed = False  # whether the patterns are frozen
+        self.reach: np.ndarray | None = None  # expected in the next round
         self.crowding = 0.0  # the last share of entries over mean reach that was too large
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
@@ -128,7 +128,7 @@ class SwitchTracking:
         return True
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
-        """The reach of a round with these outputs before and after each local step; the next one's will be similar."""
+        """The reach of a round with these outputs before and after each local step; expected of the next round too."""
         needed = sum(map(self._farthest, self._pulls(eta_local, outputs[:-1])), np.zeros_like(self.labels))
         self.reach = MARGIN * needed
         return needed
