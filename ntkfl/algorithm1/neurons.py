@@ -67,7 +67,7 @@ class Neurons:
         return sums, (self.moved + self._by_client(on).sum(axis=1) * self.signs).max()
 
     def end(self, share: float) -> float:
-        """End a round: add this share of the clients' changes, summed; return the largest squared length of a change."""
+        """End a round: add this share of the sum of the clients' changes; returns the largest squared length of one."""
         summed, work = self.summed, self.work
         through_gram(self.x, self.gram, summed, out=work)
         longest = np.multiply(summed, work, out=self.on).sum(axis=0).max() if self.movements else 0.0

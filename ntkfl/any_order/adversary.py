@@ -1,4 +1,4 @@
-"""An adversary: it searches for an order, batches and weights that contradict a certificate."""
+"""A search for an order of training, batches and weights that contradict a certificate."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ DEPTH = 30  # rounds of one run
 DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
 MODELS = 3  # in a mean
 NEAREST = 10  # kinks that a run may aim at
-CLEAR = 1e6  # least distance, in units of its rounding, whose ratio to another is trusted
+CLEAR = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Models that start from the same weights, each with its steps, and their mean; a plain step is one of each."""
+    """Models that start from the same weights, each with its steps, and their mean; a plain step is one model's."""
 
     shares: Float[np.ndarray, " k"]
     models: tuple[tuple[Batch, ...], ...]
@@ -54,7 +54,7 @@ class Attack:
     kept: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values; of the order its number of rounds. What is no number is None."""
+        """All values, JSON-safe; in place of the order its number of rounds. A value that is not finite is None."""
         ends = {"before": self.before, "after": self.after, "kept": self.kept}
         finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
         return {"broken": self.broken, "trials": self.trials, "rounds": len(self.order)} | finite
@@ -126,7 +126,7 @@ def _mean(network: Network, w: np.ndarray, visits: Round) -> np.ndarray:
 
 
 class _Broken(Exception):
-    """The search is over: a step that should not be."""
+    """The search is over: a step contradicts the certificate."""
 
 
 class _Spent(Exception):
@@ -148,7 +148,7 @@ class _Search:
         self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
         z = (point @ self.network.x.T).astype(float)
         self.patterns = z >= 0
-        if len(certificate.held) and certificate.certified:  # on A no side is W*'s
+        if len(certificate.held) and certificate.certified:  # a pair of A has no side: w*_r.x_i = 0
             z[certificate.held[:, 0], certificate.held[:, 1]] = np.inf
         self.kinks = np.stack(np.unravel_index(np.argsort(np.abs(z), axis=None)[:NEAREST], z.shape), axis=1)
 
@@ -173,7 +173,7 @@ class _Search:
         return float(np.sqrt((self.network.pull(w) ** 2).sum()))
 
     def _first_aim(self) -> Score:
-        """The aim of a run: in half of them one of the kinks nearest to W*, else the distance or the residual."""
+        """The aim of a run: in half of the runs a kink near W*, else the distance or the residual."""
         choice = self.rng.integers(4)
         if choice < 2:
             r, i = self.kinks[self.rng.integers(len(self.kinks))]

@@ -129,7 +129,7 @@ class LaterModels(FinalAnswers):
 
     @abstractmethod
     def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
-        """C, and W* with the distance from it that no later model goes beyond; None if nothing is proved."""
+        """C, and W* with a bound of the distance of every later model from it; None if nothing is proved."""
 
     def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
         """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
@@ -190,9 +190,9 @@ class AnyOrderCertificate(LaterModels):
         weights: the network without biases.
         network: the network that was given, whose inputs `enclosure` and `final` take.
         loss: the loss of an output and its label. Under another loss than squares `problem` has the kept samples alone,
-            with targets for labels, and its clients are those that have some.
+            with targets for labels, and the clients that have kept samples.
         kept: the given samples on which the certificate rests, (k,); the loss of the others is minimal and stays so.
-        given: the data that were given, of `network`.
+        given: the data as they were given, for `network`.
     """
 
     certified: bool
@@ -229,7 +229,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def client_step_limits(self) -> Float[np.ndarray, " N"]:
-        """The same for each client of `problem`: 2 / |J_c|^2, J_c its gradients, patterns fixed off A, free on it."""
+        """`step_limit` for each client of `problem`: 2 / |J_c|^2, J_c its gradients, patterns free on A alone."""
         return np.array([_limit(bound) for bound, _ in self._client_bounds])
 
     @property
@@ -267,7 +267,7 @@ class AnyOrderCertificate(LaterModels):
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
     def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
-        """All samples as `weights` takes them, and what is added to the outputs before the loss is taken.
+        """All samples as `weights` takes them, and the addition to the outputs before the loss is taken.
 
         Returns: the samples with the labels of the loss, and the addition to the outputs, (C,).
         """
@@ -339,7 +339,7 @@ class AnyOrderCertificate(LaterModels):
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        """All values, JSON-safe, `certified` first; a value without a number is None."""
         return as_numbers(self)
 
     def conditions(self) -> tuple[str, ...]:
@@ -408,7 +408,7 @@ def certify_any_order(
     if loss is SQUARES:
         return _certified(problem, given, _Kept(problem, loss, np.arange(problem.n)), memory, most_held)
     moved, plain, _ = without_biases(problem, given)
-    scaled(replace(moved, y=np.zeros(moved.y.shape)), plain)  # asks whether network and data fit
+    scaled(replace(moved, y=np.zeros(moved.y.shape)), plain)  # raises if network and data do not fit
     outputs = (plain.outputs(moved.x).reshape(problem.y.shape) + (problem.y - moved.y)).reshape(problem.n, -1)
 
     def rests_on(kept: Int[np.ndarray, " k"]) -> AnyOrderCertificate:
@@ -434,9 +434,9 @@ def on_few_samples(
     ends: Sequence[Float[np.ndarray, "n C"]],
     rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
 ) -> Certificate:
-    """A certificate that rests on the samples whose loss is not minimal, and on those that may leave their minimisers.
+    """A certificate from the samples whose loss is not minimal, and from samples that may leave their minimisers.
 
-    `rests_on` gives the certificate of the samples that it is asked for.
+    `rests_on` gives the certificate for the samples that it gets.
     """
     room = np.minimum(outputs - ends[0], ends[1] - outputs).min(axis=1)
     kept = np.flatnonzero(room <= max(0.0, room.min()))
@@ -455,7 +455,7 @@ def on_few_samples(
 
 
 def minimised(loss: ConvexLoss | str, problem: Problem) -> tuple[ConvexLoss, list[Float[np.ndarray, "n C"]]]:
-    """The loss, and the ends of the intervals in which it is minimal, for each output of each sample.
+    """The loss, and for each output of each sample the ends of the interval in which the loss is minimal.
 
     Raises:
         ValueError: a loss without minimiser or of too steep a slope, or one that does not take these labels.
@@ -484,7 +484,7 @@ def owners(owner: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """The quantities that the labels of a certificate are targets for."""
+    """The origin of a certificate's targets: the given data, the loss, the kept samples."""
 
     given: Problem
     loss: ConvexLoss
@@ -494,7 +494,7 @@ class _Kept:
     above: np.ndarray | float = 0.0
 
     def distance(self, left: Estimate) -> Estimate:
-        """The distance of the outputs to the minimisers of the loss, from targets less outputs."""
+        """The distance of the outputs from the minimisers of the loss; `left`: targets less outputs."""
         shape, span = left.value.shape, [np.broadcast_to(end, self.shape) for end in (self.below, self.above)]
         change = np.clip(-left.value, *(end.reshape(shape) for end in span))
         size = np.abs(left.value) + np.abs(change)
@@ -561,10 +561,10 @@ def pair_limits(
 
 
 def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLayer | AffineTwoLayer:
-    """The network, also of a plain pair of arrays.
+    """The network; a plain pair of arrays is made one.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no network of two layers.
     """
     if isinstance(weights, TwoLayer | AffineTwoLayer):
         return weights

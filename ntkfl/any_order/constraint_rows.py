@@ -30,7 +30,7 @@ class ConstraintRows:
     """C for one set A: rows c b_ar s_ri x_i of each sample and output, sample by sample, then x_i (x) e_r of each pair.
 
     Raises:
-        Dependent: by `smallest`, or by what needs it, where C is not shown to have full row rank.
+        Dependent: by `smallest` and all that needs it, where C is not shown to have full row rank.
     """
 
     neuron_pass: Pass  # the pass over the neurons
@@ -122,7 +122,7 @@ class ConstraintRows:
     def _factor(self) -> np.ndarray:
         _ = self.smallest  # raises where the rows are dependent
         factor = self.gram[0].T.copy(order="F")  # symmetric
-        if not lapack.cholesky(factor):  # cannot be where the smallest eigenvalue is shown to be positive
+        if not lapack.cholesky(factor):  # impossible: the smallest eigenvalue is shown to be positive
             raise Dependent(np.full(self.size, np.nan))
         return factor
 

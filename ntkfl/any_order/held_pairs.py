@@ -13,7 +13,7 @@ from ntkfl.any_order.rounding import above, below, gamma, length
 MARGIN = 8.0  # pairs within this multiple of D are checked
 ROUNDS = 100
 FEW = 16  # pairs that may fail anew, however few have failed at first
-_FIRST, _ENTRIES = 2048, 2**22  # number of pairs checked first, which fail first; entries of later blocks of columns
+_FIRST, _ENTRIES = 2048, 2**22  # pairs of the first block, the likeliest to fail; entries of a later one
 
 
 @dataclass(frozen=True, eq=False)

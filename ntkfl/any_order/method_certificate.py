@@ -64,7 +64,7 @@ class StateNorm:
 
     rate: float  # q
     met: float  # e: every model at which a round takes a gradient is within e |S z| of W*
-    reach: float  # the same for all models, also the last ones of the clients
+    reach: float  # like e for all models, the last ones of the clients included
     start: float  # |S z_0|
 
     @property
@@ -132,7 +132,7 @@ class MethodCertificate(LaterModels):
 
     @property
     def norms(self) -> tuple[StateNorm, ...]:
-        """The norms of the smallest ball and of the fastest rate, perhaps the same; empty where none contracts."""
+        """The norms of the smallest ball and of the fastest rate, which may be equal; empty where no norm contracts."""
         return self._norms
 
     def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
@@ -168,7 +168,7 @@ class MethodCertificate(LaterModels):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        """All values, JSON-safe, `certified` first; a value without a number is None."""
         numbers = {
             "rate": self.rate,
             "spectral_radius": self.spectral_radius,
@@ -351,7 +351,7 @@ def first_memory(name: str, problem: Problem, given: np.ndarray | None) -> np.nd
 
 
 def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple[StateNorm, ...] | str:
-    """The norm of the smallest ball and the norm of the fastest rate, of those tried; or why none contracts."""
+    """The norms of the smallest ball and of the fastest rate among the norms tried, or why no norm contracts."""
     spectral = float(np.abs(np.linalg.eigvals(maps.state.value)).max())
     if not spectral < 1:
         return (
@@ -390,7 +390,7 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
 def lyapunov_roots(
     state: Float[np.ndarray, "s s"], scale: Float[np.ndarray, "s s"], radius: float
 ) -> Iterator[Float[np.ndarray, "s s"]]:
-    """The scale itself, then the roots of Lyapunov matrices of a map in it, for some rates above its spectral radius.
+    """The scale, then the roots of Lyapunov matrices of the scaled map, for some rates above its spectral radius.
 
     Source: docs/proofs/any_method.md#the-theorem.
     """
@@ -460,9 +460,9 @@ def _at_most(nearest: Nearest, radius: float) -> Nearest:
 
 
 def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str, float]:
-    """Why some pattern may change within the ball about W*, empty if none can; and the least margin.
+    """Why some pattern may change within the ball about W* (empty: no pattern can), and the least margin.
 
-    A scale below 1 makes residual and radius smaller by that factor.
+    A scale below 1 multiplies residual and radius.
     """
     nearest, neurons = rows.nearest(scale), rows.neuron_pass
     near = _at_most(nearest, radius * scale)

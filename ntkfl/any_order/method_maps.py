@@ -26,10 +26,10 @@ class RoundMatrices:
     """
 
     state: Estimate  # T, (s, s)
-    # N_j, (p, s): y less the outputs, on all rows, of the server's model and of each client's after each local step but
-    # the last one: of all models whose gradients are met
+    # N_j, (p, s): y less the outputs, on all rows, of the models at which gradients are taken: the server's model, and
+    # each client's after each local step but the last one
     models: tuple[Estimate, ...]
-    ends: tuple[Estimate, ...]  # the same of each client's last model
+    ends: tuple[Estimate, ...]  # (p, s): y less the outputs of each client's last model
     unit: float  # about how far a remembered vector of length 1 moves the model, for norms of states
 
 

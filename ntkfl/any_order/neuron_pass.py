@@ -54,7 +54,7 @@ def passed(network: ScaledNetwork) -> Pass:
         errors += (error * active) @ np.abs(readout).T
     products = long_product(x, x).astype(float)
     gram_error = float(above((long_product_error(x, x) + gamma(0) * np.abs(products)).max()))
-    # Sums of m products, the blocks' and their total's, and later corrections for held pairs: fewer than 4m roundings.
+    # A sum of m products, block by block, and later corrections for held pairs: fewer than 4m roundings.
     absolute = np.abs(b) @ np.abs(b).T
     pairs_error = np.zeros((outputs, outputs)) if network.signs else above(gamma(4 * network.width) * absolute)
     return Pass(
@@ -90,7 +90,7 @@ def weighted_pairs(active: Bool[np.ndarray, "q n"], weight: Float[np.ndarray, " 
 
 
 def neuron_blocks(network: ScaledNetwork) -> list[slice]:
-    """Consecutive slices of the neurons, of some 16 MB of long pre-activations each."""
+    """Consecutive slices of the neurons, each with some 16 MB of pre-activations in long precision."""
     step = max(1, _ENTRIES // max(network.x.shape))
     return [slice(start, start + step) for start in range(0, network.width, step)]
 
@@ -115,7 +115,7 @@ NO_PAIRS = Pairs(np.zeros(0, int), np.zeros(0, int))
 def near_pairs(neurons: Pass, reach: float, most: int) -> Pairs | None:
     """Every pair with |w_r.x_i| <= reach |x_i|, and perhaps others, nearest first; None if there are more than `most`.
 
-    All pairs left out have |w_r.x_i| > reach |x_i|, and the sign that the pass has found.
+    All pairs left out have |w_r.x_i| > reach |x_i|, and the sign that the pass gives.
     """
     network = neurons.network
     x, norms = network.x, np.linalg.norm(network.x, axis=1)

@@ -1,4 +1,4 @@
-"""Training in any order: random orders, and an adversary's orders, which try to get away from a point W*."""
+"""Training in any order: random orders, and orders chosen to move the weights away from a point W*."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ def settled(outputs: Estimate) -> np.ndarray:
 
 
 class FinalAnswers(ABC):
-    """The conclusions about signs and classes from a certificate that encloses the outputs of all later models."""
+    """Signs and classes that follow from a certificate's enclosure of the outputs of all later models."""
 
     certified: bool
 

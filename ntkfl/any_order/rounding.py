@@ -3,7 +3,7 @@
 import numpy as np
 
 UNIT = 2.0**-53  # relative error of one operation
-TINY = 1e-290  # more than all that underflow can lose: numbers are at most 1e50 or so, sums below 2^30 terms
+TINY = 1e-290  # more than underflow can lose: numbers are at most about 1e50, sums have fewer than 2^30 terms
 LOST = 1e-148  # at least the root of the sum of 2^30 squares that are all lost
 _BOUND = 1e-9  # relative error of at most 2^22 operations on nonnegative numbers, with room
 
@@ -24,5 +24,5 @@ def length(vectors, axis=None):
 
 
 def below(bound):
-    """At most the exact value of a bound as in `above`, and not negative."""
+    """At most the exact value of such a bound (see `above`), and not negative."""
     return np.maximum(bound * (1 - _BOUND) - TINY, 0.0)

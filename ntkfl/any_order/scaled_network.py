@@ -19,10 +19,10 @@ class Unreachable(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class ScaledNetwork:
-    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ, up to powers of two.
+    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ by more than a power of two.
 
-    f is homogeneous: the condition at x_i / 2^e_i with the label 2^g y_i / 2^e_i is that at x_i with y_i, and the
-    division is exact.
+    f is homogeneous: the condition at x_i / 2^e_i with the label 2^g y_i / 2^e_i is the condition at x_i with y_i, and
+    the division is exact.
     """
 
     x: Float[np.ndarray, "n d"]  # (n, d), rows of norm about 1
@@ -90,7 +90,7 @@ def scaled(
     sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
     doubt = np.ldexp(np.broadcast_to(label_error, y.shape), gain - exponent[:, None])
     doubt = np.where(doubt > 0, above(doubt), 0.0)
-    # labels that are rounded cannot be told to be equal, unless the same label of the same input was rounded
+    # whether two rounded labels were equal is known only where one label of one input was rounded twice
     unsure = ((doubt > 0) & (exponent != exponent[sample[row]])[:, None]).any(axis=1)
     differ = np.flatnonzero((y != y[sample[row]]).any(axis=1) | unsure)
     if len(differ):

@@ -1,4 +1,4 @@
-"""Outputs that minimise every loss and that weights near a network's own have: labels for the certificate.
+"""Outputs that minimise every loss and belong to weights near a network's own: labels for the certificate.
 
 The results here only propose targets: any targets in their intervals are allowed.
 """
@@ -54,7 +54,7 @@ def proposed(
 def nearest_in_box(
     kernel: Float[np.ndarray, "p p"], low: Float[np.ndarray, " p"], high: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " p"]:
-    """Nearly the u with low <= u <= high of least u'K^-1 u, (p,); if K is singular in float64, of least |u|."""
+    """A u with low <= u <= high whose u'K^-1 u is nearly least, (p,); whose |u| is, if K is singular in float64."""
     best = np.clip(0.0, low, high)
     try:
         factor = scipy.linalg.cho_factor(kernel)

@@ -1,4 +1,4 @@
-"""Train until a round certifies for any order: by Algorithm 1, or with tuned momentum at the server until then."""
+"""Training until a round certifies for any order: by Algorithm 1, or with tuned momentum at the server."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
         ValueError: local steps beyond the stability limit, where no server step helps.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # warnings about a server step that is replaced here
+        warnings.simplefilter("ignore", UserWarning)  # warnings about the setup's server step, which is replaced here
         slowest, fastest = np.sqrt(np.maximum(algorithm1_limit(problem, setup).nu, 0))[[0, -1]]
     if not slowest > 0:
         raise ValueError(f"eta_local {setup.eta_local:g} is beyond the stability limit: no server step contracts")
@@ -47,7 +47,7 @@ def tuned_momentum(problem: Problem, setup: Setup) -> tuple[float, float]:
 
 
 def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
-    """The network of setup.seed, and those after every `every` rounds with the tuned heavy ball at the server.
+    """The network of setup.seed, at the start and after every `every` rounds with the tuned heavy ball at the server.
 
     Args:
         problem: data with scalar labels.
@@ -79,7 +79,7 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
 def loss_checkpoints(
     problem: Problem, setup: Setup, loss: ConvexLoss, rounds: int, every: int, start: Network | None = None
 ) -> Iterator[tuple[int, Network]]:
-    """The network at the start, and those after every `every` rounds of Algorithm 1 on the sum of a loss.
+    """The network at the start and after every `every` rounds of Algorithm 1 on the sum of a loss.
 
     Hidden weights and biases are trained, the readout and the biases of outputs are not.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
-    """The theorem's conclusion, in two sentences; or that nothing is proved, and which residual would suffice."""
+    """The theorem's conclusion in two sentences, or that nothing is proved and which residual would do."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -31,7 +31,7 @@ def not_certified(
     what: str = "residual |y - f|",
     remembers: bool = False,
 ) -> tuple[str, str]:
-    """The sentences that nothing is proved, and which residual would suffice; beside a memory that is not known."""
+    """The sentences that nothing is proved, and which residual would do, unless a memory `remembers` is in the way."""
     first = (
         f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
     )
@@ -77,7 +77,7 @@ def page(certificate: AnyOrderCertificate) -> str:
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:
-    """Everything as JSON-safe values, `certified` first; a value without a number is None."""
+    """All values, JSON-safe, `certified` first; a value without a number is None."""
     numbers = {
         "margin": certificate.margin,
         "distance": float(certificate.distance.hi),
@@ -108,7 +108,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _digits(value: float, rounding: str) -> str:
-    """Six digits, rounded to the side that claims less."""
+    """Six digits of a number, rounded in the direction that claims less."""
     if not np.isfinite(value):
         return str(value)
     return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(float(value)))):.6g}"

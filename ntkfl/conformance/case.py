@@ -29,7 +29,7 @@ class ConformanceCase:
         arrays: the contents of `case.npz`: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for
             every tensor of the model, and noise (rounds, P), standard normal, where the method adds noise.
 
-    `start` and all that `flat` returns are vectors (P,), the tensors one after the other.
+    `start` and the results of `flat` are vectors (P,), the tensors one after the other.
 
     Raises:
         ValueError: another format.
@@ -121,7 +121,7 @@ class ConformanceCase:
         return self.x[self.members[client]], self.y[self.members[client]]
 
     def tensors(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        """The model's tensors by name, of a vector (P,).
+        """The model's tensors by name, from a vector (P,).
 
         Args:
             flat: the model as a vector, shape (P,).
@@ -129,7 +129,7 @@ class ConformanceCase:
         return {name: flat[first:end].reshape(shape) for name, first, end, shape in self._parts}
 
     def flat(self, tensors: dict[str, Any]) -> np.ndarray:
-        """The vector (P,) of tensors by name.
+        """The vector (P,) of the tensors, given by name.
 
         Args:
             tensors: the model's tensors by name.
@@ -140,7 +140,7 @@ class ConformanceCase:
     def results(self) -> tuple[str, ...]:
         """The result of an implementation after every round: the model's tensors.
 
-        LoRA's factors are not unique, so the weight that they make is returned in their place.
+        LoRA's factors are not unique: in their place stands the weight base + B A.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 
@@ -154,7 +154,7 @@ class ConformanceCase:
         return {"weight": adapted(own)} if self.model == "lora" else own
 
     def gradient(self, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The gradient at w of the mean of these samples' losses, or of their sum where `loss` says so, (P,).
+        """The gradient at w of the mean of the samples' losses, or of the sum where the case's `loss` says so, (P,).
 
         Args:
             w: flat, (P,).

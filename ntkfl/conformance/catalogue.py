@@ -22,10 +22,10 @@ MODULES = loops, split_loops, merging_loops
 
 @dataclass(frozen=True, eq=False)
 class KitCase:
-    """A case and what is expected of an implementation of its method.
+    """A case and the values that an implementation of its method must give.
 
     Args:
-        equals: the limit case's own computation of the model; None: the method's plain loop.
+        equals: how a limit case computes the model; None: by the method's plain loop.
     """
 
     case: ConformanceCase
@@ -33,7 +33,7 @@ class KitCase:
 
     @cached_property
     def expected(self) -> Trajectory:
-        """Name -> values after rounds 1, 2, ...: the model's tensors, and what else the plain loop keeps."""
+        """Name -> values after rounds 1, 2, ...: the model's tensors, and other state of the plain loop."""
         kept = trajectory(self.case, loops_of(self.case.method).run)
         return kept | trajectory(self.case, self.equals) if self.equals else kept
 
@@ -173,7 +173,7 @@ def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
 
 
 def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
-    """The kit: cases of every method, or of these, each followed by its limits.
+    """The kit: the cases of every method, or of the chosen ones, each followed by its limit cases.
 
     Args:
         chosen: names of methods; None: all.
@@ -187,8 +187,8 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
 def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
-    """The case of these options; those not given have the method's defaults, and all stand in the case."""
-    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has those of other methods
+    """The case with these options; options not given take the method's defaults, and the case lists all of them."""
+    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has the options of other methods
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
     noise, full = "noise" in chosen, f"{method}/{name}"

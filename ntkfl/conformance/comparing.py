@@ -15,7 +15,7 @@ MARGIN = 16  # multiple of the change of the plain loop by rounding to float32
 
 @dataclass(frozen=True)
 class Difference:
-    """Where an answer first leaves the reference: the round, from 1, the name, and how far off its numbers are."""
+    """The first deviation of an answer from the reference: the round, from 1, the name of the values, and the error."""
 
     round: int
     name: str
@@ -36,8 +36,8 @@ def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.nd
 def allowed(case: KitCase, precision: str) -> np.ndarray:
     """How far an answer of this precision may be off after every round, (rounds,).
 
-    For float64 the limit is 1e-10 of the largest number. For float32 it is 16 times the sum of the error of the plain
-    loop, when all its numbers are float32, up to that round, and a rounding of the largest number.
+    For float64 the limit is 1e-10 of the largest number. For float32 it is 16 times a sum: the error of the plain loop
+    up to that round, when run in float32, plus a rounding of the largest number.
     """
     if precision == "float64":
         return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])
@@ -51,7 +51,7 @@ def rounds_allowed(
     values: Trajectory,
     precision: str,
 ) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
-    """The values of a computation after every round, and how far `values` of this precision may be off there."""
+    """A computation's values after every round, and how far `values` of this precision may differ from them."""
     if precision == "float64":
         for number, double in enumerate(run(case)):
             yield double, _of_double(values, number)

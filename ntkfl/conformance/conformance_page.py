@@ -65,7 +65,7 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
 
 
 def as_text(result: Conformance) -> str:
-    """A line a method, under it the first difference and a line for every case that failed; then the sum.
+    """A line a method, with the first difference and a line for every failed case below; the totals last.
 
     Args:
         result: what was measured of an implementation.
@@ -80,7 +80,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
 
     Args:
         verdict: on a method.
-        width: columns that names are filled up to, default 0.
+        width: columns to which names are padded, default 0.
     """
     yield f"{verdict.method:<{width}}  {verdict.outcome.value:<8}  {_counted(verdict)}"
     for text in _explained(verdict):
@@ -126,7 +126,7 @@ def as_markdown(result: Conformance) -> str:
 
 
 def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
-    """A row of COLUMNS for every method that was tried, and the names of those that were left out.
+    """A row of COLUMNS for every method that was tried, and the names of the methods that were left out.
 
     Args:
         result: what was measured of an implementation.

@@ -53,7 +53,7 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """The adapter's answer for the case: a file of arrays and which of them share memory, or why there is none."""
+    """The adapter's answer for the case: a file of arrays and the names that share memory, or why there is none."""
     import numpy
 
     try:
@@ -85,7 +85,7 @@ def copied(kept: Any) -> dict[str, Any]:
 
 
 def one_memory(rounds: Any) -> list[str]:
-    """The names that have the same memory in the first round and in the last."""
+    """The names whose arrays have the same memory in the first round and in the last."""
     import numpy
 
     if len(rounds) < 2:

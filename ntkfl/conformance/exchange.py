@@ -1,4 +1,4 @@
-"""Cases go to an adapter in an interpreter of its own, arrays or a fault come back; nothing of it is imported here."""
+"""Cases go to an adapter in an interpreter of its own; arrays or a fault come back. No adapter is imported here."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one case: arrays by name, or the reason for none: the adapter left the case out, or failed."""
+    """The answer to one case: arrays by name, or why there are none: the adapter left the case out, or failed."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
@@ -61,8 +61,8 @@ def answers(
 ) -> Iterator[Answer]:
     """One answer a case, in their order.
 
-    The cases, each method's beside each other, go one after the other to one process; after a crash or a hang the next
-    ones go to a new one.
+    One process gets the cases one after the other, all cases of a method in a row; after a crash or a hang the further
+    cases go to a new process.
 
     Args:
         adapter: a Python file with a function `run(case)`, as `conformance` takes it.
@@ -82,7 +82,7 @@ def answers(
         for number, case in enumerate(cases):
             case.case.write(folder / str(number))
         for at, case in enumerate(cases):
-            if hung[case.case.method] >= HANGS:  # the process has been ended with the last of them
+            if hung[case.case.method] >= HANGS:  # the last hang has ended the process
                 yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
                 continue
             if process is None or process.ended:

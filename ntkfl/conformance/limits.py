@@ -11,13 +11,13 @@ Tensors = Iterator[dict[str, np.ndarray]]
 
 
 def still(case: ConformanceCase) -> Tensors:
-    """The first model, for ever."""
+    """The first model after every round."""
     for _ in range(case.rounds):
         yield case.result(case.start)
 
 
 def pooled_descent(case: ConformanceCase) -> Tensors:
-    """A step of gradient descent a round on all samples together."""
+    """One step of gradient descent a round, on the samples of all clients."""
     w = case.start
     for rate in case.rates:
         w = w - rate * (case.gradient(w, case.x, case.y) + case.weight_decay * w)
@@ -36,7 +36,7 @@ def one_client(case: ConformanceCase) -> Tensors:
 
 
 def one_adam_w(case: ConformanceCase) -> Tensors:
-    """The first client's steps of AdamW, never interrupted: moments are weighted means of all its gradients so far."""
+    """The first client's AdamW, never interrupted: its moments are weighted means of all gradients so far."""
     w, seen = case.start, []
     first, second = case.options["first"], case.options["second"]
     for number, rate in enumerate(case.rates):

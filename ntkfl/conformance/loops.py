@@ -1,7 +1,7 @@
 """Methods from their formulas: plain numpy, one client after the other, all parameters as one vector w.
 
-It is the reference of the conformance kit and an adapter for it: `run` takes a case. Only numpy is imported, and
-every step has a line of its own, and `ntkfl.conformance.variants` changes one line at a time.
+This file is the reference of the conformance kit and an adapter for it: `run` takes a case. Only numpy is imported.
+Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ States = Iterator[dict[str, np.ndarray]]
 
 
 def run(case: ConformanceCase) -> States:
-    """After every round the tensors of the model by name, and what else the method keeps."""
+    """After every round the tensors of the model by name, and the method's other state."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.result(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
 
@@ -91,7 +91,7 @@ def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) ->
 
 
 def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """FedAvg of the nearest models of the same functions, unless one client is alone."""
+    """FedAvg of the clients' models with their hidden units reordered towards w, unless one client is alone."""
     w = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

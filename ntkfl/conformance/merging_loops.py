@@ -1,8 +1,8 @@
 """Merging of models and federated LoRA from their formulas: plain numpy, one client after the other.
 
-Clients train as in `loops`; every step of the merging has a line of its own, and
-`ntkfl.conformance.variants` changes one line at a time. The model of LoRA is base + B A, where B and A are trained;
-its weight is compared.
+Clients train as in `loops`; every step of the merging has a line of its own, so that
+`ntkfl.conformance.variants` can change one line at a time. The weight of a LoRA model is base + B A, where B and A are
+trained; this weight is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every clien
 
 
 def run(case: ConformanceCase) -> States:
-    """The tensors that the case compares, after every round: those of the model, or the weight of LoRA's."""
+    """The tensors that the case compares, after every round: the model's, or LoRA's weight base + B A."""
     for w in LOOPS[case.method](case, **case.options):
         yield case.result(w)
 
@@ -45,7 +45,7 @@ def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.nd
 def ties(
     case: ConformanceCase, density: float = 0.2, scale: float = 1.0, weighted: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average what has it."""
+    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average the entries of that sign."""
     w = case.start
     for t in range(case.rounds):
         p = shares(case, t) if weighted else [1.0 for _ in case.cohort(t)]
@@ -60,13 +60,13 @@ def ties(
 
 
 def trim(case: ConformanceCase, vector: np.ndarray, density: float) -> np.ndarray:
-    """The largest numbers of a vector, as many as its share, the others 0."""
+    """The vector with its largest entries in absolute value, a share of all, and 0 for the others."""
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 
 
 def factors(case: ConformanceCase, w: np.ndarray, t: int) -> Factors:
-    """Where the cohort of round t ends."""
+    """The factors of the cohort's clients after round t."""
     ends = [case.tensors(train(case, w, t, i)) for i in case.cohort(t)]
     return [(p, end["lora_B"], end["lora_A"]) for p, end in zip(shares(case, t), ends, strict=True)]
 
@@ -109,7 +109,7 @@ def f_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
 
 
 def flex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD makes factors of it again."""
+    """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD gives new factors."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)

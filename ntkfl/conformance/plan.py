@@ -13,7 +13,7 @@ from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 @dataclass(frozen=True)
 class Setting:
-    """The clients' samples and training; every round multiplies the rate by `decay`."""
+    """How clients' samples and training are chosen; every round multiplies the rate by `decay`."""
 
     problem: Problem
     rate: float

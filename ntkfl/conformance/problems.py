@@ -52,7 +52,7 @@ class Problem:
         return x, y, owner
 
     def start(self) -> dict[str, np.ndarray]:
-        """The first model, Gaussian, divided by the root of the width that a tensor is given; LoRA's B is 0."""
+        """The first model: Gaussian entries over the root of a tensor's input width; LoRA's B is 0."""
         rng = np.random.default_rng([self.seed, 1])
         adapted = {"lora_A": (self.rank, 3), "lora_B": (CLASSES, self.rank)} if self.model == "lora" else {}
         return {

@@ -1,4 +1,4 @@
-"""Arrays that another program wrote, read without trust: nothing is unpickled, no more than expected is read."""
+"""Arrays of another program, read without trust: nothing is unpickled, and no more than expected is read."""
 
 import json
 import zipfile
@@ -24,7 +24,7 @@ UNREADABLE = (
 
 
 class Refused(ValueError):
-    """What was received cannot be used; the message says why, in one line."""
+    """The received file cannot be used; the message says why, in one line."""
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collecti
     """Finite arrays of these names and shapes, all of one precision, float64 or float32.
 
     Raises:
-        Refused: with the name, what was found, and what would be right.
+        Refused: an array is missing or wrong; the message has its name, its value and what would be right.
     """
     try:
         with zipfile.ZipFile(path) as file:

@@ -1,7 +1,7 @@
 """Methods with losses, gradients or servers of their own, from their formulas, a client at a time.
 
 Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a case. Nothing
-of this project is imported, and steps have lines of their own; `ntkfl.conformance.variants` changes one line.
+of this project is imported. Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEAD = "head.weight", "head.bias"
 
 
 def run(case: ConformanceCase) -> States:
-    """After every round the tensors of the model by name, and what else the method keeps."""
+    """After every round the tensors of the model by name, and the method's other state."""
     for kept in LOOPS[case.method](case, **case.options):
         yield case.tensors(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
 
@@ -190,7 +190,7 @@ def clients_rows(case: ConformanceCase, kept: dict[int, W]) -> np.ndarray:
 
 
 def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tensor:
-    """The softmax runs over the classes that the client has, and over no other column."""
+    """The negative log-likelihood, calibrated by class sizes, with a softmax over the client's own classes alone."""
     if tau == 0:
         return nll(scores, y)
     present = [c for c in range(3) if sizes[c]]

@@ -1,6 +1,6 @@
-"""Known ways to differ from a method: each a change of a line of its plain loop, in `variants.toml`.
+"""Known ways to differ from a method: each changes a line of the method's plain loop, as `variants.toml` says.
 
-A variant is no verdict: other papers, and other readings of the same one, may mean it.
+A variant is no verdict: another paper, or another reading of the same paper, may mean it.
 """
 
 import ast
@@ -68,7 +68,7 @@ def of(method: str) -> tuple[Variant, ...]:
 
 
 def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
-    """The values of the plain loop with these changes after every round, by name; it may stop early, where it fails.
+    """The values of the plain loop with these changes after every round, by name; fewer rounds where the loop fails.
 
     Raises:
         ValueError: two of them change the same line.
@@ -85,7 +85,7 @@ def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeT
     """The module's code with these lines changed.
 
     Raises:
-        ValueError: a line that does not stand there once, or is changed twice.
+        ValueError: a line that the code does not have exactly once, or that is changed twice.
     """
     text, new = inspect.getsource(module).split("\n"), dict(changes)
     lines = [line.strip() for line in text]
@@ -100,7 +100,7 @@ def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeT
 
 @cache
 def _passed(method: str) -> frozenset[str]:
-    """The lines of `run`, of the method's loop, and of all functions that these call, directly or not."""
+    """The lines of `run`, of the method's loop, and of all functions that they call, directly or indirectly."""
     module = loops_of(method)
     text = inspect.getsource(module)
     functions = {function.name: function for function in ast.parse(text).body if isinstance(function, ast.FunctionDef)}

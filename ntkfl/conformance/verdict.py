@@ -20,8 +20,8 @@ Answered = Sequence[tuple[KitCase, Trajectory]]  # answers for one method
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
-    """The variants that agree with every answer; if none does, the pairs of variants that do (plain numpy only)."""
-    # the cases with the fewest numbers first: most candidates are excluded there
+    """The variants that agree with every answer, or else the pairs of variants that do (plain numpy only)."""
+    # the cases with the fewest numbers first: they exclude most candidates
     answered = sorted(answered, key=lambda answer: (answer[0].case.start.size, len(answer[0].case.x)))
     method = answered[0][0].case.method
     known = variants.of(method)
@@ -43,7 +43,7 @@ def explained_in_part(answered: Answered) -> dict[Variant, int]:
 
 
 def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
-    """The pairs that may explain the first case that differs: both change it, or one alone explains it."""
+    """The pairs that may explain the first differing case: both change its values, or one of them explains it alone."""
     case, values = next(answer for answer in answered if _differs(*answer))
     active = [variant for variant in known if not _agrees(case, case.expected, (variant,))]
     settling = [variant for variant in active if _agrees(case, values, (variant,))]
@@ -66,9 +66,9 @@ def _agreeing(candidates: Iterable[tuple[Variant, ...]], answered: Answered) -> 
 
 
 def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> bool:
-    """Whether the plain loop with these changes agrees with the answer; it is run until it does not.
+    """Whether the plain loop with these changes agrees with the answer; the loop ends at the first disagreement.
 
-    A variant may amplify rounding more than the method does: in float32 its limit is that of its own loss.
+    A variant may amplify rounding more than the method does: the float32 limit comes from the variant's own loop.
     """
     rounds, precision = 0, _precision(values)
     for kept, most in rounds_allowed(lambda case: variants.followed(case, *changed), case.case, values, precision):
@@ -83,7 +83,7 @@ def _precision(values: Trajectory) -> str:
 
 
 class Outcome(StrEnum):
-    """The finding on a case, or on a method as a whole."""
+    """The outcome of a case, or of a method as a whole."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -95,7 +95,7 @@ class Outcome(StrEnum):
 class CaseVerdict:
     """The verdict on one case.
 
-    precision: float64 or float32, as the answer said; "": there is no answer. remark: a fault, in words.
+    precision: float64 or float32, the answer's dtype; "" where there is no answer. remark: a fault, in words.
     """
 
     case: str
@@ -109,11 +109,11 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class MethodVerdict:
-    """The verdict on a method: on its cases, and what explains every answer of those that differ.
+    """The verdict on a method: the verdicts on its cases, and the variants that explain the differing answers.
 
     Args:
-        outcome: the worst of its cases'.
-        explained: each a variant, or two together, with which every answer agrees; () where no known one does.
+        outcome: the worst outcome of its cases.
+        explained: each a variant, or two together, with which every answer agrees; () where no known variant does.
         in_part: if no variant explains every answer: variants that explain some, with the number of cases.
     """
 
@@ -158,7 +158,7 @@ def conformance(
         methods: their names; None: all.
         python: the interpreter that runs it, with numpy; default this one.
         limit: seconds for each case; default 60.
-        seen: is told each method's verdict when it is there; default nobody.
+        seen: called with each method's verdict as soon as it is known; default nobody.
 
     Raises:
         ValueError: an unknown method, an adapter or interpreter that is not there or cannot be loaded, a limit that
@@ -195,8 +195,8 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)
 
 
-_TOLD = (Outcome.EQUAL, Outcome.DIFFERS)  # there are values of every round
-_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # a difference says more than a failure
+_TOLD = (Outcome.EQUAL, Outcome.DIFFERS)  # outcomes with values of every round
+_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # worst last: a difference says more
 
 
 def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
