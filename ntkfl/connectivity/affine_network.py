@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks with biases, and the same functions without: of inputs with one more feature, which is 1."""
+"""Two-layer ReLU networks with biases, and the same functions without biases, of inputs with a constant feature 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ class AffineTwoLayer:
     def with_unit(self) -> TwoLayer:
         """The same function of the inputs with the constant feature: one more unit, always 1, has the output's bias.
 
-        That unit has the same incoming weights in all networks, so that everywhere on a segment between two the output
-        is that of the networks with biases.
+        The unit has the same incoming weights in all networks, so that the outputs on a segment between two networks
+        are the outputs of the networks with biases.
         """
         inner = self.with_feature()
         shift = np.zeros(inner.n_outputs) if self.output_bias is None else self.output_bias
@@ -76,8 +76,8 @@ class AffineTwoLayer:
 def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
     """The same functions without biases; whether their inputs need the constant feature, and whether units were added.
 
-    All networks are changed in the same way, so that their segments, planes and means are the same functions as those
-    of the networks with biases.
+    All networks are changed in the same way, so that every point of their segments, planes and means is the same
+    function as with biases.
 
     Args:
         networks: one or more of one shape.

@@ -1,8 +1,8 @@
 """Networks aligned by permuting their hidden units: the function stays, the point in weight space moves.
 
-A unit is described by a row of numbers, see `unit_rows`; two networks are aligned where the squared distance between
-the rows of units in one place is smallest, which is an assignment problem. In a two-layer network a unit's incoming
-and outgoing weights move together, so that for weights, too, one assignment is the exact optimum.
+A unit is described by a row of numbers, see `unit_rows`. Two networks are aligned when the sum of squared distances
+between rows of the same index is smallest, which is an assignment problem. In a two-layer network a unit's incoming and
+outgoing weights move together, so that for weights, too, one assignment is the exact optimum.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # most rounds of a group; a handful is usual, as each lowers a sum over finitely many permutations
+ROUNDS = 100  # most rounds of a group; each lowers a sum over finitely many permutations, and a handful is usual
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The second of two networks with its units moved to where they fit those of the first best.
+    """The second of two networks, with its units in the order that fits the first network's units best.
 
     Args:
         permutation: (h,); unit r of `aligned` is unit permutation[r] of the network that was given.
         aligned: the moved network; the same function.
-        cost_before: sum over units of the squared distance of their rows, as given.
-        cost_after: the same as moved.
+        cost_before: sum over units of the squared distance of their rows, in the given order.
+        cost_after: the same sum in the new order.
     """
 
     permutation: Int[np.ndarray, " h"]
@@ -46,9 +46,9 @@ def align(
 ) -> Alignment:
     """Permute the second network's hidden units so that each is as near as possible to the first network's.
 
-    The sum of squared distances is the smallest possible, up to the rounding of the products that it is computed from.
-    The identity is taken unless another permutation is better beyond rounding; of several permutations of one cost, as
-    with duplicate or dead units, always the same one.
+    The sum of squared distances is the smallest possible, up to the rounding of its products. The identity is taken
+    unless another permutation is better beyond rounding. Among permutations of equal cost, as with duplicate or dead
+    units, the choice is always the same.
 
     Args:
         first: the network that stays.
@@ -201,7 +201,7 @@ def balanced(network: TwoLayer) -> TwoLayer:
 
 
 def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
-    """The Euclidean norm of every row, also where its squares would leave the range of floats."""
+    """The Euclidean norm of every row, even where squares of its entries leave the range of floats."""
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
     return largest * np.linalg.norm(rows / safe[:, None], axis=1)
@@ -210,7 +210,7 @@ def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
 def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
     """The order in which the rows are nearest to the target's, or the given order if it is equal up to rounding.
 
-    The sum of squared distances is smallest where that of inner products is largest.
+    The sum of squared distances is smallest where the sum of inner products is largest.
     """
     scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0  # so that products stay in range
     better = linear_sum_assignment((target.value / scale) @ (rows.value / scale).T, maximize=True)[1]

@@ -134,7 +134,7 @@ def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) 
 
 
 def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
-    """Refuse an end that classifies no sample for certain."""
+    """Refuse an end whose accuracy may be 0."""
     if accuracy.high[0] == 0:
         raise ValueError(
             f"{name} classifies none of the {n} samples correctly: with an accuracy of 0 at an end the barrier's ratio "
@@ -202,7 +202,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci.
+    """sup over alpha of the mean loss, squared or absolute, which Lemma 3.3 of FedGuCci takes to be below epsilon.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -314,7 +314,7 @@ def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
 
 
 def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
-    """How far the mean loss can be off when each output is off by its rounding.
+    """The largest error of the mean loss when each output has its rounding error.
 
     largest: a bound of the mean loss, on which the error of a polynomial loss depends.
     """
@@ -330,19 +330,19 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
 
 
 def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, largest: float) -> float:
-    """How far rounding the mean of the weights can move the mean loss there."""
+    """The largest change of the loss at the networks' mean by rounding that mean."""
     errors = 2 * row_norms(_centroid_shift(networks, x))
     return _moved_square(errors, largest) if loss is SQUARED else float((loss.lipschitz or 1.0) * errors.mean())
 
 
 def _moved_square(errors: np.ndarray, largest: float) -> float:
     """How far a mean square of at most `largest` moves when each sample moves by its error, by Cauchy-Schwarz."""
-    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the product of the squares may vanish: roots first
+    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the product of squares may underflow
     return float(2 * np.sqrt(max(largest, 0) + UNDERFLOW) * off + off**2)
 
 
 def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
-    """How far rounding the mean of the weights can move the outputs there, (n, C)."""
+    """The largest change of the outputs at the networks' mean by rounding that mean, (n, C)."""
     hidden, readout = (
         np.asarray(sum(np.abs(part) / len(networks) for part in parts))
         for parts in ([net.hidden for net in networks], [np.atleast_2d(net.readout) for net in networks])

@@ -2,7 +2,7 @@
 
 At x = (cos t, sin t) a network is A cos t + B sin t between two angles at which a neuron's pre-activation changes its
 sign. With the angles of several networks in one list, any polynomial of their outputs and of smooth functions is
-integrated piece by piece: no sample of x, so no sampling error.
+integrated piece by piece: without samples of x, so without a sampling error.
 """
 
 from dataclasses import dataclass

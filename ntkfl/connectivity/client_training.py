@@ -11,8 +11,8 @@ def trained_clients(
 ) -> Float[np.ndarray, "N m d"]:
     """The hidden weights of every client after `setup.local_steps` steps on its own samples, (N, m, d).
 
-    What Algorithm 1 has in its first round before the server averages: step `setup.eta_local` on half the sum of
-    squares, signs fixed. A client is carried by its pre-activations, moved by X_c X_c^T times the coefficients.
+    These are the models of Algorithm 1 in its first round before the server averages: steps `setup.eta_local` on half
+    the sum of squares, signs fixed. The pre-activations of a client move by X_c X_c^T times its coefficients.
 
     Raises:
         ValueError: labels or weights of the wrong shape. FloatingPointError: the step is too large.
@@ -28,7 +28,7 @@ def trained_clients(
 
 
 def _trained(x: np.ndarray, y: np.ndarray, setup: Setup, hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """The move of the hidden weights by one client, (m, d)."""
+    """The change of one client's hidden weights, (m, d)."""
     root, gram, z0 = np.sqrt(len(signs)), x @ x.T, x @ hidden.T
     coefficients, z = np.zeros_like(z0), z0
     for _ in range(setup.local_steps):

@@ -12,7 +12,7 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
 
     The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). Exact for a model that is linear
     in its weights, hence at infinite width: `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models
-    are others: see `overshoot`.
+    differ: see `overshoot`.
 
     Args:
         setup: the steps of FedGuCci.

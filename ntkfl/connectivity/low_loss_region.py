@@ -80,10 +80,10 @@ def split_region_size(
 ) -> Estimate:
     """d_eps for many parameters, a number, by multilevel splitting; the error is Student's, from repeated runs.
 
-    The volume is a product of shares of about QUANTILE: the particles of each level start from those below the last
-    level's quantile and make random moves in the cube that stay below it. Its S-th root forgives: an error of 1 in the
-    logarithm of the volume is 1/S of it in d_eps. A bias that falls with the number of particles is not in the error:
-    on a ball, S = 20, 1.4% of d_eps with 150 particles, below 1% with 500.
+    The volume is a product of shares of about QUANTILE: the particles of each level start from the particles below the
+    last level's quantile, and make random moves in the cube that stay below this quantile. An error of 1 in the
+    logarithm of the volume is an error of 1/S in the logarithm of d_eps. A bias that falls with the number of particles
+    is not in the error: on a ball, S = 20, it is 1.4% of d_eps with 150 particles, below 1% with 500.
 
     Args:
         losses: L at points (N, S).
@@ -155,10 +155,10 @@ def log_share(
 def _moved(
     losses: Losses, level: float, at: np.ndarray, heights: np.ndarray, least: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metropolis moves of random scale, not below the least, that keep the uniform law on {L < level}.
+    """Metropolis moves of random scale, with a spread of `least` at least, that keep the uniform law on {L < level}.
 
-    Particles from one parent stay close for a number of moves that grows like the number of parameters; until then the
-    few lowest represent too much of the volume.
+    Particles from one parent stay close for a number of moves that grows like the number of parameters; with fewer
+    moves the few particles of least loss represent too much of the volume.
     """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), least)
@@ -172,7 +172,7 @@ def _moved(
 
 
 def _heights(losses: Losses, points: np.ndarray) -> np.ndarray:
-    """The losses, +inf allowed."""
+    """The losses at the points; a loss may be +inf."""
     heights = np.asarray(losses(points), float)
     if np.isnan(heights).any():
         raise ValueError(f"the loss is NaN at {int(np.isnan(heights).sum())} of {heights.size} points")

@@ -167,11 +167,11 @@ def check_shapes(networks: Sequence[Shaped], names: Sequence[str] | None = None)
     """Refuse networks that cannot be averaged.
 
     Args:
-        networks: those that are to be averaged.
-        names: what messages call them, such as their files; None: network 0, network 1, ...
+        networks: the networks to average.
+        names: the networks' names in messages, such as their files; None: network 0, network 1, ...
 
     Raises:
-        ValueError: none, or different shapes.
+        ValueError: no network, or networks of different shapes.
     """
     if not networks:
         raise ValueError("there is no network; at least one is needed")

@@ -11,7 +11,7 @@ from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
 
-BLOCK = 2**16  # units times samples that are worked on at once
+BLOCK = 2**16  # units times samples in one block
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Plane:
         origin: the first of the three points, shape (S,).
         first: unit vector of the first axis, shape (S,).
         second: unit vector of the second axis, shape (S,).
-        corners: coordinates (s, t) of the three points that it was made from, (3, 2).
+        corners: coordinates (s, t) of the three points through which the plane was laid, (3, 2).
     """
 
     origin: Float[np.ndarray, " S"]
@@ -82,7 +82,7 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across
     rest = up - (up @ first) * first
-    rest = rest - (rest @ first) * first  # again, since rounding leaves a part along the first axis
+    rest = rest - (rest @ first) * first  # twice, since rounding leaves a part along the first axis
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:
         raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")

@@ -11,7 +11,7 @@ from ntkfl.problem import finite_array
 from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
-UNDERFLOW = 1e-150  # on numbers scaled to 1: a bound of all that underflows together
+UNDERFLOW = 1e-150  # bounds the sum of all underflows, for numbers scaled to 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ def _exponent(values: Sequence[float | np.ndarray]) -> int:
 def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     """Gamma = max over clients of |w_i* - w*|, a number, for strongly convex quadratic clients.
 
-    For a ReLU network the minimisers are unbounded sets, and "the" closest one needs a projection onto a set that is
-    not convex; so Gamma is offered only here.
+    For a ReLU network the minimisers are unbounded sets, and "the" closest minimiser needs a projection onto a set that
+    is not convex; so Gamma is offered for quadratic clients alone.
 
     Args:
         clients: the quadratic losses, one a client.
@@ -104,6 +104,6 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     """
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]
-    # two maxima differ by no more than the values that they are of
+    # two maxima differ by no more than the values of which they are the maxima
     value, error = (max(float(getattr(distance, name)) for distance in distances) for name in ("value", "error"))
     return Estimate(value, error, "residual over the smallest eigenvalue")

@@ -18,10 +18,10 @@ class TorchNetwork:
     """A torch module with weights of its own, evaluated in evaluation mode and without gradients.
 
     Args:
-        module: gives the architecture; it is neither trained nor changed, and one serves for many networks.
-        state: parameters and buffers by name, as `module.state_dict()` has them. Those that are no real numbers, such
-            as batch norm's counters, are no weights: `at` keeps them. Its running averages are weights, and averaged. A
-            tied weight counts once for each of its names.
+        module: gives the architecture; it is neither trained nor changed, and may serve for many networks.
+        state: parameters and buffers by name, as `module.state_dict()` has them. Entries that are no real numbers, such
+            as batch norm's counters, are no weights: `at` keeps them. Batch norm's running averages are weights, and
+            are averaged. A tied weight counts once for each of its names.
 
     Raises:
         ValueError: names or shapes that are not the module's, or a weight that is not finite.
@@ -96,7 +96,7 @@ class TorchNetwork:
         if not isinstance(x, Tensor):
             return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])  # torch warns of read-only
         if x.is_complex() or not bool(torch.isfinite(x).all()):
-            finite_array("x", x)  # it says what is wrong
+            finite_array("x", x)  # raises, and says what is wrong
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:

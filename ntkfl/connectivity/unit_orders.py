@@ -1,4 +1,4 @@
-"""Is there an order of the second network's units with a smaller barrier? All of them, or a search among neighbours."""
+"""The least barrier over orders of the second network's units: of all orders, or by a search among neighbours."""
 
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -23,8 +23,8 @@ class LeastBarrier:
         permutation: (h,), of the second network's units.
         barrier: the barrier with this order.
         tried: how many orders were evaluated.
-        proved: whether every order was, so that `barrier` encloses the smallest of all; otherwise it bounds that from
-            above only.
+        proved: whether every order was evaluated, so that `barrier` encloses the smallest of all; otherwise `barrier`
+            is an upper bound alone.
         local: whether no exchange of two units lowers it further; False where the search ended before.
     """
 
@@ -46,8 +46,8 @@ def least_barrier(
 ) -> LeastBarrier:
     """The order of the second network's units with the smallest loss barrier: exact up to 8 units, else a local search.
 
-    The search exchanges two units at a time. It takes an exchange whose barrier is lower for certain, and ends where no
-    exchange is. Barriers of logistic and cross-entropy losses have an error: a gain within that error is not seen.
+    The search exchanges two units at a time. It takes an exchange that certainly lowers the barrier, and ends where no
+    exchange does. Barriers of logistic and cross-entropy losses have an error: a gain within that error is not seen.
 
     Args:
         first: the network that stays.

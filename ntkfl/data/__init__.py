@@ -4,7 +4,7 @@ The images are centred and normalised alike in both image sets. With center=True
 subtracted, over all classes, training and test images, so that the map does not depend on the draw. Then every row is
 divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean, or
 blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested: the 20
-samples of n = 20 are the first 20 of those of n = 50 at the same seed.
+samples of n = 20 are the first 20 of the samples of n = 50 at the same seed.
 """
 
 import inspect
@@ -79,7 +79,7 @@ def fashion_mnist(
     Args:
         n: training samples, default 50, of 70,000 images.
         seed: the seed of the draw and the split; default 0.
-        target: what labels become, as in `digits`; default sign.
+        target: how labels are made, as in `digits`; default sign.
         center: as in `digits`.
         clients: number of clients N, default 4.
         partition: how samples are split, as in `digits`; default iid.
@@ -215,18 +215,18 @@ def named(
     unit: bool = False,
     duplicates: Duplicates | None = None,
 ) -> Problem:
-    """The data that a name on the command line means: a name of BUILT_IN, or a .npz or .csv file.
+    """The data behind a name on the command line: a name of BUILT_IN, or a .npz or .csv file.
 
     Args:
         spec: the name or the path.
         n: samples; None: the data set's default.
         seed: the seed of the draw and the split; default 0.
-        target: what labels become; None: the data set's default.
+        target: how labels are made, as in `digits`; None: the data set's default.
         test: test samples; None: the data set's default.
         clients: number of clients; None: the data set's default.
         partition: how samples are split; None: the data set's default.
         unit: divide every row by its norm; the built-in data have unit rows anyway.
-        duplicates: what becomes of equal rows; None: the data set's default.
+        duplicates: what to do with equal rows, as in `load`; None: the data set's default.
 
     Raises:
         FileNotFoundError: a file that does not exist.

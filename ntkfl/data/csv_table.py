@@ -1,4 +1,4 @@
-"""Samples from a user's .csv or .csv.gz file; every error says in which line and column it is."""
+"""Samples from a user's .csv or .csv.gz file; every error names its line and column."""
 
 import csv
 import gzip
@@ -13,11 +13,11 @@ from ntkfl.data.roles import INDICES, LABELS, OWNERS, listed, taken, warn_of_fea
 from ntkfl.data.words import is_class, labels_of, number, owners_of
 
 DELIMITERS = ",;\t"
-UNNAMED = re.compile(r"Unnamed: [\d.]+")  # what pandas calls a column without a name, such as an index it has written
+UNNAMED = re.compile(r"Unnamed: [\d.]+")  # pandas' name for a column without a name, such as an index that it wrote
 WHOLE = re.compile(r"\d+")
 NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
 
-Row = tuple[int, list[str]]  # with its line
+Row = tuple[int, list[str]]  # the line, and its cells
 
 
 def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
@@ -90,14 +90,14 @@ def _is_gz(path: Path) -> bool:
 
 
 def _delimiter(line: str) -> str:
-    """Comma, semicolon or tab: what cuts the header into most cells."""
+    """Comma, semicolon or tab: the separator that cuts the header into most cells."""
     return max(DELIMITERS, key=lambda mark: sum(len(row) for row in csv.reader([line], delimiter=mark)))
 
 
 def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
     """Whether this column is an index.
 
-    An index without a name, as pandas and R write it, has another whole number or name in every cell; a column that is
+    An index without a name, as pandas and R write it, has a different whole number or name in every cell; a column
     called index has 0..n-1 or 1..n in any order.
     """
     if name.lower() in INDICES:
@@ -111,7 +111,7 @@ def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
 
 
 def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str]:
-    """The names of the columns, all of them there and different, and not the numbers of a first sample."""
+    """The names of the columns: none is missing or repeated, and they are not the numbers of a first sample."""
     if all(NUMBER.fullmatch(name) for name in header):
         names = [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
         raise ValueError(

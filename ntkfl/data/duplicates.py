@@ -13,12 +13,12 @@ Duplicates = Literal["keep", "drop", "merge"]
 
 
 def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Problem:
-    """The problem with the first of each set of equal rows, which stays with its client; a warning names the others.
+    """The problem with the first row of each set of equal rows, which stays with its client; a warning names the rest.
 
     Args:
         problem: the problem; its x_test stays.
-        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has their mean. "keep": all
-            rows stay; default drop.
+        duplicates: "drop": labels of equal rows must be equal. "merge": the row that stays has the mean of their
+            labels. "keep": all rows stay; default drop.
 
     Raises:
         ParallelRows: "drop", and the labels of equal rows differ.

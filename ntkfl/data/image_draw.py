@@ -1,4 +1,4 @@
-"""From a pool of images in ten classes to a Problem: draw, label, centre, normalise, split."""
+"""A Problem from a pool of images in ten classes: draw, label, centre, normalise, split."""
 
 import operator
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ Target = str | tuple[int, int]
 
 @dataclass(frozen=True)
 class ImageDraw:
-    """What to draw from a pool of images; the arguments of `ntkfl.data.digits`, where they are described.
+    """What to draw from a pool of images: the arguments of `ntkfl.data.digits`, which describes them.
 
     Raises:
         ValueError: n not a positive integer, or test a negative one.
@@ -60,7 +60,7 @@ class ImageDraw:
 
 
 def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
-    """(name=value, ...) of the options (value, default) that differ from their default or are `always` named."""
+    """(name=value, ...) for the options (value, default) that differ from their default or are in `always`."""
     shown = {name: value for name, (value, default) in options.items() if value != default or name in always}
     return f"({', '.join(f'{name}={value!r}' for name, value in shown.items())})" if shown else ""
 
@@ -84,7 +84,7 @@ def _labelled(target: Target, classes: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _distinct(images: np.ndarray, mean: np.ndarray, order: np.ndarray, count: int) -> list[int]:
-    """The first `count` of `order` whose image differs from the mean and from those before it."""
+    """The first `count` of `order` whose image differs from the mean and from the images before it."""
     seen: set[bytes] = set()
     chosen: list[int] = []
     for i in order:

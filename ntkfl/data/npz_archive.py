@@ -1,4 +1,4 @@
-"""Arrays of real numbers from a .npz archive that somebody brings; nothing in it is ever unpickled."""
+"""Arrays of real numbers from a .npz archive of unknown origin; nothing in it is ever unpickled."""
 
 import zipfile
 import zlib
@@ -11,10 +11,10 @@ import numpy as np
 
 @contextmanager
 def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
-    """The open archive. `example`: arguments of numpy.savez that write one as it should be, for the message.
+    """The open archive. `example`: arguments of numpy.savez that write a right archive, for the message.
 
     Raises:
-        OSError: no such file. ValueError: it is no archive.
+        OSError: no such file. ValueError: the file is no archive.
     """
     with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
         try:
@@ -30,7 +30,7 @@ def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path, words: bool =
     """An array of an archive.
 
     Raises:
-        ValueError: it is damaged, or holds anything but real numbers.
+        ValueError: the array is damaged, or holds anything but real numbers.
     """
     try:
         array = archive[name]

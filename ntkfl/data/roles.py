@@ -13,7 +13,7 @@ def taken(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | N
     """The name in the file that is among `names`, in upper or lower case; an exact match of the first name wins.
 
     Raises:
-        ValueError: several are.
+        ValueError: several names in the file are.
     """
     if names[0] in columns:
         return names[0]

@@ -25,7 +25,7 @@ def breast_cancer(n: int | None = None, seed: int = 0, clients: int = 4, partiti
 
 @cache
 def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All rows, each a unit vector, and their labels; both tables have the class of y = +1 as their class 0."""
+    """All rows, each a unit vector, and their labels; in both tables class 0 gets y = +1."""
     x, classes = table({"wine": "wine_data.csv", "breast_cancer": "breast_cancer.csv"}[name])
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     x /= np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Arrays from a user's .npz or .csv file; nothing is ever unpickled, and every error says where in the file it is."""
+"""Arrays from a user's .npz or .csv file; nothing is ever unpickled, and every error names its place in the file."""
 
 import errno
 import hashlib
@@ -21,7 +21,7 @@ NOTES = logging.getLogger(__name__)
 
 
 def is_data_file(spec: str) -> bool:
-    """Whether this names data by the path of a file of rows."""
+    """Whether this is the path of a file of rows."""
     return spec.lower().endswith(SUFFIXES)
 
 
@@ -49,7 +49,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a path that is no readable file, and say what it is instead.
+    """Refuse a path that is no readable file; the message says what the path is instead.
 
     Raises:
         OSError: the path is no readable file.

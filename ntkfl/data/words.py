@@ -12,7 +12,7 @@ MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan 
 YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 WHOLE = re.compile(r"[+-]?\d+")
-SAID = 10  # names of classes that a note lists
+SAID = 10  # most names of classes that a note lists
 
 Where = Callable[[int], str]  # the place of a word, for messages
 
@@ -21,7 +21,7 @@ def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
     """Labels (n,), and a sentence about names of classes: in alphabetical order they become -1 and 1, or 0, 1, 2, ...
 
     Raises:
-        ValueError: some are no numbers, some names are missing, or all names are different; with the place.
+        ValueError: numbers beside words, missing names, or all names different; the message has the place.
     """
     if not _are_names(words, where, is_class):
         return np.array([number(word, where(k)) for k, word in enumerate(words)]), ""
@@ -37,7 +37,7 @@ def owners_of(words: Sequence[str], where: Where) -> np.ndarray:
     """The client of each sample, (n,): a number from 0, or a name; names are numbered in the order in which they occur.
 
     Raises:
-        ValueError: some are numbers and some are not, some are missing, or they are yes and no; with the place.
+        ValueError: numbers beside words, missing owners, or owners that are yes and no; the message has the place.
     """
     if _are_names(words, where, _is_client):
         numbers = {name: client for client, name in enumerate(dict.fromkeys(words))}
@@ -54,7 +54,7 @@ def number(word: str, where: str) -> float:
     """A finite number.
 
     Raises:
-        ValueError: the word is no finite number, or a whole number that no float64 equals; with the place.
+        ValueError: the word is no finite number, or a whole number that no float64 equals; the message has the place.
     """
     value = _finite(word, where)
     if WHOLE.fullmatch(word) and value != Decimal(word):
@@ -105,7 +105,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
 
 
 def is_class(word: str) -> bool:
-    """Whether a word has a letter in it; 1,5 has none."""
+    """Whether a word has a letter in it, as 1,5 has not."""
     return _is_client(word) and any(c.isalpha() for c in word) and not _is_number(word.replace(",", "."))
 
 

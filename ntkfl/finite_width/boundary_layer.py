@@ -21,12 +21,12 @@ from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 REPLICATES = 8  # independent repetitions, whose spread gives the error
-MOST_PATTERNS = 48  # most patterns of a replicate: where more are distinct, as many draws are taken as they come
+MOST_PATTERNS = 48  # most patterns of a replicate: of more distinct ones, the first 48 draws are taken
 LEVEL = 0.99
 
 
 class Step(NamedTuple):
-    """One step of the scaled pre-activations, (rows, 2, 2, starts): a local one, or the server's from t to t+1.
+    """One step of the scaled pre-activations, (rows, 2, 2, starts): a local step, or the server's from t to t+1.
 
     `frozen` is the change with the initial pattern. `local_step` is k, and K for the server's step.
     """
@@ -52,15 +52,15 @@ class KinkLayer:
     # weight of each start, (rows, 2, 2, 1), so that a sum over all starts of a replicate is m^(-1/2)'s coefficient in
     # the mean over neurons
     measure: np.ndarray
-    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over the other samples j: over those of the own client (`pull`, (T, K, rows)),
-    # and, summed over k, over those of all clients (`server_pull`, (T, rows))
+    # eta_l sum_j G_ij s_j r_j^{(k)}(t) over samples j other than i: over the samples of i's client (`pull`,
+    # (T, K, rows)), and, summed over k, over the samples of all clients (`server_pull`, (T, rows))
     pull: Float[np.ndarray, "T K rows"]
     server_pull: Float[np.ndarray, "T rows"]
     own: Float[np.ndarray, "T K"]  # eta_l G_ii r_i^{(k)}(t), (T, K)
     share: float  # eta_g / N
 
     def walk(self) -> Iterator[Step]:
-        """Every local step k = 0..K-1 of a round, then the server's, for all rounds in order."""
+        """Every local step k = 0..K-1 of a round, then the server's step, for all rounds in order."""
         sign = np.array([1.0, -1.0])[:, None, None]
         side = np.array([0.0, 1.0])[:, None]
         z = self.start
@@ -143,7 +143,7 @@ def _layer(problem, setup, residual, i, draws, starts, margin, rng) -> KinkLayer
 
 
 def _patterns(x, i, draws, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct patterns of each replicate, their share of its draws, and the replicate they belong to."""
+    """The distinct patterns of each replicate, their shares of its draws, and their replicate."""
     rows, weights, replicates = [], [], []
     for replicate in range(REPLICATES):
         w = rng.standard_normal((draws, x.shape[1]))
@@ -160,8 +160,10 @@ def _patterns(x, i, draws, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _distinct(patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of booleans in lexical order, and how many there are of each: as numbers of 8 bytes where they
-    fit, which numpy sorts twenty times as fast as rows."""
+    """The distinct rows of booleans in lexical order, and how often each occurs.
+
+    Rows of at most 64 booleans are packed into one number, which numpy sorts twenty times as fast.
+    """
     if patterns.shape[1] > 64:
         return np.unique(patterns, axis=0, return_counts=True)
     bits = np.zeros((len(patterns), 8), np.uint8)
@@ -186,7 +188,7 @@ def _reach(pull, server_pull, own, share) -> np.ndarray:
 
 
 class PatternChange(NamedTuple):
-    """Coefficients of m^(-1/2) after t = 0..T rounds: of the fraction of flipped pairs, and of E[H(t) - H(0)]."""
+    """Coefficients of m^(-1/2) after t = 0..T rounds: in the fraction of flipped pairs, and in E[H(t) - H(0)]."""
 
     flips: Estimate  # (T+1,)
     drift: Estimate  # (T+1, n, n)

@@ -13,10 +13,10 @@ def pairs_near_kinks(
 ) -> Estimate:
     """Coefficients of m^(1/2) in the number of pairs (r, i) with |w_r(t).x_i| < radius/sqrt(m), at each of the rounds.
 
-    Both from the infinite-width run that starts from the residual problem.y; errors at 99%. Before training (t = 0) it
-    is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), the Gaussian density. A neuron that one sample pushes
-    across its own kink, and all others push back, stays there and follows the falling steps: later the number within
-    any fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
+    The coefficients are those of the infinite-width run that starts from the residual problem.y; errors at 99%. Before
+    training (t = 0) a coefficient is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), by the Gaussian density. A
+    neuron that a sample pushes across its own kink, and that all other samples push back, stays at the kink while the
+    steps fall: later the number within any fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 

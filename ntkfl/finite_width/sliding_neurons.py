@@ -1,4 +1,4 @@
-"""Neurons that are held at kinks: which ones, and the kernel by which the residual falls meanwhile.
+"""Neurons that are held at kinks: which neurons are, and the kernel by which the residual falls meanwhile.
 
 At the kink of x_i neuron r, z = w_r.x_i, feels a_r (B + 1{z >= 0} G_ii r_i) / sqrt(m), G = x x^T and B = sum_(j != i)
 G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then it slides
@@ -17,7 +17,7 @@ from ntkfl.problem import Problem, Weights
 
 @dataclass(frozen=True, eq=False)
 class Sliding:
-    """Pairs (neuron, sample) at their kinks, (q, 2), and the patterns of all others, as a residual drives them.
+    """Pairs (neuron, sample) at their kinks, (q, 2), and the patterns of all other pairs, under a residual.
 
     The patterns, (m, n), are 1{w_r.x_i >= 0}, and 0 at the pairs; `signs` is a, (m,).
     """
@@ -28,11 +28,10 @@ class Sliding:
     x: Float[np.ndarray, "n d"]
 
     def activations(self, residual: Float[np.ndarray, " n"]) -> Float[np.ndarray, " q"]:
-        """psi of each pair: the activation that keeps it, and those at the same neuron, at their kinks, (q,).
+        """psi of each pair: the activation that keeps all pairs of the neuron at their kinks, (q,).
 
         Raises:
-            ValueError: a residual of 0 at a pair: no activation is told from another. Dependent inputs at a neuron: nor
-                are theirs.
+            ValueError: a residual of 0 at a pair, or dependent inputs at a neuron: then psi is not determined.
         """
         samples = self.pairs[:, 1]
         if not residual[samples].all():
@@ -75,10 +74,10 @@ class Sliding:
 
 
 def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -> Sliding:
-    """These pairs of a network taken to be at their kinks, all others on the side where they are.
+    """These pairs of a network taken to be at their kinks; every other pair stays on its side.
 
     Raises:
-        ValueError: pairs that are not (neuron, sample), or one twice.
+        ValueError: pairs that are not (neuron, sample), or a pair twice.
     """
     pairs = np.asarray(pairs, int).reshape(-1, 2)
     shape = (len(weights.signs), problem.n)

@@ -1,8 +1,8 @@
 """The order m^(-1/2) by which the outputs of a finite network differ from those of the infinite-width limit.
 
 Two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and neurons at the kinks change their pattern
-(deterministic to this order). Both start from the same residual at every width; a network whose own y(0) is elsewhere
-differs by M^t (y_m(0) - y_inf(0)) besides.
+(deterministic to this order). Both start from the same residual at every width; a network with another y(0) differs by
+a third part, M^t (y_m(0) - y_inf(0)).
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def response_derivative(
 def map_derivative(
     problem: Problem, setup: Setup, gram: Float[np.ndarray, "n n"], change: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, "n n"]:
-    """dM = -(eta_g/N)(dH P + H dP): how the round map M = I - (eta_g/N) H P of a Gram matrix changes with it.
+    """dM = -(eta_g/N)(dH P + H dP): the change of the round map M = I - (eta_g/N) H P with the Gram matrix.
 
     Source: fl-ntk/X.10.
     """
@@ -56,10 +56,10 @@ def gram_correction(
 ) -> Float[np.ndarray, "T n"]:
     """First order of the outputs y(t), t = 0..T, in a change dH of the Gram matrix (default: of H_inf).
 
-    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0) = problem.y: the residual moves by the sum, the outputs by
-    minus the sum (with a plus sign, r is y(0) - y). Source: fl-ntk/X.10.
+    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0): the residual moves by the sum, the outputs by minus the sum
+    (with a plus sign, r is y(0) - y). Source: fl-ntk/X.10.
 
-    `problem.y` is the residual y - y(0) at the start.
+    `problem.y` is the residual r = y - y(0) at the start.
     """
     gram = infinite(problem.x) if gram is None else gram
     moved = map_derivative(problem, setup, gram, change)
@@ -76,8 +76,8 @@ def gram_correction(
 def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     """The coefficient of m^(-1/2) in y_m(t) that the neurons at the kinks cause, (T+1, n); errors at 99%.
 
-    Their effect on every local step and on every server step is carried on by the infinite-width dynamics. Nothing in
-    it depends on the draw of the network. problem.y is the residual at the start, sampling that of `kink_layers`.
+    The infinite-width dynamics carry on the neurons' effect on every local step and on every server step. Nothing in
+    it depends on the draw of the network. Sampling is that of `kink_layers`.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 

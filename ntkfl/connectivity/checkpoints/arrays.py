@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-USUAL = ("state_dict", "model_state_dict", "model")  # where several networks are in a file, these keys hold the one
+USUAL = ("state_dict", "model_state_dict", "model")  # of several networks in a file, the one with such a key is read
 
 
 class Arrays(NamedTuple):
@@ -25,11 +25,11 @@ class Arrays(NamedTuple):
 
 
 def arrays_of(path: Path) -> Arrays:
-    """The arrays in a file, whose suffix tells .npz and .safetensors; what has another suffix is one of torch.
+    """The arrays in a file; the suffix tells .npz and .safetensors, and any other file counts as torch's.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a damaged file, pickled objects, several networks, or what is no array of real numbers.
+        ValueError: a damaged file, pickled objects, several networks, or contents that are no arrays of real numbers.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
@@ -57,7 +57,7 @@ def _of_safetensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors.torch import load  # numpy has no bfloat16
 
     try:
-        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # such a file has no order
+        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # a safetensors file has no order
     except (SafetensorError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged, or no safetensors file of real numbers: {error}") from error
 
@@ -97,7 +97,7 @@ def _is_layer(state: Mapping[str, Any]) -> bool:
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every dict or list in the contents that has a matrix, by the keys that lead to it; no states of optimizers."""
+    """Every dict or list with a matrix in the contents, by the keys that lead to it; states of optimizers left out."""
     import torch
 
     if isinstance(kept, list | tuple):
@@ -113,15 +113,15 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The network that is read where there are several: the one under the key that checkpoints usually have.
+    """Of several networks the one under a key that checkpoints usually have.
 
     Raises:
-        ValueError: none has such a key.
+        ValueError: no network has such a key.
     """
     names = ", ".join(states)
     chosen = next((name for name in USUAL if name in states), None)
     if chosen is None:
-        for name, state in states.items():  # a quantised module keeps those of each layer in a tuple
+        for name, state in states.items():  # a quantised module keeps the arrays of each layer in a tuple
             for tensor in state.values():
                 _refuse_quantised(tensor, f"{path}: {name}")
         raise ValueError(f"{path} has several networks: {names}; save the one that is meant in a file of its own")
@@ -133,7 +133,7 @@ def _as_arrays(tensors: Mapping[str, Any], path: Path) -> dict[str, np.ndarray]:
     """Tensors as float64, in which integers up to 2^53 are exact.
 
     Raises:
-        ValueError: something else, or tensors that hold no real numbers.
+        ValueError: entries that are no tensors, or tensors that hold no real numbers.
     """
     return {name: _as_array(tensor, f"{path}: {name}") for name, tensor in tensors.items()}
 

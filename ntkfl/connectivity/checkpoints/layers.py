@@ -23,12 +23,12 @@ class _Reading(NamedTuple):
 def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> dict[str, np.ndarray]:
     """The arrays by role: hidden, readout and, where the file has them, bias and output_bias.
 
-    Weights named NAME.weight are (outputs, inputs), as torch has them, those named kernel are (inputs, outputs);
-    others are read as they fit. The layer whose outputs are the other's inputs comes first; where both orders fit, the
-    numbers in their names decide, or their order in the file.
+    Weights named NAME.weight are (outputs, inputs), as torch has them; weights named kernel are (inputs, outputs);
+    others are read as their shapes fit. The layer whose outputs are the other's inputs comes first; where both orders
+    fit, the numbers in their names decide, or their order in the file.
 
     Raises:
-        ValueError: other arrays, or arrays that fit no reading or several.
+        ValueError: arrays of more or other layers, or arrays that fit no reading or several.
     """
     given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     if any("in_proj" in name for name in arrays):
@@ -97,7 +97,7 @@ def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, con
     """The one reading that names and order leave.
 
     Raises:
-        ValueError: they leave several.
+        ValueError: names and order leave several readings.
     """
     if len({reading.names for reading in readings}) > 1:
         orders = {tuple(sorted(given, key=_numbers))} if _differ_by_number(*given) else set()

@@ -1,8 +1,9 @@
 """The accuracy along a segment, between two step functions that enclose it.
 
-A sample is classified correctly where its margins are positive; a tie is wrong. Where a margin is within its rounding
-of 0 the sample is in a strip: rounding cannot tell. Strips that meet, contain an end or may only touch a tie
-are decided in integers, which put every alpha where a sample changes in exact order; the rest widens the enclosure.
+A sample is classified correctly where its margins are positive; a tie is wrong. A strip is an interval of alpha in
+which a margin is within its rounding of 0, so that floats do not tell whether the sample is right. Strips that meet,
+contain an end or may only touch a tie are decided in integers, which give the exact order of the alphas where samples
+change; the other strips widen the enclosure.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Row = tuple[
 class Strips:
     """Where a sample is undecided: its number, the strip, and 1 or 0 for right or wrong before, after, inside.
 
-    A strip that was decided belongs to no single sample: in place of ones and zeros it has numbers of samples.
+    A decided strip belongs to no single sample: it has numbers of samples in place of ones and zeros.
     """
 
     sample: np.ndarray
@@ -44,7 +45,7 @@ class Strips:
     high: np.ndarray
 
     def groups(self) -> Iterator[np.ndarray]:
-        """The strips that hang together, left to right, group by group."""
+        """The strips in groups whose strips meet, from left to right."""
         order = np.argsort(self.left, kind="stable")
         reach = np.maximum.accumulate(self.right[order])
         apart = 1 + np.flatnonzero(self.left[order[1:]] > reach[:-1])
@@ -109,7 +110,7 @@ def _decided_group(
         low, high = np.clip(point.floats(), 0, 1)
         old, count = count, count + steps[point]
         least = min(old, count)
-        if len(rows) > 1 and low <= rows[-1][1]:  # in floats it equals the point before
+        if len(rows) > 1 and low <= rows[-1][1]:  # as floats both points are equal
             low, _, old, _, lowest = rows.pop()
             least = min(least, lowest)
         rows.append((low, high, old, count, least))
@@ -130,14 +131,14 @@ class AccuracyPath:
     # low, high: (P,)
     low: np.ndarray
     high: np.ndarray
-    changes: int  # how many places the accuracy may change at
-    dip: float  # width of the widest piece around changes on which low and high are the least share between these
+    changes: int  # at how many alphas the accuracy may change
+    dip: float  # largest width of a piece around changes whose low and high are the least share between them
 
 
 def accuracy_path(
     segment: Segment, y: np.ndarray, slack: np.ndarray | None = None, means: Sequence[TwoLayer] = ()
 ) -> AccuracyPath:
-    """The share of samples with y f > 0 (y = ±1), or whose class y is the largest output alone.
+    """The share of samples with y f > 0 (y = ±1), or whose output of class y alone is largest.
 
     With `means` both ends are means of these networks, and `slack`, (n, C), bounds the error of the outputs beyond
     rounding.

@@ -17,15 +17,15 @@ from ntkfl.connectivity.paths.segment import EPS, Segment
 
 NODES, SHARES = np.polynomial.legendre.leggauss(8)
 WITHIN, CHANGE = 2 * np.pi / 3, 4 * np.pi / 3
-RADIUS = 5.0  # that pieces are cut to have: 8 points are then within 6.2e-11 times their width
-MOST_PARTS = 2**22  # that pieces are cut into, over all samples
+RADIUS = 5.0  # pieces are cut until r is this large: 8 points then have an error below 6.2e-11 times the width
+MOST_PARTS = 2**22  # most parts of all pieces of all samples
 BLOCK = 2**17  # parts that are evaluated at once
 
 
 def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float, float]:
     """The integral over alpha of the mean of a logistic or cross-entropy loss, and a bound on its error.
 
-    The error does not hold the rounding of the outputs and of the loss at a point.
+    The bound leaves out the rounding of the outputs and of the loss at a point.
     """
     count, total, error = len(segment.x), 0.0, 0.0
     for part, labels in segment.chunks(y, heavy=5 * segment.first.n_outputs):
@@ -54,7 +54,7 @@ def _steepest(outputs: np.ndarray, labels: np.ndarray, left: np.ndarray, half: n
 
 
 def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
-    """Into how many parts each piece is cut: those wanted, or proportionally fewer."""
+    """The number of parts of each piece: as many as wanted, or proportionally fewer."""
     parts = np.maximum(np.ceil(wanted), 1)
     scale = min(1.0, most / parts.sum())
     return np.maximum(np.floor(parts * scale), 1).astype(int)

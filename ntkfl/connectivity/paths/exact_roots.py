@@ -15,9 +15,9 @@ ZERO = Fraction(0)
 @total_ordering
 @dataclass(frozen=True)
 class Root:
-    """The number middle + side sqrt(squared); side is 0 for a fraction, else ±1 and the square root irrational.
+    """The number middle + side sqrt(squared); side is 0 for a fraction, else ±1 with an irrational square root.
 
-    So equal numbers have equal fields.
+    Equal numbers therefore have equal fields.
     """
 
     middle: Fraction
@@ -28,7 +28,7 @@ class Root:
         return _order(self, other) < 0
 
     def below(self, bits: int) -> Fraction:
-        """A fraction that is at most this number, and less by at most 2^-bits."""
+        """A fraction below this number or equal to it, by at most 2^-bits."""
         scale = 2**bits
         size = isqrt(floor(self.squared * scale * scale))
         return self.middle + Fraction(self.side * size - (self.side < 0), scale)
@@ -57,7 +57,7 @@ def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fra
 
 
 def rational_between(low: Root, high: Root) -> Fraction:
-    """A fraction strictly between two numbers, the first the smaller; they differ, so some precision tells them apart.
+    """A fraction strictly between two numbers, the smaller first; some precision separates them, since they differ.
 
     Raises:
         ValueError: the first is not the smaller.

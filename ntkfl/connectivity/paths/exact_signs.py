@@ -1,4 +1,4 @@
-"""Signs of the outputs' margins along a segment in integer arithmetic, where rounding leaves them open."""
+"""Signs of the outputs' margins along a segment, in integer arithmetic, where rounding leaves these signs open."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -48,9 +48,9 @@ class ExactSegment:
         return self._seen[key]
 
     def changes(self, x: np.ndarray, label: int, low: float, high: float) -> tuple[bool, list[tuple[Root, bool]]]:
-        """Whether x is classified correctly just after `low`, and each alpha below `high` where that changes.
+        """Whether x is classified correctly just after `low`, and each alpha below `high` where this changes.
 
-        The second gives the alphas ascending, with what holds just after each; a tie at one alpha alone is no change.
+        The alphas ascend, each with the answer just after it; a tie at a single alpha is no change.
         """
         (a, c), (v1, v2) = self._sides(x), self._readouts
         left, right = Fraction(low), Fraction(high)
@@ -96,7 +96,7 @@ def _value(quadratic: Quadratic, at: Fraction) -> int:
 
 
 def _integers(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The arrays times one power of two that makes all their entries integers."""
+    """The arrays times one power of two, by which all their entries are integers."""
     mantissas, exponents = zip(*(np.frexp(array) for array in arrays), strict=True)
     lowest = min(int(e[m != 0].min(initial=2000)) for m, e in zip(mantissas, exponents, strict=True))
     return tuple(

@@ -25,7 +25,7 @@ def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) ->
 def long_product_error(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) -> Float[np.ndarray, "n h"]:
     """Bound on the error of `long_product` from the largest entries and from underflow."""
     left, right = np.abs(x).max(axis=1)[:, None], np.abs(rows).max(axis=1)
-    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # the others are exactly 0
+    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # other terms are exactly 0
     relative = max(16 * LONG_EPS, 5 * 2.0 ** (-3 * _bits(x.shape[1])))  # four products are left out
     return terms * (relative * left * right + 1e-300 * (left + right) + TINY)
 

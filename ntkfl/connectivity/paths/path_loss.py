@@ -59,7 +59,7 @@ def _absolute(segment: Segment, lines: np.ndarray) -> PiecewisePolynomial:
 
 
 def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same quadratics with the roots of each added to the edges: none changes its sign within a piece."""
+    """The same quadratics, with their roots added to the edges: no quadratic changes its sign within a piece."""
     both = np.concatenate([edges, roots(edges, pieces).reshape(len(edges), -1)], axis=1)
     order = np.argsort(both, axis=1, kind="stable")
     piece = np.clip(np.cumsum(order < edges.shape[1], axis=1)[:, :-1] - 1, 0, pieces.shape[1] - 1)

@@ -145,7 +145,7 @@ class Segment:
     def crossing_error(self) -> np.ndarray:
         """Bound on the error of each sample's crossings before they are rounded, (n,)."""
         a, c = self._sides
-        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # an end that cannot be told from 0
+        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # the pre-activation at an end may be 0
         may_cross = (np.sign(a) * np.sign(c) < 0) | near_zero
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.where(may_cross, 4 * self._product_error / np.abs(a - c), 0)
@@ -153,7 +153,7 @@ class Segment:
 
     @cached_property
     def certainly_dead(self) -> np.ndarray:
-        """Pieces on which f = 0 for certain, up to `crossing_error` from their edges, (n, k + 1)."""
+        """The pieces on which f = 0 for certain, except within `crossing_error` of their edges, (n, k + 1)."""
         a, c = self._sides
         loose = (np.maximum(np.abs(a), np.abs(c)) < self._product_error).any(axis=1)
         return np.asarray((self.active == 0) & ~loose[:, None])

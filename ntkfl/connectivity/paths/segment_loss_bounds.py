@@ -1,4 +1,4 @@
-"""Sure bounds of the largest loss on many segments from one network, without looking for the kinks of any."""
+"""Sure bounds of the largest loss on many segments from one network, without finding kinks."""
 
 import numpy as np
 from jaxtyping import Float
@@ -6,7 +6,7 @@ from jaxtyping import Float
 from ntkfl.connectivity.network import TwoLayer
 
 INTERVALS = 32
-ROUNDING = 1e-12  # relative to the size of a loss's terms: sums of some hundred of them lose less
+ROUNDING = 1e-12  # relative to the terms of a loss: sums of some hundred terms lose less
 
 
 def absolute_loss_bounds(

@@ -1,4 +1,4 @@
-"""Axes of tensors as products of atoms; atoms whose entries must be permuted alike are one."""
+"""Axes of tensors as products of atoms; atoms whose entries must be permuted alike are joined to one atom."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Atom:
 
     size: int
     held: str = ""  # why its entries must stay in their places; "" where they may be permuted
-    joined: Atom | None = None  # the atom that this one was found to be the same as
-    parts: tuple[Atom, ...] = ()  # the atoms that it is the product of
+    joined: Atom | None = None  # the atom to which this atom is joined
+    parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
 
 
 Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has none
@@ -68,7 +68,7 @@ def unite(first: Axis, second: Axis) -> None:
 def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
     """The atoms of a tensor's axes, in order, as axes of other sizes with the same product: what `view` does.
 
-    Where the new axes cut an atom at no whole part of it, all are held.
+    Where a new axis would cut an atom into parts that are no factors of its size, all axes are held.
     """
     rest, axes = resolved(atoms), []
     whole = rest

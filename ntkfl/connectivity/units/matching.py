@@ -18,13 +18,13 @@ from ntkfl.connectivity.units.walk import Factor, Units
 from ntkfl.estimate import Estimate
 from ntkfl.memory import require
 
-STEPS, GAP = 50, 1e-3  # at most; until no mean of orders can be better by more than this share, to first order
+STEPS, GAP = 50, 1e-3  # most steps; they end when, to first order, no mean of orders gains more than this share
 
 Means = list[Float[np.ndarray, "units units"]]
 
 
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
-    """Orders near a stationary point of the relaxed problem: a start for the turns, better than none as a rule.
+    """Orders near a stationary point of the relaxed problem: as a rule a better start for the turns than the given one.
 
     Orders become doubly stochastic matrices, which all move at once by the method of Frank and Wolfe. Where a tensor
     has more than two axes of units, the inner product's slope is taken to be linear on the way.
@@ -32,7 +32,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     Args:
         pairs: what is compared.
         sizes: the sizes of the groups.
-        begin: orders of all groups, whose mean is the start; none: the mean of all orders.
+        begin: orders of all groups, whose mean is the start; if there is none: the mean of all orders.
 
     Raises:
         TooLittleMemory: matrices that do not fit.
@@ -123,8 +123,8 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 
     Each turn is an assignment problem. Its optimum is taken if it lowers the distance beyond rounding; so every change
     lowers the distance, and the turns end. Where a tensor has one group on two axes (a residual stream of square maps),
-    the distance is not linear in the assignment, and the turn may miss a better one. Where no tensor has two groups, or
-    one twice, the distance is the smallest possible, from any start; otherwise no single turn lowers it.
+    the distance is not linear in the assignment, and the turn may miss a better order. Where no tensor has two groups,
+    or one group twice, the distance is the smallest possible, from any start; otherwise no single turn lowers it.
 
     Args:
         pairs: what is compared.
@@ -156,7 +156,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 
 
 def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Matching:
-    """The turns, from the first group to the last, beginning with these orders."""
+    """The matching after turns from the first group to the last, beginning with these orders."""
     having = [
         [pair for pair in pairs if any(factor.group == group for factor in pair.factors)]
         for group in range(len(orders))

@@ -22,8 +22,8 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
 
     A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
     network, a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing its
-    outgoing ones by c changes no part. Inputs that several layers read count once: their gradient is the sum over all
-    ways to the outputs.
+    outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum
+    over all ways to the outputs.
 
     Args:
         network: any module.

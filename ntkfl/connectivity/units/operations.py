@@ -1,4 +1,4 @@
-"""The meaning of each operation of torch for its axes: which move together, which stay in their places.
+"""What each operation of torch means for axes: which axes move together, and which stay in their places.
 
 A rule looks at one call, unites and holds the axes of its tensors, and returns the axes of the first result. A rule is
 sound if permuting the united entries of all arguments alike permutes the result alike: then any permutation of units
@@ -29,12 +29,12 @@ class Call:
         return self.arguments[name]
 
     def axes(self, name: str) -> list[Axis]:
-        """The axes of a tensor among the arguments; none where it is None."""
+        """The axes of a tensor among the arguments; no axes for None."""
         tensor = self.arguments[name]
         return [] if tensor is None else self.axes_of(tensor)
 
     def dims(self, ndim: int) -> list[int]:
-        """Its dimensions, from 0; all dimensions where none is given."""
+        """The dimensions that the call names, from 0; all dimensions where it names none."""
         given = self.arguments.get("dim")
         given = [given] if isinstance(given, int) else given
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))
@@ -105,7 +105,7 @@ def _reduced(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _product(first: str, second: str) -> Rule:
-    """The rule of products of matrices, vectors and batches of matrices; what is added to one is called self."""
+    """The rule of products of matrices, vectors and batches of matrices; torch calls the summand of a product self."""
 
     def rule(call: Call, axes: list[Axis]) -> list[Axis]:
         a, b = call.axes(first), call.axes(second)
@@ -123,7 +123,7 @@ def _product(first: str, second: str) -> Rule:
 
 
 def _convolution(call: Call, x: list[Axis]) -> list[Axis]:
-    """In groups, channels are the product of the groups and of the channels in each, which move alike in all."""
+    """With groups, the channels are groups times channels of a group, and channels move alike in all groups."""
     weight, groups = call.axes("weight"), axis(call["groups"])
     for atoms in (*x[2:], *weight[2:]):
         hold(atoms, PLACE)
@@ -138,7 +138,7 @@ def _convolution(call: Call, x: list[Axis]) -> list[Axis]:
 
 
 def _pooled(dims: int) -> Rule:
-    """Over the last dimensions, which have places."""
+    """The rule of pooling over the last dimensions, whose entries stay in their places."""
 
     def rule(call: Call, axes: list[Axis]) -> list[Axis]:
         for atoms in axes[-dims:]:
@@ -164,7 +164,7 @@ def _channel_norm(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _cut(call: Call, axes: list[Axis]) -> list[Axis]:
-    """slice, select: entries are chosen by their place."""
+    """The rule of slice and select, which choose entries by their place."""
     dim = call["dim"] % len(axes)
     if "index" in call.arguments:
         hold(axes[dim], "one of its entries is selected by its place")
@@ -176,7 +176,7 @@ def _cut(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _split(call: Call, axes: list[Axis]) -> list[Axis]:
-    """Parts of one size are the entries of a product, which all move alike."""
+    """The rule of splits: parts of one size make the axis a product, and entries move alike in all parts."""
     dim = call["dim"] % len(axes)
     part, whole = call.sizes[dim], length(axes[dim])
     if call["split_size"] == part and whole % part == 0:

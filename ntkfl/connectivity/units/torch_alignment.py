@@ -17,12 +17,13 @@ from ntkfl.connectivity.units.pairs import Pair
 from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
 
-STARTS = 6  # on 38 pairs of MLPs with three hidden layers 8 of 356 runs of git-re-basin came nearer, 133 than with one
+# with six starts 8 of 356 runs of git-re-basin came nearer, with one 133: on 38 pairs of MLPs, three hidden layers
+STARTS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class TorchAlignment:
-    """The second of two networks with its units moved to where they fit those of the first.
+    """The second of two networks, with its units in the order that fits the first network's units.
 
     Args:
         permutations: by the first weight that a group of units has; unit r of `aligned` is unit permutation[r] of the
@@ -30,7 +31,7 @@ class TorchAlignment:
         aligned: the moved network; the same function.
         cost_before: squared distance, as given, of the weights, or of the activations or parts of the outputs (in the
             arithmetic of the module, whose rounding the error leaves out).
-        cost_after: the same as moved.
+        cost_after: the squared distance in the new order.
         sweeps: how often the groups had their turns, from the start that was best.
         held: weights whose units stay in their places, and why.
     """
@@ -61,8 +62,9 @@ def align_torch(
         by: the description of the units, as in `unit_numbers`: weights, activations, or the units' parts of the
             outputs; default weights.
         starts: the number of orders of the units from which the turns begin, as in `match`; the nearest result counts.
-            With several hidden layers and `by` weights each start ends in a minimum of its own, and these differ by
-            some percent. On three of 1024 units the first takes 7 seconds on one core, six take 50; default 6.
+            With several hidden layers and `by` weights each start ends in a minimum of its own, and the minima differ
+            by some percent. For three layers of 1024 units one start takes 7 seconds on one core, six take 50;
+            default 6.
 
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.
@@ -77,7 +79,7 @@ def align_torch(
 
 
 def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | np.ndarray) -> TorchAlignment:
-    """The network with its units in the orders that were found.
+    """The network with its units in the orders of a matching.
 
     Args:
         network: the network whose units are moved.
@@ -86,7 +88,7 @@ def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | n
         x: inputs of samples.
 
     Raises:
-        ValueError: it does not stay, as only where the module computes with more than torch's operations.
+        ValueError: the outputs change, which happens only if the module computes with more than torch's operations.
     """
     aligned = TorchNetwork(network.module, permuted(network.state, units, matching.orders))
     before, after = network.outputs(x), aligned.outputs(x)

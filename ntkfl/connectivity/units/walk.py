@@ -1,4 +1,4 @@
-"""Which entries of a network's weights may be permuted together: found by running it once and following its axes."""
+"""Which entries of a network's weights may be permuted together: the network runs once, and its axes are followed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Function = Callable[[dict[str, Tensor], Any], Tensor]
 
 
 class Factor(NamedTuple):
-    """Part of an axis: its size, and the number of the group whose permutation moves it; None if none does."""
+    """Part of an axis: its size, and the number of the group whose permutation moves it; None if no group's does."""
 
     size: int
     group: int | None
 
 
 class Read(NamedTuple):
-    """The input of a layer: its values, the factors of all their axes, in order, and where their gradient is kept."""
+    """A layer's input: its values, the factors of all its axes in order, and the place of its gradient."""
 
     values: Tensor
     factors: tuple[Factor, ...]
@@ -40,7 +40,7 @@ class Units:
         sizes: the size of each group.
         factors: for every weight the factors of all its axes, in order; viewed in this shape, a weight's entries move
             along the groups.
-        held: weights whose first axis stays in its place although it is not the network's output, and why.
+        held: weights whose first axis stays in its place without being the network's output, with the reason.
     """
 
     names: tuple[str, ...]
@@ -171,7 +171,7 @@ class _Walk(TorchDispatchMode):
         return result
 
     def _read(self, operands: Sequence[Tensor]) -> None:
-        """Keep the operand that depends on the inputs, if the other operand does not."""
+        """Keep the operand that depends on the inputs, if the other operand is independent of them."""
         moving = [operand for operand in operands if operand in self.followed and self.followed[operand].of_input]
         if len(moving) == 1:
             (read,) = moving
@@ -197,7 +197,7 @@ def _where(after: str) -> str:
 
 
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
-    """The axes that are as long as the tensor's; a shorter one is part of a split."""
+    """The axes whose lengths are the tensor's; a shorter axis is part of a split."""
     return [
         atoms if length(atoms) == size else axis(size, "it is a part of a split")
         for atoms, size in zip(axes, tensor.shape, strict=True)
