@@ -236,8 +236,9 @@ class Verdict:
         verdict, place = cls(**read_fields(cls, _grouped(content, name), name)), f"{name}." if name else ""
         if verdict.outcome is Outcome.OPEN:
             raise refused(f"{place}outcome", "open", "an outcome of a check, which is never open")
-        for part, kind in (("versions", Any), ("seeds", int), ("statement", str)):
-            read_as(dict[str, kind], verdict.provenance.get(part, {}), f"{place}provenance.{part}")
+        kinds = {"versions": dict[str, Any], "seeds": dict[str, int], "statement": dict[str, str]}
+        for part, kind in kinds.items():
+            read_as(kind, verdict.provenance.get(part, {}), f"{place}provenance.{part}")
         return verdict
 
 
