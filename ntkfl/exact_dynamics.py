@@ -1,7 +1,7 @@
 """The kernel regime: the exact dynamics of a federated method for the infinite-width or any other Gram matrix."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -337,17 +337,10 @@ def of_schedules(
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
     """
-    from ntkfl.training.methods import with_eta_global
-
-    if eta_global is not None and "server_rate" in options:
-        raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
     if local_steps is not None and steps.get("client_steps") is not None:
         raise ValueError("local_steps is a schedule and client_steps are given; give one of them")
-    named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
-    schedules = {name: steps_by_round(name, given, base.setup) for name, given in named.items()}
-    for rate in set(schedules["eta_global"]):  # what is wrong is said now, not in a late round
-        with_eta_global(method, options, rate)
-    settled = max(map(len, schedules.values())) - 1
+    named = {"eta_local": eta_local, "local_steps": local_steps}
+    setup_of, settled = _setups_by_round(base.setup, method, options, eta_global=eta_global, **named)
     shared = base._decomposed
     if isinstance(base.gram, HeldGram):
         shared = {"_block_errors": BlockErrors(base.gram, base._clients)} | shared
@@ -359,8 +352,7 @@ def of_schedules(
         return of_method(own, method, options, momentum, **steps)
 
     def of_round(number: int) -> LinearRegime:
-        now = {name: given[min(number, len(given) - 1)] for name, given in schedules.items()}
-        return of_setup(replace(base.setup, **now))
+        return of_setup(setup_of(number))
 
     last = of_round(settled)
     if last.round.length is not None and settled:
@@ -562,33 +554,41 @@ def random_of_method(
     Raises:
         ValueError: as `random_rounds`. Nothing warns of unstable steps, so that their limit is not searched for.
     """
-    from ntkfl.training.methods import with_eta_global
-
     if eta_local is None and eta_global is None and cohorts is None:
         return _of_one_round(regime, method, options, participation=participation, **drawn)
-    steps = regime.setup
-    local, server = steps_by_round("eta_local", eta_local, steps), steps_by_round("eta_global", eta_global, steps)
-    if eta_global is not None and "server_rate" in options:
-        raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
+    setup_of, settled = _setups_by_round(regime.setup, method, options, eta_local=eta_local, eta_global=eta_global)
     turns = [()] if cohorts is None else _turns(cohorts, regime.problem.n_clients, participation)
-    settled = max(len(local), len(server)) - 1
 
     @lru_cache(len(turns) + 1)
     def of_steps(setup: Setup, given: tuple[int, ...]) -> RandomRegime:
         return _of_one_round(regime.at(setup), method, options, participation=participation, given=given, **drawn)
 
     def of_round(number: int) -> RandomRegime:
-        eta_local, eta_global = (etas[min(number, len(etas) - 1)] for etas in (local, server))
-        setup = replace(steps, eta_local=eta_local, eta_global=eta_global)
-        return of_steps(setup, turns[number % len(turns)])
+        return of_steps(setup_of(number), turns[number % len(turns)])
 
-    for rate in set(server):  # a wrong rate is refused now, not in a late round
-        with_eta_global(method, options, rate)
     last = of_round(settled)
     shared = (last.problem, last.setup, last.gram, last.kernel)
     return ScheduledRegime(
         *shared, mean=last.mean, noise=last.noise, of_round=of_round, settled=settled, period=len(turns)
     )
+
+
+def _setups_by_round(
+    setup: Setup, method: str, options: Mapping[str, Any], *, eta_global: Sequence[float] | None, **others: Any
+) -> tuple[Callable[[int], Setup], int]:
+    """The setup of round 0, 1, ..., and the round from which on it stays; what is wrong is said now."""
+    from ntkfl.training.methods import with_eta_global
+
+    if eta_global is not None and "server_rate" in options:
+        raise ValueError(f"eta_global is a schedule and server_rate {options['server_rate']!r}; give one of them")
+    steps = {name: steps_by_round(name, given, setup) for name, given in ({"eta_global": eta_global} | others).items()}
+    for rate in set(steps["eta_global"]):
+        with_eta_global(method, options, rate)
+
+    def of_round(number: int) -> Setup:
+        return replace(setup, **{name: given[min(number, len(given) - 1)] for name, given in steps.items()})
+
+    return of_round, max(map(len, steps.values())) - 1
 
 
 def steps_by_round(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
