@@ -23,6 +23,16 @@ def test_the_page_has_the_table_of_the_stored_rows(script):
     assert script.written(page, other) != page
 
 
+def test_what_was_not_run_is_said_with_the_seconds_by_the_cube_of_the_size(script):
+    rows = [
+        {"way": "feddyn", "n": n, "question": "rate", "value": 0.9, "seconds": s} for n, s in ((200, 9.0), (500, 2.0))
+    ]
+    (line,) = (line for line in script.table(rows) if line.startswith("| FedDyn |"))
+    assert line == "| FedDyn | 9 |  |  | 2 |  |  | not run: 128 |  |  |"
+    (line,) = (line for line in script.table([*rows, rows[0] | {"n": 2000}]) if line.startswith("| FedDyn |"))
+    assert line == "| FedDyn | 9 |  |  | 2 |  |  | 9 |  |  |"
+
+
 @pytest.mark.parametrize("words", ["fedavg 200 rate", "nesterov 200 stationary", "in-turn-batches 200 sampled"])
 def test_a_row_measured_again_has_the_stored_answer(script, words, tmp_path, monkeypatch):
     wanted = script.point(words)
