@@ -84,7 +84,13 @@ def step(z0, gc, signs, frozen, lengths, moved, gram, pull, first, z, summed):
                 i = client * samples + a
                 for r in range(LANES):
                     work[r] = 0.0
-                for b in range(samples):
+                for b in range(0, samples - samples % 4, 4):  # four at a time: `work` is read and written less often
+                    j, row = client * samples + b, gram[client, a]
+                    g0, g1, g2, g3 = row[b], row[b + 1], row[b + 2], row[b + 3]
+                    for r in range(LANES):
+                        two = work[r] + g0 * summed[q, j, r] + g1 * summed[q, j + 1, r]
+                        work[r] = two + g2 * summed[q, j + 2, r] + g3 * summed[q, j + 3, r]
+                for b in range(samples - samples % 4, samples):
                     g, j = gram[client, a, b], client * samples + b
                     for r in range(LANES):
                         work[r] += g * summed[q, j, r]

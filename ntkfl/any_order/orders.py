@@ -61,10 +61,10 @@ class Network:
     def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
         """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64."""
         x, readout, root = self.x[samples].astype(float), self.readout.astype(float), np.sqrt(shape)
-        on = (self.inner(w)[samples] >= 0)[:, None, :] * readout  # (k, C, m)
-        pairs = np.einsum("iar,jbr->iajb", on, on, optimize=True)
+        on = ((self.inner(w)[samples] >= 0)[:, None, :] * readout).reshape(-1, len(w))  # (k C, m)
+        pairs = (on @ on.T).reshape(len(samples), len(readout), len(samples), -1)
         products = pairs * (np.outer(root, root) * (x @ x.T))[:, None, :, None]
-        norm = np.linalg.norm(products.reshape(len(samples) * len(readout), -1), 2)
+        norm = np.linalg.svd(products.reshape(len(on), -1), compute_uv=False)[0]
         return float(2 / norm) if norm > 0 else np.inf
 
     def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
