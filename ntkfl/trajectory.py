@@ -1,6 +1,7 @@
 """The record of a run: outputs of every round and local step, movements, flips, and its provenance."""
 
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -64,14 +65,17 @@ class Trajectory:
 
 def provenance(**seeds: Any) -> dict[str, Any]:
     """Versions, dtype and device of this process, with the seeds that the caller names."""
-    import jax
+    device = "cpu:0"
+    if "jax" in sys.modules:  # it takes a second to load: what has not loaded it has computed on the host
+        import jax
 
+        device = str(jax.devices()[0])
     return {
         "seeds": seeds,
         "versions": {"python": platform.python_version(), "ntkfl": VERSION}
         | {name: package_version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
         "dtype": "float64",
-        "device": str(jax.devices()[0]),
+        "device": device,
         "machine": platform.machine(),
     }
 
