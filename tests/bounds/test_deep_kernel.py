@@ -14,7 +14,7 @@ from bounds import Form, Options, Outcome, get
 from bounds.deep.cases.deep_rows import DeepRows, rows_families
 from bounds.deep.kernel import Recursion, bias, first, inner, second
 from verification.compare import judge
-from verification.planted_faults.grams import MUTANTS
+from verification.planted_faults.kernels import MUTANTS
 from verification.planted_faults.noticing import noticed
 
 SLOPES = {

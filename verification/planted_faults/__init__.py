@@ -14,10 +14,9 @@ def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedF
     from verification.planted_faults import (  # torch is slow to load
         algorithm1,
         connectivity,
-        grams,
-        kernel_regime,
+        kernels,
         training,
     )
 
-    faults = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]
+    faults = [mutant for part in (kernels, algorithm1, connectivity, training) for mutant in part.MUTANTS]
     return tuple(mutant for mutant in faults if identifiers is None or mutant.noticed_by in identifiers)
