@@ -17,11 +17,11 @@ from verification.sentences import sizes_text
 from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
-AboutData = tuple[Statement, Form, AnyFamily]  # with the first of its families
+AboutData = tuple[Statement, Form, AnyFamily]  # the family is the first of the form
 
 
 class Applies(StrEnum):
-    """What was found, the most useful first."""
+    """The answer for a form on the user's data, the most useful answer first."""
 
     YES = "yes"
     IDENTITY = "identity"  # an equality or a statement of a similar kind: true, but no bound
@@ -36,13 +36,13 @@ class Applicability:
     """One form on one case.
 
     Args:
-        plan: the plan by which it was checked.
-        applies: the result.
-        sharpness: left/right on the case, where it applies (of an equality its relative error); near 1 the bound says
-            much.
-        margins: the smallest of the hypotheses', by name.
-        why: where it does not apply, the unmet hypothesis, with the value, the limit and a value that passes; why it is
-            vacuous; what failed.
+        plan: the plan by which the form was checked.
+        applies: the answer.
+        sharpness: left/right on the case if the form applies (for an equality its relative error); near 1 the bound
+            says much.
+        margins: the smallest margin of each hypothesis, by its name.
+        why: if the form does not apply, the unmet hypothesis with the value, the limit and a value that passes; or why
+            the bound is vacuous; or what failed.
     """
 
     plan: Plan
@@ -58,7 +58,7 @@ class Applicability:
 
     @property
     def form(self) -> Form:
-        """In which form."""
+        """The form that was checked."""
         return self.plan.form
 
 

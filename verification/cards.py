@@ -21,7 +21,7 @@ def cards(*words: str) -> tuple[Card, ...]:
     """The cards of the statements that these words name, each once.
 
     Args:
-        words: as `bounds.find` takes them; none: every statement.
+        words: as `bounds.find` takes them; without words: every statement.
 
     Raises:
         KeyError, ExtensionError: as `bounds.find`.

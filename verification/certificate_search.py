@@ -1,4 +1,4 @@
-"""The smallest width, or the largest local step, at which a network certifies: where its certificate begins to hold."""
+"""The smallest width, or the largest local step, at which a network certifies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ class Searched:
     """Where a search ended.
 
     Args:
-        setup: the smallest width (largest step) that certifies; where none does, the easiest one tried.
-        certified: the certificate there.
-        fails: a value beyond it that does not certify; None: the end of the range was reached.
+        setup: the smallest width (largest step) that certifies; if none does, the easiest that was tried.
+        certified: the certificate with this setup.
+        fails: a harder value that does not certify; None: the end of the range was reached.
     """
 
     setup: Setup
@@ -43,11 +43,11 @@ def searched(
 
     Args:
         problem: data with scalar labels.
-        setup: the setting where the search begins; all other numbers of it stay.
+        setup: the setting where the search begins; its other numbers stay.
         after: rounds trained before the certificate, default 0.
         every: rounds of a leg, on which the last bits of the weights depend; default 50.
         steps: look for the largest eta_local instead.
-        progress: told each value that was tried, and what was found there; default nobody.
+        progress: called with each value that was tried, and its certificate; default nobody.
 
     Raises:
         FloatingPointError: training overflowed at every value.

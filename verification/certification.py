@@ -1,4 +1,4 @@
-"""Certify concrete networks: as drawn or after some rounds, by the theorem that says most, or as soon as one does."""
+"""Certify networks: as drawn, after some rounds, or as soon as a theorem certifies; by the theorem that says most."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def certify(
     Args:
         problem: data with scalar labels.
         setup: sizes, steps, and the seed where weights are drawn.
-        weights: hidden (width, d) and signs (width,). Default: those that `simulate` draws from setup.seed.
+        weights: hidden (width, d) and signs (width,). Default: the weights that `simulate` draws from setup.seed.
         certificate: the theorem to run; default the a-priori convergence certificate fl-ntk/B.3-certificate.
 
     Raises:
@@ -55,7 +55,7 @@ def best_certificate(
         setup: sizes and steps.
         weights: the network to certify.
         round_: how many rounds it has been trained, for the report; default 0.
-        theorems: those to try, by name; default X.11 and X.12.
+        theorems: the theorems to try, by name; default X.11 and X.12.
     """
     candidates = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
     certified = [c for c in candidates if c.found.certified]
@@ -81,9 +81,9 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 
 
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
-    """Train on until a checkpoint certifies: (round, need / R expected in float64, what balls found there or None).
+    """Train on until a checkpoint certifies: (round, need / R expected in float64, the certificate in balls or None).
 
-    Balls judge a checkpoint only where float64 expects the theorem X.12 to certify, and the last one.
+    Balls judge the last checkpoint, and checkpoints where float64 expects the theorem X.12 to certify.
 
     Args:
         problem: data with scalar labels.

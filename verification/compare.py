@@ -1,4 +1,4 @@
-"""Comparison by enclosure: a trial's outcome follows from where two enclosures lie, never from a chosen tolerance."""
+"""Comparison by enclosure: a trial's outcome follows from the places of two enclosures, never from a tolerance."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def errors_apart(self) -> float:
-        """Distance of the two sides that decided, over the sum of their errors; infinite where neither has an error."""
+        """Distance of the two deciding sides over the sum of their errors; infinite where neither has an error."""
         apart, error = abs(float(self.left.value) - float(self.right.value)), float(self.left.error + self.right.error)
         return apart / error if error > 0 else np.inf
 
@@ -53,7 +53,7 @@ def compare(
         reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
-        ValueError: neither side has their common shape (as with a column and a row), or the sides have no entry.
+        ValueError: neither side has the shape to which both broadcast (as a column and a row), or a side has no entry.
 
     Example:
         >>> from bounds import Kind
@@ -178,9 +178,10 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder.
 
-    Its exponent decides. An interval above 0 refutes the claim, unless the left side may be 0: then the growth may be
-    that of its error. The claim holds where the interval reaches 0 and is fine enough to tell a quarter power from no
-    growth. If the right side is 0 and the left side surely is not, no constant makes the claim true: one case decides.
+    The exponent of left/right decides. An interval above 0 refutes the claim, unless the left side may be 0: then
+    its error may be what grows. The claim holds where the interval reaches 0 and is fine enough to tell a quarter
+    power from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true:
+    one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):

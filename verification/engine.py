@@ -34,7 +34,7 @@ def verify(statement: Statement, options: Options | None = None, form: Form | No
         form: one of its forms; default: all.
 
     Raises:
-        TypeError: what is no Options where these belong, or no form where that belongs.
+        TypeError: `options` is no Options, or `form` no Form.
 
     Example:
         >>> from bounds import Form, Options, get
@@ -59,14 +59,14 @@ def verify_all(
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
         progress: told the family, and how many of how many cases are done; default nobody.
-        threads: number of threads that prepare cases while others are judged; 0 where other processes have the other
+        threads: number of threads that prepare cases while others are judged; 0 if other processes use the other
             cores; default 3.
 
     Raises:
         TypeError: as `verify`.
 
-    Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
-    these are settled, only the settled ones.
+    Interrupted (Ctrl-C), it returns verdicts on the cases counted so far, and each says so; interrupted again while it
+    settles these, it returns the settled verdicts alone.
     """
     if not isinstance(options, Options):
         raise TypeError(f"the options are {options!r:.40}; options come before forms, and are bounds.Options(...)")
@@ -83,7 +83,7 @@ def verdicts_of_claims(
     progress: Progress | None = None,
     threads: int = THREADS,
 ) -> list[Verdict]:
-    """The verdicts of claims in their order, each with the options of its cases, which all begin at one seed."""
+    """The verdicts of claims, in their order; each claim has options of its own, and all cases begin at one seed."""
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
     for share in looks:
@@ -204,8 +204,8 @@ def _ahead(plan: Sequence[tuple[AnyFamily, int]], threads: int, wanted: Wanted, 
 def _built(family: AnyFamily, seed: int, wanted: Wanted, ladders: Ladders) -> Any:
     """The case, prepared; in its place the exception where it cannot be constructed.
 
-    A case is kept even if a quantity of it cannot be computed: some statements do not use it, and a hypothesis may
-    reject the case. A check that uses the quantity meets the error again.
+    A case is kept even if one of its quantities cannot be computed: some statements do not use the quantity, and a
+    hypothesis may reject the case. A check that uses the quantity meets the error again.
     """
     try:
         case = drawn(family, seed, ladders)

@@ -24,7 +24,7 @@ class Exponent:
         theory: the power as claimed.
         coefficient: the claimed leading coefficient; None where none is claimed.
         measured: the log-log slope with its 99% interval.
-        found: the coefficient at the three largest widths. It and `measured` are None if noise hides the slope.
+        found: the coefficient at the three largest widths. `found` and `measured` are None if noise hides the slope.
     """
 
     quantity: str
@@ -43,8 +43,8 @@ def ladders(
 
     Args:
         options: data, steps and seed of the ladders; default `Options()`.
-        largest: width; wider rungs are left out; default no limit.
-        networks: at each width, at most; default no limit.
+        largest: the largest width of a ladder; default no limit.
+        networks: the most networks of a width; default no limit.
 
     Raises:
         ValueError: fewer than four widths or two networks are left.
@@ -68,7 +68,7 @@ def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> It
 
     Args:
         wanted: statements by their ladder, as `ladders` gives them.
-        seed: the first of the networks, default 0.
+        seed: the seed of the first network, default 0.
 
     Raises:
         FloatingPointError: a run overflowed.

@@ -45,10 +45,10 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact of a list of facts; `str` gives its sentence.
+    """A fact about a check, as a word and values; `str` gives its sentence.
 
     Args:
-        what: which fact.
+        what: the word.
         values: its values by name: numbers, texts, lists of them, and other facts.
     """
 
@@ -124,9 +124,9 @@ class Counts:
 
     Args:
         holds: number of admitted cases that hold.
-        touches: of those that meet the bound to within their error.
-        unresolved: of those whose errors are too large.
-        violated: of those that violate the claim.
+        touches: number of admitted cases that meet the bound to within their error.
+        unresolved: number of admitted cases whose errors are too large.
+        violated: number of admitted cases that violate the claim.
         rejected: by hypothesis, how many cases did not meet it. Default: none.
         unmet: for each hypothesis that rejected cases, the value that missed it. Default: none.
         not_computed: the admitted cases that could not be computed, with the error; they are among the unresolved.
@@ -187,9 +187,9 @@ class Vacuous:
 
     Args:
         at_least: by symbol, the required size that no run can have.
-        at_most: the same of steps that are too small.
-        factor: by which a bound that holds without the theorem is smaller, in every case at least. Default: there is
-            none.
+        at_most: by symbol, the required step that is too small for any run.
+        factor: a bound that holds without the theorem is smaller by at least this factor, in every case. Default: no
+            such bound is smaller.
     """
 
     at_least: dict[str, float] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class Witness:
         ratio: left/right, or its counterpart for this kind of claim.
         outcome: outcome of the comparison.
         unmet: the hypotheses that the case does not meet.
-        fallen: why its violation is not confirmed. Default: it is, or there is none.
+        fallen: why its violation is not confirmed. Default: the violation is confirmed, or there is none.
     """
 
     ratio: float

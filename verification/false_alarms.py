@@ -51,13 +51,13 @@ class FalseAlarms:
 
     @property
     def at_most(self) -> float:
-        """The exact binomial upper limit, 97.5% one-sided, of the probability that a run is called violated."""
+        """The exact upper limit (binomial, 97.5% one-sided) of the probability that a run is called violated."""
         return upper_limit(self.total("violated"), self.total("runs"))
 
 
 @dataclass
 class _Described:
-    """A statement's constants, which also notes the descriptions of their cases."""
+    """A statement's constants; it also notes the descriptions of the cases."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: set[str] = field(default_factory=set)
@@ -73,12 +73,12 @@ def false_alarms(
 ) -> FalseAlarms:
     """Judge true forms on fresh batches of cases, each of the default size, until there are enough runs.
 
-    Later batches leave out the forms that count as one run in all. An interrupted batch is the last.
+    Later batches leave out forms that count as a single run over all batches. An interrupted batch is the last.
 
     Args:
         statements: the statements whose forms recorded to hold are judged.
         options: options of the cases; the seeds of all batches follow from its seed.
-        runs: the least number of judged runs over all forms, unless there are too few batches for it.
+        runs: the least number of judged runs over all forms; there are fewer if BATCHES do not suffice.
         progress: told the family, and how many of how many cases of the batch are done; default nobody.
     """
     chosen = true_forms(statements)

@@ -26,9 +26,9 @@ class Checked:
     Args:
         looked: the result of one case.
         outcome: the outcome of the cases.
-        met: cases that were admitted.
-        ran: cases drawn.
-        sharpest: the largest left/right of the cases, of an equality the largest relative error.
+        met: number of admitted cases.
+        ran: number of drawn cases.
+        sharpest: the largest left/right of the cases; for an equality the largest relative error.
     """
 
     looked: Applicability
@@ -43,9 +43,9 @@ class FirstLook:
     """The results of all statements about a user's data.
 
     Args:
-        checked: the most informative ones, on a few cases each.
+        checked: the most informative statements, on a few cases each.
         looked: the forms, each judged on one case.
-        left_out: forms known to fail, not about one setup, or about certificates or deep networks.
+        left_out: number of forms that are known to fail, not about one setup, or about certificates or deep networks.
         identities: forms of equalities about data that were not judged, since there were enough bounds.
     """
 
@@ -58,7 +58,7 @@ class FirstLook:
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
         """The change of options that makes most further statements testable, and these statements; empty if none does.
 
-        Steps are never part of it: each statement finds its own.
+        The change never includes steps: each statement finds its own step.
         """
         having = {looked.statement.id for looked in self.looked if looked.plan.unmet is None}
         by_change: dict[str, dict[str, Statement]] = {}
@@ -130,7 +130,7 @@ def first_look(
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
-    """The most informative statements, each in its sharpest form, on a few cases; those that were tested."""
+    """The most informative statements, each in its sharpest form, on a few cases; only the tested ones are given."""
     best: dict[str, Applicability] = {}
     for form in looked:
         if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):

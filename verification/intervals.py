@@ -10,7 +10,7 @@ UPPER, LOWER = 0.025, 5e-7  # probability that a limit is wrong by chance
 def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
     """The smallest probability that `failures` or fewer in `trials` refute.
 
-    The level is one-sided; the default is that of one end of a two-sided interval of 95%.
+    The level is one-sided; by default it is the level of one end of a two-sided interval of 95%.
     """
     return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
@@ -18,7 +18,7 @@ def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
 def lower_limit(failures: int, trials: int, level: float = 1 - LOWER) -> float:
     """The largest probability that `failures` or more in `trials` refute.
 
-    The level is one-sided; the default is that of one end of a two-sided interval of 1 - 1e-6.
+    The level is one-sided; by default it is the level of one end of a two-sided interval of 1 - 1e-6.
     """
     return 0.0 if failures == 0 else float(betaincinv(failures, trials - failures + 1, 1 - level))
 

@@ -1,7 +1,7 @@
 """Many statements checked by several processes, with the verdicts that one process would give.
 
 The workers are forked from a process that has imported the code and has computed nothing, since jax does not survive a
-fork once it has computed. Each has one thread of linear algebra.
+fork once it has computed. Each worker has one thread of linear algebra.
 """
 
 import json
@@ -38,12 +38,12 @@ class ProcessEnded(RuntimeError):
 
 
 def cores() -> int:
-    """How many cores this process may use, by its affinity and its group's limits."""
+    """How many cores this process may use, by its affinity and the limits of its control group."""
     return joblib.cpu_count()
 
 
 def start_server() -> None:
-    """Start the process that workers are forked from, if it is not running; its imports run beside the caller."""
+    """Start the process from which workers are forked, unless it runs; it imports while the caller goes on."""
     with _for_a_worker():
         forkserver.set_forkserver_preload([PRELOADED])
         forkserver.ensure_running()
@@ -59,15 +59,15 @@ def verify_in_processes(
     """Like `verify_all`, over several processes; in this process if that is as fast.
 
     Statements that other processes cannot look up, because the catalogue lacks their ids or has other statements under
-    them, are checked in this one. If a process ends early (killed, or out of memory), the verdicts on its statements
-    say so, and the others go on.
+    them, are checked in this process. If a process ends early (killed, or out of memory), the verdicts on its
+    statements say so, and the other processes go on.
 
     Args:
         statements: to check.
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
         progress: told the family, and how many of how many cases are done; default nobody.
-        processes: how many; default one a core.
+        processes: number of processes; default one a core.
 
     Raises:
         ValueError: processes not positive.
@@ -97,7 +97,7 @@ class _Worker:
         theirs.close()  # so that reading ends when the process is gone
         self.unit: Unit | None = None
         self.done = 0  # cases of the unit
-        self.loaded: frozenset[str] = frozenset()  # by all units so far
+        self.loaded: frozenset[str] = frozenset()  # what all units so far have loaded
 
     @property
     def cases(self) -> int:
@@ -105,7 +105,7 @@ class _Worker:
         return self.unit.cases if self.unit else 0
 
     def take(self, unit: Unit | None) -> None:
-        """Hand out a unit; without a unit left, the process ends."""
+        """Hand out a unit; if no unit is left, the process ends."""
         self.unit, self.done = unit, 0
         if unit is not None:
             self.loaded |= unit.loads
@@ -149,7 +149,7 @@ class _Pool:
         try:
             unit = waiting[next_for(worker.loaded, frozenset[str]().union(*others), waiting)]
             self.waiting.remove(unit)
-        except (IndexError, ValueError):  # Ctrl-C may empty it at any moment
+        except (IndexError, ValueError):  # Ctrl-C may empty the list at any moment
             return None
         return unit
 
@@ -160,7 +160,7 @@ class _Pool:
     def _hear(self, worker: _Worker) -> None:
         try:
             kind, *content = json.loads(worker.connection.recv_bytes())
-        except (EOFError, OSError):  # also of a message cut in two
+        except (EOFError, OSError):  # an OSError: a message was cut in two
             return self._ended(worker)
         if kind == "case":
             worker.done += 1
@@ -212,7 +212,7 @@ class _Pool:
 
 @contextmanager
 def _for_a_worker() -> Iterator[None]:
-    """What workers inherit: one thread of linear algebra, our modules only, deafness to a terminal's Ctrl-C."""
+    """The state that workers inherit: one thread of linear algebra, only our modules, a terminal's Ctrl-C ignored."""
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

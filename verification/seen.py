@@ -30,7 +30,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Exponent:
-    """A measured exponent, its half-width, and the claimed exponent (for an O(.), that of left/right: at most 0)."""
+    """A measured exponent, its half-width, and the claimed exponent (for an O(.), of left/right: at most 0)."""
 
     family: str
     part: int
@@ -47,8 +47,8 @@ class Seen:
     `cases` counts the admitted cases; the rows may be fewer. `family` is an index into `families`. `x` and `y` are the
     right and left side; for an identity the relative error and the difference; for a two-sided claim the upper end and
     the place between the ends, 0 to 1. `outcome` is an index into `compare.SEVERITY`. `ratio` is left/right or its
-    substitute. `knobs` has, by name, the quantities that the ratio may depend on. `failed` counts the cases that broke
-    a claim which may fail with a probability between the two of `allowed`.
+    substitute. `knobs` has, by name, quantities on which the ratio may depend. `failed` counts the cases that broke a
+    claim which may fail with a probability in the interval `allowed`.
     """
 
     cases: int

@@ -26,9 +26,9 @@ READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPO
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """What differs from the record, then violated, unresolved, untested, touches, not refuted, holds.
+    """Verdicts that differ from the record, then violated, unresolved, untested, touches, not refuted, holds.
 
-    Violations by a scan or a report alone come last. Else in the given order.
+    Violations by a scan or a report alone are the last violations. Equals keep the given order.
 
     Args:
         verdicts: as `verify` gives them.
@@ -67,7 +67,7 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 
 
 def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """What differs from the record, and what was open and is refuted, each with its replay; or that nothing is new.
+    """Verdicts that differ from the record or refute an open form, each with its replay; or that nothing is new.
 
     Args:
         verdicts: as `verify` gives them.
@@ -222,7 +222,7 @@ def _known(verdict: Verdict) -> str:
 
 
 def _not_computed(verdict: Verdict) -> str:
-    """How many cases could not be computed, and by which kinds of errors; of others how many are unresolved."""
+    """How many cases could not be computed, by kinds of errors; if there are none, how many cases are unresolved."""
     if verdict.counts.not_computed:
         kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.counts.not_computed.values())
         return f"{len(verdict.counts.not_computed)} not computed: {', '.join(kinds).replace('failed with ', '')}"

@@ -52,8 +52,8 @@ AS_READ = {
 class Finding:
     """One printed or proved form that differs from what holds.
 
-    `holding`: the last form of the same statement that was found to hold; None where there is none. `found`: the
-    outcome, and by how much where it is violated. `why`, `consequence`, `evidence`: in sentences.
+    `holding`: the last form of the same statement that holds; None where no form does. `found`: the outcome, with the
+    size of a violation. `why`, `consequence`, `evidence`: in sentences.
     """
 
     verdict: Verdict
@@ -143,9 +143,9 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 
 
 def counts_as_printed(verdict: Verdict) -> bool:
-    """Whether counts of printed forms include the form: it is printed in a text or scan that was read, or a user's own.
+    """Whether the form counts as printed: it stands in a text or scan that was read, or is a user's own.
 
-    It does not if the difference is charged to nobody.
+    A form whose difference is charged to nobody does not count.
 
     Args:
         verdict: as `verify` gives it.
@@ -224,7 +224,7 @@ def _holding_form(verdict: Verdict, forms: Mapping[tuple[str, Form], Verdict]) -
 
 
 def sentence(text: str) -> str:
-    """With a full stop, and a capital where the first word is a word and no symbol.
+    """The text with a full stop, and with a capital if its first word is no symbol.
 
     Args:
         text: any text.

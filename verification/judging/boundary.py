@@ -28,7 +28,7 @@ def boundary(
     hardest: float,
     ratio: float = 1.1,
 ) -> Boundary[Answer]:
-    """The hardest value at which `ask` succeeds, to within a factor `ratio` of one at which it fails.
+    """The hardest value at which `ask` succeeds; `ask` fails at a value within a factor `ratio` of it.
 
     If success is not monotone, there may be other boundaries.
 

@@ -17,7 +17,7 @@ class Sized(Protocol):
 
 
 def require_case(family: AnyFamily, seed: int) -> None:
-    """Refuse a family whose cases are too large; a family that does not know its cases' size passes.
+    """Refuse a family whose cases are too large; a family that does not know the size of its cases passes.
 
     Raises:
         TooLittleMemory: with the largest width and number of rounds that would fit.

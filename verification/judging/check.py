@@ -61,13 +61,13 @@ class Check:
     share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
-    # among the cases that meet a premise; the other cases excuse no failure
+    # the cases that meet a premise: cases that do not excuse no failure among them
     inside: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
-    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
+    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # whether the comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
-    vacuous: Vacuous | None = None  # as its premise says
+    vacuous: Vacuous | None = None  # by the sizes that the premise asks for
     # for each violating case, the sizes that it lacks and the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
@@ -112,7 +112,7 @@ class Check:
         return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
 
     def further(self, share: float) -> bool:
-        """Go on to this look, and say so; a check of a ladder cannot: a larger part of it replaces the present one."""
+        """Go on to this look and return True; False for a ladder: a check of a larger part of it takes its place."""
         if any(isinstance(family, Part) for family in self.drawn):
             return False
         self.share, self.doubted = share, False
@@ -167,8 +167,8 @@ class Check:
     def fail_on(self, label: dict[str, Any], error: Exception, weight: int = 1) -> None:
         """Count a case on which an exception was raised.
 
-        One that says that the case cannot be computed leaves the case open. Any other is a fault of the statement, or
-        of this project, and ends the check.
+        An exception which says that the case cannot be computed leaves the case open. Any other exception is a fault of
+        the statement, or of this project, and ends the check.
         """
         interruption.check()  # which an error of this kind may have been
         if self.error is None:
@@ -257,9 +257,8 @@ class Check:
     def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
         """Settle what was counted; confirm a violation; run the witness and the necessity cases.
 
-        An exception during this makes the verdict unresolved, as an exception on a case does.
-
-        Where families are missing, since the check was interrupted, no stored case is run.
+        An exception in doing so makes the verdict unresolved, as an exception on a case does. If families are missing,
+        since the check was interrupted, no stored case is run.
         """
         if self.error is None:
             try:
@@ -382,7 +381,7 @@ class Check:
 
     @cached_property
     def confirmed(self) -> Confirmation | None:
-        """How well the best kept violation stands, once all are known; None: there is no violation."""
+        """How well the best of the kept violations stands, once all cases are judged; None: there is no violation."""
         confirmations = []
         for violation in self.violating:
             try:

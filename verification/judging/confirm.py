@@ -109,7 +109,7 @@ def _answer(stands: bool, how: What, **values: Any) -> Confirmation:
 
 
 def _in_balls(seen: Comparison) -> bool:
-    """Whether both sides are surely enclosed, from exact inputs; sides that use a run's weights are not."""
+    """Whether both sides are enclosed, from exact inputs; sides that use the weights of a run are not."""
     return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
 
 

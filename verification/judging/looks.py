@@ -2,9 +2,9 @@
 
 For a ladder the looks take a quarter, half and all of the networks of each width; for other families they take the
 squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
-the form together; the second at least as many in each family. A look decides if three things hold: the form is settled;
-every mutant is caught, so that the cases tell this formula from wrong ones; the next look cannot confirm a probability
-that this one does not. docs/verdicts.md, "Drawn until they decide", says why no outcome is less sure for it.
+the form together; the second look draws as many in each family. A look decides if three things hold: the form is
+settled; every mutant is caught, so that the cases tell this formula from wrong ones; and the next look cannot confirm a
+probability that this look leaves open. docs/verdicts.md, "Drawn until they decide", says why outcomes stay as sure.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from bounds import Options
 from bounds.case import Case
 from bounds.family import FEW, AnyFamily
 
-SHARES = (1 / 4, 1 / 2, 1.0)  # shares of the networks of a ladder; of seeds their squares are taken
+SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; the shares of seeds are the squares of these
 
 Ladders = dict[tuple[AnyFamily, int], Any]  # ladders of which some networks have been measured
 

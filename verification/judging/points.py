@@ -46,7 +46,7 @@ class Points:
         right: tuple[Estimate, ...],
         failure: float | None = None,
     ) -> None:
-        """Keep the points of an admitted case; a point that cannot be drawn is counted as lost. No verdict uses it."""
+        """Keep the points of an admitted case, which no verdict uses; a point that cannot be drawn counts as lost."""
         try:
             row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
             row["knobs"] = knob_values(self.statement, self.form, case, known[1])
@@ -60,7 +60,7 @@ class Points:
             self.lost += 1
 
     def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:
-        """Where a case is drawn: right and left; of an identity, the error and the difference, relative."""
+        """The place of a case in the picture: right and left side; for an identity, relative error and difference."""
         left, right = seen.left, seen.right
         kind, formula = self.statement.kind, self.statement.forms[self.form]
         if kind in IDENTITIES:
@@ -78,7 +78,7 @@ class Points:
         return float(right.value), float(right.error), float(left.value), float(left.error)
 
     def _look(self, case: Any, family: str, seen: Comparison, known: Known, right: tuple[Estimate, ...]) -> None:
-        """Keep what is a curve: values over sizes with their exponent, or the ratio over the entries of an array."""
+        """Keep curves: values over sizes with their exponent, or the ratio over the entries of an array."""
         left, kind = known[0], self.statement.kind
         if kind is Kind.RATE:
             for part, (measured, claimed) in enumerate(zip(left, right, strict=True)):
@@ -216,7 +216,7 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
 
 
 def _varies(values: np.ndarray) -> bool:
-    """Whether by more than rounding, over several values."""
+    """Whether several values differ by more than rounding."""
     return len(np.unique(values)) >= MANY and np.ptp(values) > 1e-6 * np.abs(values).max()
 
 

@@ -44,7 +44,7 @@ def run_witness(statement: Statement, form: Form) -> Shown:
 
 @expected_warnings()
 def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
-    """The same of a case that was kept in a file."""
+    """Judge a case as a stored case is judged, hypotheses first; the case may come from a file."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     known = statement.measured(form, case)
     right = statement.forms[form].evaluate(known[1])

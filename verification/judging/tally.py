@@ -15,7 +15,7 @@ UNRESOLVED_SHARE = 0.05
 
 @dataclass
 class Tally:
-    """What has been seen so far; the only mutable object of a verification, private to the engine."""
+    """The cases counted so far; the only mutable object of a verification, private to the engine."""
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)
@@ -105,7 +105,7 @@ class Tally:
 
     @property
     def not_computed(self) -> tuple[Fact, ...]:
-        """How many cases could not be computed, each kind of error with the first case that shows it."""
+        """How many cases could not be computed, and for each kind of error the first such case."""
         first: dict[str, str] = {}
         for case, reason in self.failed.items():
             first.setdefault(reason.partition(":")[0], f"{case} {reason}")
@@ -118,7 +118,7 @@ class Tally:
         return self.excluded_by(self.trials)
 
     def excluded_by(self, trials: int) -> float | None:
-        """The same probability after `trials` trials, if none of the further trials fails."""
+        """`would_exclude` after this many trials, if none of the further trials fails."""
         if not self.failures_allowed:
             return None
         failures = self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED]
@@ -126,7 +126,7 @@ class Tally:
         return limit if limit > min(self.failures_allowed) else None
 
     def refuted(self, trials: int) -> bool:
-        """Whether the failures seen so far refute the form, however well it does in the rest of so many trials."""
+        """Whether the failures so far refute the form, even if no other of so many trials fails."""
         violated = self.counts[Outcome.VIOLATED]
         if not self.failures_allowed:
             return violated > 0

@@ -17,7 +17,7 @@ from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search
-ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same, if every tried step costs a run
+ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # DIGITS and RATIO if every tried step costs a run
 SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
 WIDEST = 2**14
 KEPT = 8  # cases that are held at once
@@ -85,16 +85,16 @@ def way_out(
     cases: Cases | None = None,
     widen: bool = True,
 ) -> Options | None:
-    """Options near the chosen ones with which one case passes; None: none were found.
+    """Options near the chosen options with which one case passes; None: the search found no such options.
 
     Args:
         statement: the claim.
         form: one of the statement's forms.
         options: the chosen ones.
-        unmet: the hypotheses that rejected cases. They must be met, and so must those that are free to check.
+        unmet: the hypotheses that rejected cases. They must be met, and so must hypotheses that are free to check.
         family: index of the family that the case is of.
         seed: seed of the case.
-        cases: cases shared with other statements; default: none.
+        cases: cases shared with other statements; default: no cases are shared.
         widen: whether other widths are tried, which takes long.
     """
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
@@ -136,8 +136,8 @@ def passing_step(
 ) -> tuple[float, str]:
     """The largest eta_local, to three digits, with which the case of the first seed passes, and what limits it.
 
-    It has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: their verdicts
-    say which options would.
+    The step has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: their
+    verdicts say which options would meet them.
 
     Args:
         statements: to be checked.
@@ -173,7 +173,7 @@ def passing_step(
 
 
 def free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
-    """Hypotheses in the order of their evaluation: those that need no run first.
+    """Hypotheses in the order of their evaluation: hypotheses that need no run come first.
 
     Args:
         hypotheses: hypotheses of a form.
@@ -203,7 +203,7 @@ def largest_step(
         build: a case from options.
         start: the step at which the search begins.
         cases: as in `way_out`.
-        hardest: the largest step that is tried; None: start.
+        hardest: the largest step that is tried; None: `start`.
     """
 
     def ask(step: float) -> bool:

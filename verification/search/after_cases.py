@@ -77,10 +77,7 @@ def _held(verdict: Verdict) -> bool:
 
 
 def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[str, float], changed: str) -> Verdict:
-    """The verdict with the result of the search.
-
-    changed: the options of `ntkfl attack` with which it searches the same cases.
-    """
+    """The verdict with the result of the search; with the options `changed`, `ntkfl attack` searches the same cases."""
     counterexample = done.found
     if counterexample is None:
         nothing = Fact(What.NO_COUNTEREXAMPLE, budget | {"uncounted": list(done.unconfirmed)})

@@ -14,9 +14,9 @@ from ntkfl import gram, interruption
 from ntkfl.algorithm1.reference import Arithmetic
 from ntkfl.problem import Problem, Setup, Weights
 
-MOST = 24  # most coordinates; with more of them a simplex makes no progress in the evaluations allowed
+MOST = 24  # most coordinates; with more, a simplex makes no progress in the evaluations allowed
 SPREAD = 0.3  # edge of the first simplex
-LEAST = 1e-6  # an ascent that gains less in a turn is at its end
+LEAST = 1e-6  # an ascent ends when a turn gains less
 GOOD = 0.1  # a discrete step that gains more than this does not count against the limit
 MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
@@ -28,7 +28,7 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
     """From a case, alternate between its discrete neighbours and Nelder-Mead on its coordinates, while the score rises.
 
     `score` is called with every case on the way and may keep it. Each of the two kinds of steps has half of the
-    evaluations. Discrete steps that gain a tenth or more are not counted; sizes have limits, so that such steps end.
+    evaluations. Discrete steps that gain more than a tenth are not counted; since sizes have limits, such steps end.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -95,7 +95,7 @@ def _gram_norm(x: np.ndarray, weights: Weights) -> float:
 
 
 def relabelled(case: FederatedRun, changed: FederatedRun) -> FederatedRun:
-    """The changed case with the residual of the old one: labels near the outputs stay near them."""
+    """The changed case with the residual of the old case: labels near the outputs stay near them."""
     y = initial_outputs(changed) + (case.problem.y - initial_outputs(case))
     return replace(changed, problem=replace(changed.problem, y=y))
 
@@ -125,7 +125,7 @@ def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tupl
 
 @singledispatch
 def coordinates(case: Any) -> tuple[int, Rebuild]:
-    """How many continuous coordinates a case has, and the case at given offsets of them; at 0 the case itself.
+    """How many continuous coordinates a case has, and a function from offsets to cases; offsets 0 give the case itself.
 
     Steps and other positive numbers move in their logarithm, labels in units of the residual, points on their spheres.
     """
@@ -149,11 +149,11 @@ def _of_a_run(case: FederatedRun) -> tuple[int, Rebuild]:
 
 @coordinates.register
 def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
-    return _of_fields(case, points=False)  # which are to stay apart
+    return _of_fields(case, points=False)  # the points must stay apart
 
 
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
-    """Positive floats of a dataclass and of those within it, and the coordinates of its problem and setup.
+    """Positive floats of a dataclass and of the dataclasses within it, and the coordinates of its problem and setup.
 
     Sigma stays, since it sets the scale; the points stay unless they are asked for.
     """

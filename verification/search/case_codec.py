@@ -1,4 +1,4 @@
-"""Cases as JSON: every float as the hexadecimal number it is, every value by the name of its class, nothing pickled."""
+"""Cases as JSON: every float in hexadecimal, every value by the name of its class, nothing pickled."""
 
 import importlib
 import pkgutil
@@ -22,7 +22,7 @@ DTYPES = {"float64": float, "int64": np.int64, "bool": bool}
 
 
 def encode(value: Any) -> Any:
-    """A case, or part of one, as JSON.
+    """A case, or part of a case, as JSON.
 
     Raises:
         TypeError: a part that is neither plain data nor a frozen value of this project or of a statement's own module.
@@ -50,7 +50,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(content: Any) -> Any:
-    """The case, or part of one, that was encoded, bit for bit.
+    """The encoded case, or part of a case, bit for bit.
 
     Raises:
         ValueError: text that `encode` never writes, a class that this project does not have, or values that a class

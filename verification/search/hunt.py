@@ -27,8 +27,8 @@ from verification.sentences import What
 EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
 LADDERS = (Kind.ORDER, Kind.RATE)
 OWN_CASES = 0.25  # share of a family's time for its own cases, at least
-CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
-ALIKE = 0.02  # cases whose scores differ by less count as one among them
+CLIMBED = 3  # best cases of a family from which Nelder-Mead starts
+ALIKE = 0.02  # of best cases whose scores differ by less, one is kept
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
 
 Progress = Callable[[str], None]  # called with each stage of a search as it begins
@@ -36,9 +36,9 @@ Progress = Callable[[str], None]  # called with each stage of a search as it beg
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A violation that stands: the shrunk case, its sides, how it was confirmed, and how it was found.
+    """A violation that stands: the shrunk case, its sides, how it was confirmed, and what led to it.
 
-    `after`: cases searched when the first violation was seen; `first`: that case before shrinking.
+    `after`: number of cases searched when the first violation was seen; `first`: the first violation, not shrunk.
     """
 
     case: Any
@@ -104,8 +104,8 @@ def attack(
     """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
 
     Cases from a family's strategy are searched first, since they are small; then the family's own cases, as many as
-    `verify` draws, and for seed 0 the same. A rate's own cases are ladders, which are expensive; they are searched only
-    where there are no others. Interrupted (Ctrl-C), it returns the simplest violation so far, if one was seen.
+    `verify` draws, and for seed 0 the same cases. A rate's own cases are ladders, which are expensive; they are
+    searched only if the form has no other cases. Interrupted (Ctrl-C), it returns the simplest violation so far, if any.
 
     Args:
         statement: the claim.
@@ -120,7 +120,7 @@ def attack(
         progress: told each stage; default nobody.
 
     Raises:
-        ValueError: a form that the statement does not have, one without families, or a budget that is not positive.
+        ValueError: a form that the statement does not have or that has no families, or a budget that is not positive.
     """
     if form not in statement.forms:
         has = ", ".join(known_form.value for known_form in statement.forms)
@@ -139,7 +139,7 @@ def attack(
     try:
         with interruption.released():
             for k, (strategy, sharing) in enumerate(families, 1):
-                end = began + seconds * k / len(families)  # the next family may use the time that a family leaves
+                end = began + seconds * k / len(families)  # a family leaves unused time to the next
                 hunt.deadline = end - OWN_CASES * (end - time.process_time())
                 hunt.family(sharing[0].name, strategy, share, seed)
                 hunt.deadline = end
@@ -180,12 +180,12 @@ def _by_strategy(families: tuple[AnyFamily, ...]) -> list[tuple[SearchStrategy, 
 
 
 class _OutOfTime(BaseException):
-    """Ends a Hypothesis run; not an Exception, which it would try to shrink."""
+    """Ends a Hypothesis run; no Exception, since Hypothesis would try to shrink its case."""
 
 
 @dataclass
 class Hunt:
-    """One search on its way; the only mutable object of it."""
+    """A search on its way, its only mutable object."""
 
     statement: Statement
     form: Form
@@ -206,9 +206,9 @@ class Hunt:
     first: tuple[int, float, str] | None = None
 
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
-        """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
+        """Search one family; stops at the first violation that stands, which Hypothesis shrinks if it drew it.
 
-        Drawing has half of the time; the ascent has the other half and the rest of the first.
+        Drawing has half of the time; the ascent has the other half, and what drawing leaves.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None

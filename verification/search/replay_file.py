@@ -1,4 +1,4 @@
-"""The file that replays a counterexample: readable JSON, every number exact, refused when it was changed."""
+"""The file that replays a counterexample: readable JSON with exact numbers; a changed file is refused."""
 
 import hashlib
 import json
@@ -81,8 +81,8 @@ def read(text: str) -> Replay:
         text: text of a replay file.
 
     Raises:
-        ValueError: no JSON, another format, entries missing, a digest that does not fit, a case that cannot be.
-        KeyError: an unknown statement; it may be of a file, which is never executed for a replay file's asking.
+        ValueError: no JSON, another format, missing entries, a digest that does not fit, an impossible case.
+        KeyError: an unknown statement; it may be of a file, which a replay file cannot cause to be executed.
     """
     try:
         content = json.loads(text)

@@ -24,22 +24,21 @@ HIGHEST = 50.0
 FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is carried on, and largest score by it
 # networks after which a case far from a violation is left, and the score that counts as far
 GLANCE, NEARLY = 4, np.log(0.5)
-LOOKS = (16, 100, 400)  # numbers of further networks, drawn until it is clear whether the claim fails too often
+LOOKS = (16, 100, 400)  # further networks of each look, until it is clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
-SAMPLED_MARGIN = 5  # half widths: of hundreds of intervals in a search, some miss by chance
-CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks, so that all together err as seldom as one
+SAMPLED_MARGIN = 5  # half-widths between sampled sides, since of hundreds of intervals some miss by chance
+CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks: all looks together err with chance 5e-7
 
 
 @dataclass(frozen=True)
 class Seen:
     """One case of a search.
 
-    `score`: the larger, the nearer to a violation. `late`: the score of the last round, carried on to round 256 by the
-        trend there. A bound that fails in the end may be nearest to failing in the first round, and farthest in
-        between.
+    `score`: the larger, the nearer to a violation. `late`: the score of the last round, extrapolated by its trend to
+        round 256: a bound that fails in the end may be near to failing in the first rounds, and far from it in between.
     `comparison`: None where a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated`: as judged
-    in float64. `allowed`: the probability with which the claim may fail. `frequency`: for such a claim its failures and
-    networks, with the probability that it allows.
+    in float64. `allowed`: the probability with which the claim may fail. `frequency`: if the claim may fail, numbers of
+    failures and of networks, and the allowed probability.
     """
 
     score: float
@@ -118,9 +117,9 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
 
 @contextmanager
 def undisturbed(compiled: bool = False) -> Iterator[None]:
-    """Within it there are no warnings of large steps and no compiling, as each case has its own shapes and one run.
+    """A context without warnings of large steps, and without compiling, since each shape of a case is run once.
 
-    The matrices are small: handing them to threads costs more than it saves.
+    Linear algebra has one thread: the matrices are small, and threads would cost more than they save.
     """
     import jax
 
@@ -154,7 +153,7 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """The largest log(left/right) of the last entries of all parts with several entries, carried on by the trend."""
+    """The largest log(left/right) of the last entries of all parts with several entries, extrapolated by the trend."""
     headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
@@ -186,9 +185,9 @@ def _score(kind: Kind, comparison: Comparison) -> float:
 
 
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
-    """The share of fresh networks on which the claim fails; more of them if it is not clearly below the allowed one.
+    """The share of fresh networks on which the claim fails; more networks if it is not clearly below the allowed share.
 
-    The score is a log ratio: all but the allowed share of networks have a smaller one.
+    The score is the log ratio that all networks but the allowed share stay below.
     """
     failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
     if worst is None:

@@ -18,7 +18,7 @@ ONE_BY_ONE = 128  # neurons up to which each is left out in turn
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
-    """The case after every simplification, one after the other, that `keeps` admits; until none does."""
+    """The case after one simplification after the other that `keeps` admits, until it admits none."""
     again = True
     while again and more_time():
         interruption.check()
@@ -65,7 +65,7 @@ def _runs(case: FederatedRun) -> Iterator[FederatedRun]:
 
 
 def _rounder_labels(case: FederatedRun) -> Iterator[FederatedRun]:
-    """Round labels; if labels cannot be round, a round residual. Never both in turn: each would undo the other."""
+    """Round labels, or a round residual if labels cannot be round; not both, since one would undo the other."""
     y, outputs = case.problem.y, initial_outputs(case)
     candidates = [_rounded(y, 1), _rounded(y, 2)]
     if not np.array_equal(y, candidates[1]):
@@ -78,7 +78,7 @@ def _rounder_labels(case: FederatedRun) -> Iterator[FederatedRun]:
 
 
 def _rounder_points(case: FederatedRun) -> Iterator[FederatedRun]:
-    """Points in directions of one digit, or of two where one is not enough."""
+    """Points in directions with entries of one digit, or of two digits where one is not enough."""
     for digits in (1, 2):
         x = _rounded(case.problem.x, digits)
         if not x.any(axis=1).all():
@@ -158,7 +158,7 @@ def _rounder(value: float) -> Iterator[float]:
 
 
 def _rounder_fractions(value: Fraction) -> Iterator[Fraction]:
-    """Smaller denominators; 0 is not simpler but another thing."""
+    """The fraction with smaller denominators; never 0, which is no simpler version of another number."""
     candidates = [Fraction(1), *(value.limit_denominator(d) for d in (1, 2, 4))]
     for candidate in candidates:
         if candidate and (candidate == 1 or candidate.denominator < value.denominator) and candidate != value:
@@ -179,7 +179,7 @@ def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
 
 
 def _fewer(width: int) -> Iterator[np.ndarray]:
-    """Which neurons are kept: each half, three of each four, all but one."""
+    """Sets of neurons to keep: each half, three of every four, all but one."""
     everyone = np.arange(width)
     if width > 1:
         for parts in (2, 4, 8):

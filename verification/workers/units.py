@@ -65,13 +65,13 @@ LOADS: dict[str, set[str]] = {
 
 
 def seconds(identifier: str) -> float:
-    """The expected processor seconds of a statement of this id."""
+    """The expected processor seconds of the statement with this id."""
     return LONG.get(identifier, USUAL)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Statements, in the given order, the number of cases drawn for them, about how long these take, what they load."""
+    """Statements in the given order; the number of their cases, their expected seconds, and the libraries they load."""
 
     statements: tuple[str, ...]
     cases: int
@@ -106,7 +106,7 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
 
 
 def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
-    """The units, each with those of its loads that one process can do all work of: the others need not load them."""
+    """The units, each with its loads whose work one process can do alone, so that others need not load them."""
     share = sum(unit.seconds for unit in work) / processes
     loads = frozenset[str]().union(*(unit.loads for unit in work))
     apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}

@@ -26,7 +26,7 @@ STOP = signal.SIGUSR1
 
 
 class Interrupts(Interruption):
-    """STOP ends the cases; once they are counted, a second one ends the settling. Neither cuts a message in two."""
+    """STOP ends the cases; once they are counted, a second STOP ends the settling. Neither cuts a message in two."""
 
     def __init__(self) -> None:
         super().__init__(STOP)
@@ -56,7 +56,7 @@ def serve(
     interruption.install(interrupts)
     interruption.end_with(connection.fileno())
 
-    warned: deque[tuple[bool, str, str, int]] = deque()  # by any thread; only this one speaks
+    warned: deque[tuple[bool, str, str, int]] = deque()  # warnings of any thread; this thread alone sends them
 
     def say(*message: Any) -> None:
         while warned:
