@@ -1,6 +1,6 @@
 """The statements: hypotheses, formulas in every form, left sides, sources. `bounds.get("fl-ntk/B.12")` finds one.
 
-`bounds.load("my_theorem.py")` adds those of a file of yours.
+`bounds.load("my_theorem.py")` adds the statements of a file of yours.
 """
 
 import sys

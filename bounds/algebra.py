@@ -9,7 +9,7 @@ import sympy as sp
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `of`: the statement it belongs to (its id); `says`: the claim, in one line."""
+    """One step. `of`: the id of its statement; `says`: the claim, in one line."""
 
     of: str
     says: str
@@ -17,7 +17,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Vanishes(Step):
-    """Every expression is identically 0: expressions, or matrices of them."""
+    """Every expression, or every entry of a matrix of expressions, is identically 0."""
 
     expressions: tuple[Any, ...] = ()
 

@@ -40,7 +40,7 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
 
 
 def restore(extension: Extension) -> tuple[Statement, ...]:
-    """As `load`, of a file that has been executed, as its content was in another process say."""
+    """Like `load`, for a file that was executed already, for example in another process."""
     path = Path(extension.name).resolve()
     others = (*announced(), *(other for place, other in _files.items() if place != path))
     statements = _statements(extension, others)
@@ -49,12 +49,12 @@ def restore(extension: Extension) -> tuple[Statement, ...]:
 
 
 def loaded_files() -> tuple[Extension, ...]:
-    """The files whose statements are known, for other processes to know them too."""
+    """The files whose statements are known, so that other processes can load them too."""
     return tuple(_files.values())
 
 
 def extensions_of_statements() -> tuple[Extension, ...]:
-    """Every module that brings statements: those that packages announce, then the files that were loaded."""
+    """Every module that brings statements: modules that packages announce, then loaded files."""
     return (*announced(), *_files.values())
 
 
@@ -96,7 +96,7 @@ def announced() -> tuple[Extension, ...]:
 
 
 def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Statement, ...]:
-    """The STATEMENTS of a module that somebody brought.
+    """The STATEMENTS of a module from outside this project.
 
     Raises:
         ExtensionError: there are no statements, or their ids are not allowed.

@@ -23,7 +23,7 @@ class ClaimCard:
     """One form of a statement in words."""
 
     claim: tuple[str, ...]
-    hypotheses: tuple[str, ...]  # beyond those of the statement
+    hypotheses: tuple[str, ...]  # beyond the statement's hypotheses
     note: str
     consequence: str
     version: int | None  # None: the statement is not this project's
@@ -82,6 +82,6 @@ def _card(fields: Mapping[str, Any]) -> Card:
 
 
 def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as JSON has them, with tuples for its lists, and members of enumerations for their values."""
+    """Fields from JSON, with tuples in place of lists, and members of enumerations in place of their values."""
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return {**fields, **lists, **{key: kind(fields[key]) for key, kind in ENUMERATED.items() if fields.get(key)}}

@@ -28,20 +28,20 @@ READ_FROM = {  # word in a report -> attribute of a case that has a problem and 
 
 
 class TooCostly(Exception):
-    """A sharper version of a case is too expensive to compute; the message names the case and what would suffice."""
+    """A sharper version of a case is too expensive to compute; the message names the case and a size that would do."""
 
 
 NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has no value: its run overflows, say
 
 
 class computed_once(cached_property[Result]):
-    """A cached property that keeps an error too: every later use raises the error of the first at once."""
+    """A cached property that keeps errors too: every later use raises the first error at once."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The value of an instance.
 
         Raises:
-            ArithmeticError, LinAlgError: it cannot be computed, each time the same error.
+            ArithmeticError, LinAlgError: the value cannot be computed; each use raises the same error.
         """
         if instance is None:
             return self
@@ -56,11 +56,11 @@ class computed_once(cached_property[Result]):
 
 
 class prepared(computed_once[Result]):
-    """A property that takes long to compute; `prepare` computes it ahead."""
+    """A property that takes long to compute; `Case.prepare` computes it ahead."""
 
 
 class Case:
-    """The object that a statement is checked on: a frozen value. Everything but `describe` has a default.
+    """The object on which a statement is checked: a frozen value. Everything but `describe` has a default.
 
     A class of cases derives from this one, and overrides the defaults that do not fit. An object of another class, such
     as a user's, is taken as a case with all defaults; see `case_of`.
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def n_runs(self) -> int:
-        """Number of admitted cases that this case counts as; a ladder counts as its many runs."""
+        """The number of admitted cases for which this case counts; a ladder counts for each of its runs."""
         return 1
 
     @property
@@ -83,7 +83,7 @@ class Case:
 
     @property
     def ran_on(self) -> str | None:
-        """The device of the training engine that the case was run on; None: the engine was not used."""
+        """The device on which the training engine ran the case; None: the engine was not used."""
         return None
 
     def prepare(self) -> None:
@@ -111,7 +111,7 @@ class Case:
         return self
 
     def fresh(self) -> Case | None:
-        """Other networks of the same kind, for a second opinion on what many networks show; None: there are none."""
+        """Other networks of the same kind, to check a result over many networks again; None: there are none."""
         return None
 
     @cached_property
@@ -144,7 +144,7 @@ class Case:
 
 
 class _Bare(Case):
-    """Stands for an object that is no `Case` and can only describe itself."""
+    """The case of an object that is no `Case` and can only describe itself."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -163,7 +163,7 @@ class _Bare(Case):
 
 
 def case_of(thing: Any) -> Case:
-    """An object that statements are checked on, as a case. This is the one place that checks what it is.
+    """An object on which statements are checked, as a case. No other place checks what the object is.
 
     Args:
         thing: any object.

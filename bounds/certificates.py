@@ -10,7 +10,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 __all__ = ["THEOREMS", "Theorem", "a_priori_certificate", "expected", "require_memory", "stable_step_certificate"]
 
-Theorem = Callable[[Problem, Setup, Weights], Any]  # gives certified, residual_factor, shortfall, to_dict, str
+Theorem = Callable[[Problem, Setup, Weights], Any]  # its result has certified, residual_factor, shortfall, to_dict
 
 THEOREMS: Mapping[str, Theorem] = {
     "fl-ntk/X.11 (B.3')": a_priori_certificate,

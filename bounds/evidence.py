@@ -14,7 +14,7 @@ FILE = Path(__file__).with_suffix(".json")  # written by docs/evidence.py from p
 
 
 class Evidence(StrEnum):
-    """A kind of evidence for what is recorded of a form, that it holds or that it fails; weakest first."""
+    """A kind of evidence for a form's recorded outcome, that it holds or that it fails; weakest first."""
 
     SAMPLED = "sampled"
     ENCLOSED = "enclosed"

@@ -1,4 +1,4 @@
-"""Families of cases, as values: the cases that a statement is checked on."""
+"""Families of cases, as values: the cases on which a statement is checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AnyFamily(Protocol):
         """
 
     def strategy(self) -> SearchStrategy:
-        """Generic cases for the counterexample search: small, of wide ranges, cheap; the same object for equal ones."""
+        """Small, cheap cases of wide ranges for the counterexample search; equal families give the same object."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Family:
 
 
 def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
-    """Every case of another family, changed; generic ones too.
+    """Every case of another family, changed; its generic cases too.
 
     Args:
         base: the other family.
@@ -139,7 +139,7 @@ def with_own(families: Chosen, *own: Family) -> Chosen:
 
     Args:
         families: gives the families that go with a user's options.
-        own: families of the statement.
+        own: the statement's own families.
 
     Returns: a function of the options, for a statement's `families`.
     """

@@ -1,4 +1,4 @@
-"""The case most statements are checked on: a run of Algorithm 1, its expensive parts computed once and shared."""
+"""The case of most statements: a run of Algorithm 1, whose expensive parts are computed once and shared."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run take
 class FederatedRun(Case):
     """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
 
-    `arithmetic` None: float64, with a second run that sums over the neurons in the opposite order to measure the
-    rounding. The runs are the fast simulator's or, where `device` is given (cpu, cuda, cuda:NUMBER), the training
-    engine's on that device. Otherwise the plain run in that arithmetic (balls: rigorous).
+    With `arithmetic` None the run is in float64, and a second run, which sums over the neurons in the opposite order,
+    measures the rounding. Both are runs of the fast simulator or, if `device` is given (cpu, cuda, cuda:NUMBER), of the
+    training engine on that device. Otherwise the case is the plain run in that arithmetic (balls: rigorous).
     """
 
     problem: Problem
@@ -61,7 +61,8 @@ class FederatedRun(Case):
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        The run by `simulate`; if an arithmetic is named, by `plain_run`, independent code, rounded to float64.
+        The run is that of `simulate`; if an arithmetic is named, that of `plain_run`, independent code, rounded to
+        float64.
         """
         if self.arithmetic is None:
             return self._simulate(self.weights)
@@ -155,7 +156,7 @@ class FederatedRun(Case):
         """The run in balls, then in finer balls; if the run is too long for balls, in extended precision.
 
         Raises:
-            TooCostly: nor can that.
+            TooCostly: the run is too long for extended precision too.
         """
         s, p = self.setup, self.problem
         cost = float(s.width) * p.n * p.d * s.local_steps * s.rounds
@@ -173,7 +174,7 @@ class FederatedRun(Case):
         return self.with_arithmetic(EXTENDED)
 
     def plain(self) -> FederatedRun:
-        """By the plain run: no second run to measure the rounding, since a violation is redone in balls."""
+        """The case by the plain run, without a second run for the rounding, since a violation is redone in balls."""
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def redrawn(self, seed: int) -> FederatedRun:
@@ -205,7 +206,7 @@ class FederatedRun(Case):
 
     @cached_property
     def initial_gram(self) -> Estimate:
-        """H(0), (n, n), with the error that doubtful patterns leave."""
+        """H(0), (n, n), with the error from patterns within rounding of their kinks."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property
@@ -273,7 +274,7 @@ def compiled(problem: Problem, setup: Setup) -> bool:
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
-    """|outputs - target| over the last axis, which leaves the shape, with the outputs' errors carried along.
+    """The norm |outputs - target| over the last axis, with the outputs' errors carried along.
 
     Args:
         outputs: with their errors.
@@ -339,7 +340,7 @@ class FederatedFamily:
         return run + 8 * width * problem.d * (1 + 2 * kept) + 2 * record_bytes(samples, rounds, steps)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs, linearised as these are, on any data, network and steps."""
+        """Small runs on any data, network and steps, linearised if this family's are."""
         return federated_runs(linearised=self.linearised)
 
 
@@ -368,10 +369,9 @@ def federated_families(
     Args:
         options: the user's choices.
         label: name of the choice in `defaults`, for reports.
-        linearised: patterns stay those of the start.
-        movements: record movements too, at half as much time again.
-        defaults: fields of Setup that a statement wants otherwise than the default; `label` names that choice in
-            reports.
+        linearised: the patterns stay as at the start.
+        movements: record movements too, which takes half as much time again.
+        defaults: fields of Setup whose values differ from the defaults; `label` names this choice in reports.
     """
     setup = options.setup(**defaults)
     overruled = any(getattr(options, name) is not None for name in defaults)

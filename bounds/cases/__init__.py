@@ -1,1 +1,1 @@
-"""Cases that statements of several papers are checked on."""
+"""Cases of the statements of several papers."""

@@ -91,7 +91,7 @@ class CubeNetworks(Case):
 
     @cached_property
     def low_loss_size(self) -> float | Estimate:
-        """d_epsilon; here the domain Omega is the cube, and epsilon beyond every loss in it."""
+        """d_epsilon; here the domain Omega is the cube, and epsilon is larger than every loss in the cube."""
         return self.side
 
     @cached_property
@@ -168,7 +168,7 @@ class CubeFamily:
         return self if trials is None else replace(self, trials=trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, l) and labels ±1; their random numbers are not those of the networks."""
+        """Rows (n, l) and labels ±1, from other random numbers than the networks."""
         rng = np.random.default_rng([seed, 1])
         if self.options_data is not None:
             return user_rows(self.options_data, self.n, self.unit)

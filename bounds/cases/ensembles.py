@@ -20,8 +20,8 @@ ZERO = arb(0)
 class Ensemble(Case):
     """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
 
-    Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint,
-    so they contain what clients share, such as a random initialisation.
+    Client k of a draw has the samples that `problem.owner` gives it. The draws of different clients are joint: they
+    share, for example, a random initialisation.
 
     Raises:
         ValueError: shapes that do not fit each other or the problem, or several labels a sample.
@@ -124,7 +124,7 @@ class Ensemble(Case):
 
     @cached_property
     def independent_covariances(self) -> np.ndarray:
-        """The same when the clients are drawn apart: all M^2 pairs of draws, off the diagonal, as balls, (K, K, n)."""
+        """`covariances` of clients from independent draws: off the diagonal over all M^2 pairs of draws, (K, K, n)."""
         with precision():
             z = self.deviations
             none = np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)

@@ -28,7 +28,7 @@ SMALLEST_EIGENVALUE = 1e-9  # the smallest eigenvalue of H_inf at which its Chol
 
 @dataclass(frozen=True, eq=False)
 class KernelCase(Case):
-    """H = L L^T exactly, L the float Cholesky factor of H_inf: within rounding of H_inf, and known without error."""
+    """H = L L^T, L the float Cholesky factor of H_inf: H is within rounding of H_inf, and known exactly."""
 
     problem: Problem
     setup: Setup
@@ -97,7 +97,7 @@ class KernelCase(Case):
 
     @property
     def map_size(self) -> float:
-        """1 + (eta_g/N) |nu|: how large the terms of M are."""
+        """1 + (eta_g/N) |nu|, a bound on the terms of M."""
         return 1 + self.setup.eta_global / self.problem.n_clients * float(np.abs(self.nu.value).max())
 
     @cached_property

@@ -1,7 +1,7 @@
 """The Lipschitz constant of a loss in the outputs (Assumption 3.2), which every bound on a barrier uses.
 
-With it B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) f_2)) <= L sup over alpha of E_x |z|_2,
-by convexity first and then by the constant.
+With this constant B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) f_2)) <= L sup over alpha of
+E_x |z|_2, by convexity first and then by the constant.
 """
 
 from collections.abc import Sequence

@@ -20,12 +20,12 @@ ROUNDINGS = 16  # least error, times n eps: on few samples two orders may agree 
 class MeasuredRegime:
     """The answers of `ntkfl.kernel_regime` for a Gram matrix, as Estimates.
 
-    The error is ten times the difference to the same regime with its samples in the opposite order, and some roundings
-    of what is summed. This error is measured, not proved.
+    The error is ten times the difference to the same regime with its samples in the opposite order, plus some roundings
+    of the summed numbers. This error is measured, not proved.
     """
 
     problem: Problem  # labels (n,) or (n, C)
-    setup: Setup  # steps; no warning is given of any
+    setup: Setup  # steps, of which none is warned about
     gram: np.ndarray  # H, (n, n), symmetric
 
     @cached_property
@@ -46,10 +46,10 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """A quantity of the regime in two orders of the samples; it may ask for the order, and for `start` in it.
+        """A quantity of the regime, computed with the samples in two orders; it may use the order, and `start` in it.
 
-        `samples` are the quantity's axes of samples. `size` is the size of the numbers that it adds or subtracts.
-        `start` are outputs (n, ...) rounded to float64; the second order takes them one rounding away.
+        `samples` are the quantity's axes of samples. `size` is the size of the numbers that the quantity adds or
+        subtracts. `start` are outputs (n, ...) rounded to float64; the second order takes them one rounding away.
 
         Raises:
             OverflowError: the quantity is too large for float64.

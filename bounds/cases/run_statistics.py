@@ -63,7 +63,7 @@ class RunStatistics:
 
     @property
     def frobenius_movement(self) -> float:
-        """How far |U(T) - U(0)|_F is from its value at infinite width."""
+        """The distance of |U(T) - U(0)|_F from its value at infinite width."""
         return abs(self.total_movement - self.total_movement_limit)
 
     @property

@@ -17,7 +17,7 @@ EPS = np.finfo(float).eps
 
 @lru_cache(maxsize=2)
 def snapshot(run: FederatedRun) -> Snapshot:
-    """The middle round of a run; cached, since several statements look at the same run."""
+    """The middle round of a run; cached, since several statements use the same run."""
     return Snapshot(run)
 
 

@@ -105,7 +105,7 @@ def attack(
 
     Cases from a family's strategy are searched first, since they are small; then the family's own cases, as many as
     `verify` draws, and for seed 0 the same cases. A rate's own cases are ladders, which are expensive; they are
-    searched only if the form has no other cases. Interrupted (Ctrl-C), it returns the simplest violation so far, if any.
+    searched only if the form has no other cases. Interrupted (Ctrl-C), it returns the simplest violation so far.
 
     Args:
         statement: the claim.

@@ -1,1 +1,1 @@
-"""Cases that only the statements about model averaging are checked on."""
+"""Cases of the statements about model averaging alone."""

@@ -82,7 +82,7 @@ class KernelLadder(Case):
 
     @cached_property
     def posterior_variances(self) -> list[list[arb]]:
-        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for the client's own."""
+        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for samples of the client."""
         with precision():
             return [self._posterior(kernel) for kernel in self.kernels]
 
@@ -136,7 +136,9 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     """
     k = len(between)
     first = lam / (16 * k)
-    others = 2 * cross.T @ cross / lam + extra @ extra.T  # more than the client's samples explain on any rung
+    others = (
+        2 * cross.T @ cross / lam + extra @ extra.T
+    )  # above the part that the client's samples explain, on every rung
     corner = (others + others.T) / 2
     rungs = (np.block([[lam * np.eye(k) + first / 64**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
     return KernelLadder(tuple(rungs), k)

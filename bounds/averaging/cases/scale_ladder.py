@@ -98,7 +98,7 @@ class ScaleLadder(Case):
 
     @cached_property
     def tanh_norms(self) -> dict[str, np.ndarray]:
-        """The same of tanh networks, which are smooth, on a grid of angles."""
+        """NORMS of the gap of tanh networks, by scale, on a grid of angles; these networks are smooth."""
         gaps = np.abs([self._gap(scale, _circle(), np.tanh) for scale in SCALES])
         norms = gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1)
         return dict(zip(NORMS, norms, strict=True))

@@ -31,7 +31,7 @@ class SharedStarts(Case):
         ValueError: shapes that do not fit, or fewer than one client.
     """
 
-    problem: Problem  # inputs (n, l); labels and owners play no part
+    problem: Problem  # inputs (n, l); labels and owners are not used
     hidden: Float[np.ndarray, "I J h l"]  # U, (I, J, h, l)
     readout: Float[np.ndarray, "I J h"]  # v, (I, J, h)
     clients: int  # K

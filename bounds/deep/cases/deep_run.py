@@ -21,7 +21,7 @@ from ntkfl.problem import Problem, Setup
 if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
-ROUNDINGS = 32  # relative to the largest value: between two orders of few neurons chance may hide some
+ROUNDINGS = 32  # least error over eps times the largest value, since two orders of few neurons may agree by chance
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
 
@@ -43,7 +43,7 @@ class DeepRun(Case):
 
     @prepared
     def orders(self) -> tuple[Seen, Seen]:
-        """The run; then with features and neurons in the other order, which adds up otherwise."""
+        """The run, and the run with features and neurons in the opposite order, whose sums round differently."""
         from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
 
         one = StartedNetwork.named(self.network, self.problem, None, self.setup.seed)
@@ -85,20 +85,20 @@ class DeepRun(Case):
 
 
 def between(value: np.ndarray, other: np.ndarray) -> Estimate:
-    """The first of two values that differ in the order of summation only, with that for its error."""
+    """The first of two values that differ in the order of summation alone; their difference is its error."""
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(np.shape(value), error), "two summation orders")
 
 
 def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
-    """On seven points, three on one client and four on the other, or on the user's data and clients."""
+    """A run on seven points, three on one client and four on the other, or on the user's data and clients."""
     problem = points(7, 9, seed) if options.data is None else federated_families(options)[0].problem(seed)
     return DeepRun(problem, replace(setup, seed=seed), network)
 
 
 def _small_runs(network: str, setup: Setup, options: Options) -> SearchStrategy[DeepRun]:
-    """On other points, networks, steps and rounds."""
+    """Runs on other points, networks, steps and rounds."""
 
     def run(n: int, seed: int, network: str, steps: int, rounds: int, eta: float) -> DeepRun:
         chosen = replace(setup, eta_local=eta, local_steps=steps, rounds=rounds, seed=seed)

@@ -44,7 +44,7 @@ class FederatedRounds(SmallNetwork):
     setup: Setup  # the steps that are certified
     shares: tuple[float, ...]
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    # longer, farther: local steps, and the server's, of the run over those of the certificate
+    # longer, farther: the run's local steps, and its server step, over the certificate's
     longer: float = 1.0
     farther: float = 1.0
     absent: bool = False  # whether the second client never takes part
@@ -130,7 +130,7 @@ def rounds_case(
     server: float = 1.0,
     **broken: Any,
 ) -> FederatedRounds:
-    """Three samples of two clients. `residual`: along the slowest direction of K D, over the length that is needed.
+    """Three samples of two clients. `residual`: along the slowest direction of K D, in units of the needed length.
 
     part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
     """

@@ -44,7 +44,7 @@ class MethodRounds(SmallNetwork):
 
     setup: Setup  # the steps that are certified
     kind: str
-    longer: float = 1.0  # the run's local steps over those of the certificate
+    longer: float = 1.0  # the run's local steps over the certificate's
     remembered: float = 0.0  # length of the vector of weights that the run remembers at the beginning
 
     @cached_property
@@ -68,10 +68,10 @@ class MethodRounds(SmallNetwork):
 
     @property
     def claimed(self) -> Rounds:
-        """The certificate's numbers; where nothing is certified, those of a network without curvature.
+        """The certificate's numbers; if nothing is certified, the numbers for a network without curvature.
 
         Raises:
-            ArithmeticError: these numbers do not exist either.
+            ArithmeticError: neither exist.
         """
         flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
         if not isinstance(flat, Rounds):
@@ -93,7 +93,7 @@ class MethodRounds(SmallNetwork):
 
 
 class MethodRun:
-    """The method itself, written from the methods' papers with the models' own gradients, no linear model."""
+    """The method as the papers write it, with the gradients of the models: no linear model."""
 
     def __init__(self, case: MethodRounds) -> None:
         import torch
@@ -121,7 +121,7 @@ class MethodRun:
 
     @property
     def moved_off(self) -> float:
-        """The same of the way."""
+        """The float64 error of `moved`."""
         return ROUNDING * float(self.case.start.norm())
 
     def round(self) -> None:
@@ -180,7 +180,7 @@ def method_case(
     part: float,
     **broken: Any,
 ) -> MethodRounds:
-    """Three samples of two clients. `residual`: along the slowest direction of K, over the length that is needed.
+    """Three samples of two clients. `residual`: along the slowest direction of K, in units of the needed length.
 
     part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
     """

@@ -43,7 +43,7 @@ class OrderedWindows(SmallNetwork):
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
     longer: float = 1.0  # factors of the steps and of the server's step; above 1 they break the hypotheses
     server: float = 1.0
-    left_out: bool = False  # whether one sample is never visited
+    left_out: bool = False  # whether a sample is never visited
 
     @cached_property
     def found(self) -> NetworkCertificate:

@@ -38,7 +38,7 @@ class SmallNetwork(Case):
 
     @cached_property
     def params(self) -> Mapping[str, Tensor]:
-        """Where training begins."""
+        """The parameters at which training begins."""
         return self.model.initial(self.seed)
 
     @cached_property
@@ -83,7 +83,7 @@ def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str)
     """The radius that is given with the case, else the radius of the proof.
 
     Raises:
-        ArithmeticError: there is no radius of either kind; `why` says why nothing is proved.
+        ArithmeticError: there is neither radius; `why` says why nothing is proved.
     """
     if ball:
         return ball
