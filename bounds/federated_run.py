@@ -274,7 +274,7 @@ def compiled(problem: Problem, setup: Setup) -> bool:
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
-    """The norm |outputs - target| over the last axis, with the outputs' errors carried along.
+    """|outputs - target| over the last axis, in the shape of the other axes; the outputs' errors are carried along.
 
     Args:
         outputs: with their errors.
