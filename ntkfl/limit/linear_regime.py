@@ -236,7 +236,7 @@ class LinearRegime(Regime):
         """-1 where the radius of the round map of a positive definite H is known to be below 1, 1: at least 1; else 0.
 
         Eigenvalues are known up to rounding. Of large maps without a formula the rate is an estimate, whose error
-        `ESTIMATED` is no bound.
+        `ESTIMATED` is no bound. Source: docs/proofs/linear_methods.md#state-maps.
         """
         if self.nu is not None:
             error = len(self.nu) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
