@@ -19,7 +19,7 @@ from ntkfl.limit.draws import Draws
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.random_regime import Noise, RandomRegime
-from ntkfl.limit.state_moments import StateMoments
+from ntkfl.limit.state_moments import StateMoments, require_search
 
 Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 
@@ -166,7 +166,10 @@ class DrawnMemoryRegime(RandomRegime):
 
     @cached_property
     def mean_square(self) -> StateMoments:  # type: ignore[override]
-        noise = None if self.noise.nothing_drawn else self._moments_of_samples.added
+        noise = None
+        if not self.noise.nothing_drawn:
+            require_search(self._size(self.problem.n))  # before H is decomposed
+            noise = self._moments_of_samples.added
         return StateMoments(self._map, noise, bool(self.mean.unreachable.shape[1]))
 
     def stationary_mean_square(self, initial_outputs=None) -> float:

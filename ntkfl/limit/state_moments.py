@@ -256,7 +256,7 @@ class StateMoments:
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
-        self._require("the rate of random rounds", 2 * KEPT + MATRICES)
+        require_search(size)
         if size * (size + 1) // 2 <= BASIS + 2 or self._basis is None:
             return self._by_arnoldi(), None
         least = self._mean_radius**2 * (1 + PRECISE)
@@ -312,3 +312,9 @@ class StateMoments:
 
     def _require(self, what: str, matrices: int) -> None:
         require(what, lambda state: 8.0 * matrices * state**2, hint=ESTIMATE, state=len(self.mean))
+
+
+def require_search(state: int) -> None:
+    """Refuse the search for the rate of a state of so many numbers where it does not fit the memory."""
+    needs = 8.0 * (2 * KEPT + MATRICES)
+    require("the rate of random rounds", lambda state: needs * state**2, hint=ESTIMATE, state=state)

@@ -369,3 +369,14 @@ def test_the_search_for_a_rate_asks_for_the_memory_that_it_takes(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 0.4 * max(asked) < peak <= max(asked)
+
+
+def test_memory_is_asked_for_before_the_gram_matrix_is_decomposed(monkeypatch):
+    problem = ragged((40, 40), d=100)
+    monkeypatch.setattr("ntkfl.memory.NEGLIGIBLE", 1e5)
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 6e5)
+    monkeypatch.setattr("ntkfl.limit.linear_regime.LinearRegime.unreachable", property(lambda _: pytest.fail("begun")))
+    with pytest.raises(
+        ValueError, match=r"the rate of random rounds takes .* state up to .*; ntkfl\.sampled_rounds has"
+    ):
+        random_rounds(problem, Setup(eta_local=0.01), None, "scaffold", participation=0.5)
