@@ -34,6 +34,7 @@ PAGE = HERE / "pages" / "infinitely_wide.py"
 POINT = "method", "images", "step", "width", "seed"
 NAMES = {"fedavg": "FedAvg", "fedavgm": "momentum .9", "scaffold": "SCAFFOLD"}
 ALL_ROUNDS = (*ROUNDS, 46, 68, 100, 150, 220, 320)
+COLUMNS = len(METHODS)
 SHOWN, SHADES = (1, 10, 32), ("#56b4e9", "#0072b2", "#d55e00", "#8b3a8b")
 HEADS = (
     "| images | method | width | networks | rounds | off the limit | linearisation off the limit "
@@ -183,34 +184,37 @@ def written(page: str, rows: Sequence[Row]) -> str:
 
 
 def drawn(rows: Sequence[Row]) -> Figure:
-    """A column for each method: distances of networks from their limit and their linearisation, and test accuracy."""
+    """Two panels for each method and number of images: distances from limit and linearisation, and test accuracy."""
     alone = {of: own for of, own in groups(rows, 1).items() if of[2] == 1}
-    images = sorted({of[1] for of in alone})
+    pairs = list(dict.fromkeys(of[:2] for of in alone))  # method and images
+    widths = sorted({of[3] for of in alone})
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(7.0, 1.9 * 2 * len(images) + 0.6), layout="constrained")
-        panels = figure.subplots(2 * len(images), len(METHODS), sharex=True, sharey="row", squeeze=False)
-        widths = sorted({of[3] for of in alone})
-        for number, n in enumerate(images):
-            for column, method in enumerate(METHODS):
-                own = {of[3]: group for of, group in alone.items() if of[:2] == (method, n)}
-                far, share = panels[2 * number][column], panels[2 * number + 1][column]
-                for width, group in own.items():
-                    color = SHADES[widths.index(width) % len(SHADES)]
-                    for row in group:
-                        _line(far, row, "outputs", color, "-", "o")
-                        _line(far, row, "linear", color, "--")
-                        _line(far, row, "bent", color, ":")
-                        _line(share, row, "accuracy", color, "-", "o")
-                if own:
-                    _line(share, max((row for group in own.values() for row in group), key=_rounds), "accuracy_limit")
-                far.set(xscale="log", yscale="log")
-                share.set(xscale="log")
-                far.set_title(f"{NAMES[method]}, {n:,} images")
-            panels[2 * number][0].set_ylabel("distance / |y|")
-            panels[2 * number + 1][0].set_ylabel("test accuracy")
-        for axes in panels[-1]:
-            axes.set_xlabel("round")
-            axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+        lines = -(-len(pairs) // COLUMNS)
+        figure = Figure(figsize=(7.0, 1.9 * 2 * lines + 0.6), layout="constrained")
+        panels = figure.subplots(2 * lines, COLUMNS, sharex=True, squeeze=False)
+        for kind in (panels[::2], panels[1::2]):  # one scale for all distances, and one for all accuracies
+            for axes in kind.flat[1:]:
+                axes.sharey(kind.flat[0])
+        places = list(zip(panels[::2].flat, panels[1::2].flat, strict=True))
+        for (method, n), (far, share) in zip(pairs, places, strict=False):
+            own = {of[3]: group for of, group in alone.items() if of[:2] == (method, n)}
+            for width, group in own.items():
+                color = SHADES[widths.index(width) % len(SHADES)]
+                for row in group:
+                    _line(far, row, "outputs", color, "-", "o")
+                    _line(far, row, "linear", color, "--")
+                    _line(far, row, "bent", color, ":")
+                    _line(share, row, "accuracy", color, "-", "o")
+            _line(share, max((row for group in own.values() for row in group), key=_rounds), "accuracy_limit")
+            far.set(xscale="log", yscale="log", title=f"{NAMES[method]}, {n:,} images")
+            share.set(xscale="log", xlabel="round")
+            share.set_xticks([1, 10, 100], ["1", "10", "100"])
+        for far, share in places[len(pairs) :]:
+            far.remove()
+            share.remove()
+        for far, share in places[: len(pairs) : COLUMNS]:
+            far.set_ylabel("distance / |y|")
+            share.set_ylabel("test accuracy")
         looks = [({"color": SHADES[k % len(SHADES)]}, f"width {width}") for k, width in enumerate(widths)]
         styles = (
             ("-", "network off the limit"),
