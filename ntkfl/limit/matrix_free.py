@@ -306,12 +306,12 @@ class MatrixFreeRegime(LinearRegime):
     def step_warning(self) -> str | None:
         """The sentence that says that the residual grows; None if it does not, or if that is not known.
 
-        It is not known for methods whose clients remember. If clients' steps are beyond their own limit, it depends on
-        the smallest eigenvalue.
+        It is not known for SCAFFOLD's option I, for clients in turn or with momentum. If clients' steps are beyond
+        their own limit, it depends on the smallest eigenvalue.
         """
         response, setup = self.round.response, self.setup
         if response is None:
-            return None
+            return self._clients_memory_warning
         steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
         if response.min() <= 0:
             below = self.step_limits.eta_local
@@ -322,6 +322,41 @@ class MatrixFreeRegime(LinearRegime):
         if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
             return None
         return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
+
+    @property
+    def _clients_memory_warning(self) -> str | None:
+        """As `step_warning`, for SCAFFOLD and FedDyn: their rounds grow where T(-2) has a positive eigenvalue.
+
+        Source: docs/proofs/linear_methods.md#outer-eigenvalues.
+        """
+        feedback, setup, below = self.round.feedback, self.setup, self.step_limits.eta_local
+        if feedback is None:
+            return None
+        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        remedy = f"eta_local < {below:.6g} lets clients contract"
+        spectrum = feedback.spectrum
+        if not (spectrum.known and spectrum.zero.max() < 2):
+            return f"{steps} may be unstable; {remedy}" if setup.eta_local >= below else None
+        weights = feedback.share / (spectrum.scale * spectrum.evened)
+        own = weights * self._clients.values
+        members, n = self._clients.members, self.problem.n
+        if min(len(members) * float(own.max()), sum(float(own[owned].max()) for owned in members)) < 2:
+            return None
+        root, local = np.sqrt(weights), self._measured.local
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
+
+        value, _ = _end(LinearOperator((n, n), matvec=product, matmat=product, dtype=float), largest=True)
+        wobble = feedback.wobble(local)
+        wrong = float(weights.max()) * (local.product + 3 * local.rounded * local.size)
+        wrong += 4 * value * (wobble.scale + wobble.zero / (2 - float(spectrum.zero.max())) + wobble.pole)
+        if not value - wrong > 2:
+            return None
+        if (rate := feedback.ahead) and setup.eta_local < below:
+            most = 2 / (value - wrong) * float(np.max(rate)) / float(self.work.lengths()[0])
+            return f"{steps} grows; it is stable for a server rate below {most:.6g} at most, or for smaller steps"
+        return f"{steps} grows; {remedy}"
 
     def _finite(self, values: np.ndarray) -> np.ndarray:
         if self.round.response is None and not np.isfinite(values).all():

@@ -1,5 +1,6 @@
 """Rounds by tiles of the Gram matrix, against the whole matrix."""
 
+import re
 import signal
 import threading
 import time
@@ -402,6 +403,7 @@ def test_steps_beyond_the_limit_are_warned_of():
         pytest.param("cyclic", {}, marks=pytest.mark.slow),
     ],
 )
+@quietly
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(method, options):
     regime = kernel_regime(
@@ -412,8 +414,35 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
         OverflowError, match=rf"{method} grows at eta_local = 9 .*; eta_local < {below} lets clients contr"
     ):
         regime.outputs(3000)
-    with pytest.raises(ValueError, match=r"the residual norm passes the largest float64 in round \d+; smaller steps"):
+    said = r"the residual norm passes the largest float64 in round \d+; smaller steps"
+    if method != "cyclic":  # whether cyclic training grows is not known beforehand
+        said = f"no number of rounds brings every residual to 0.1 of its start: {method} .*; eta_local < {below}"
+    with pytest.raises(ValueError, match=said):
         regime.rounds_to(0.1)
+
+
+@quietly
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10, 2, 30]])
+def test_scaffold_and_feddyn_say_that_they_grow_exactly_where_they_do(sizes, steps):
+    """Against the whole matrix's spectral radius, at either side of the largest rate and of the smallest alpha."""
+    problem = ragged(sizes, d=6)
+    eta = kernel_regime(problem, Setup()).step_limits.eta_local
+    setup = Setup(eta_local=eta / 2, local_steps=steps)
+    limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
+    for share, grows in ((0.999, False), (1.001, True)):
+        regime = kernel_regime(problem, setup, None, "scaffold", {"server_rate": share * limit}, matrix_free=True)
+        assert bool(regime.step_warning) == grows
+        if grows:
+            named = re.search(r"a server rate below ([\d.]+) at most", regime.step_warning)
+            assert limit * 0.999 <= float(named[1]) <= 1.0001 * share * limit and not regime.stable
+    for share in (0.5, 0.97, 1.05, 1.4, 3.0):
+        own = replace(setup, eta_local=share * eta)
+        for method, options in (("scaffold", {}), ("feddyn", {"alpha": 0.05}), ("feddyn", {"alpha": 2.0})):
+            whole = kernel_regime(problem, own, None, method, options)
+            warning = kernel_regime(problem, own, None, method, options, matrix_free=True).step_warning
+            if abs(whole.rate - 1) > 1e-6 and "may be" not in (warning or ""):
+                assert bool(warning) == (whole.rate > 1), (share, method, options, whole.rate, warning)
 
 
 def test_duplicates_and_parallel_samples_are_allowed_and_samples_that_fit_no_memory_are_offered_the_disk(monkeypatch):
