@@ -13,6 +13,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ntkfl import interruption
+from ntkfl.limit.radius import EPSILON
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS, RoundModes, decay, geometric_sum
 from ntkfl.memory import require
@@ -138,8 +139,26 @@ class KernelRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether 0 < (eta_g/N) nu < 2 for every nu: the residual contracts to 0 from any start. Source: fl-ntk/X.3."""
-        return bool(self.nu[0] > 0 and self._rho * self.nu[-1] < 2)
+        """Whether 0 < (eta_g/N) nu < 2 for every nu, beyond rounding: the residual contracts to 0 from any start.
+
+        Source: fl-ntk/X.3.
+        """
+        return bool(self.nu[0] > 0 and self._room > self._rounding)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether rounding leaves open if every residual goes to 0, where H is not singular."""
+        return bool(self.nu[0] > 0 and abs(self._room) <= self._rounding)
+
+    @property
+    def _room(self) -> float:
+        """How far the largest (eta_g/N) nu is below 2."""
+        return 2 - self._rho * float(self.nu[-1])
+
+    @property
+    def _rounding(self) -> float:
+        """Error of the largest (eta_g/N) nu."""
+        return self.problem.n * EPSILON * self._rho * float(self.nu[-1])
 
     @property
     def step_limits(self) -> StepLimits:
@@ -162,7 +181,7 @@ class KernelRegime(Regime):
             return f"{setting} overflows float64 within one round; {remedy}"
         if self.nu[0] < 0:
             return f"{setting} is unstable for every eta_global; {remedy}"
-        if self._rho * self.nu[-1] < 2:
+        if self._room >= -self._rounding:
             return None
         limit = 2 * self.problem.n_clients / self.nu[-1]
         return (

@@ -239,9 +239,8 @@ class LinearRegime(Regime):
         `ESTIMATED` is no bound. Source: docs/proofs/linear_methods.md#state-maps.
         """
         if self.nu is not None:
-            error = len(self.nu) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
             inside = min(self.nu[0], self.round.limit - self.nu[-1])
-            return -1 if inside > error else 1 if inside < -error else 0
+            return -1 if inside > self._nu_error else 1 if inside < -self._nu_error else 0
         if self._size <= DENSE:
             error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
             return int(side_of_one(self.round_map, error))
@@ -253,6 +252,12 @@ class LinearRegime(Regime):
         if side is None:
             side = 0 if abs(self.rate - 1) <= ESTIMATED else int(np.sign(self.rate - 1))
         return side
+
+    @property
+    def _nu_error(self) -> float:
+        """Error of the eigenvalues nu, by rounding."""
+        assert self.nu is not None
+        return len(self.nu) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
 
     @property
     def step_limits(self) -> StepLimits:
@@ -296,7 +301,8 @@ class LinearRegime(Regime):
     @property
     def _grows(self) -> bool:
         if self.nu is not None:
-            return bool(self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit)
+            beyond = self.nu[-1] - self.round.limit > self._nu_error
+            return bool(self.nu[0] < -1e-12 * abs(self.nu[-1]) or beyond)
         # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 

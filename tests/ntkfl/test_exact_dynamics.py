@@ -191,8 +191,17 @@ def test_the_limit_of_eta_global_is_sharp(seed, n, local_steps):
     for factor, stable in ((1 - 1e-9, True), (1 + 1e-9, False)):
         moved = replace(regime, setup=replace(regime.setup, eta_global=float(limit * factor)))
         assert moved.stable is stable
-        assert (moved.step_warning is None) is stable
+        assert (moved.step_warning is None) is stable and not moved.undecided
         assert np.abs(np.linalg.eigvals(moved.round_map)).min() == pytest.approx(np.abs(moved.spectrum).min(), abs=1e-7)
+
+
+def test_at_the_limit_of_eta_global_it_is_not_decided_whether_residuals_fall():
+    regime = infinite_regime(np.random.default_rng(0), 8, step=1.5, local_steps=3)
+    at = replace(regime, setup=replace(regime.setup, eta_global=regime.step_limits.eta_global))
+    assert at.undecided and not at.stable and at.step_warning is None
+    twice = np.vstack([regime.problem.x, regime.problem.x[:1]])
+    singular = kernel_regime(Problem(twice, np.ones(9)), Setup(eta_local=0.1))
+    assert not singular.undecided and not singular.stable and singular.step_warning is None
 
 
 def test_beyond_the_local_limit_parity_of_the_local_steps_decides():

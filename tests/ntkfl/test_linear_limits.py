@@ -145,7 +145,7 @@ def test_the_largest_eigenvalues_of_a_large_map_are_those_of_the_whole(monkeypat
         monkeypatch.undo()
 
 
-@pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
+@pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")  # beyond the limit
 @pytest.mark.parametrize(("method", "options"), [("fedavg", {}), ("fedavgm", {}), ("fedavgm", {"nesterov": True})])
 def test_at_the_largest_server_rate_it_is_not_decided_whether_residuals_fall(method, options):
     problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
@@ -153,6 +153,7 @@ def test_at_the_largest_server_rate_it_is_not_decided_whether_residuals_fall(met
     for factor, stable, undecided in ((1 - 1e-9, True, False), (1, False, True), (1 + 1e-9, False, False)):
         at = kernel_regime(problem, setup, None, method, options | {"server_rate": factor * limit})
         assert (at.stable, at.undecided) == (stable, undecided)
+        assert (at.step_warning is None) == (stable or undecided)
 
 
 def test_large_maps_are_stable_only_beyond_the_error_of_their_rate(monkeypatch):

@@ -228,9 +228,9 @@ def _why_some_stay(regime: "AnyRegime") -> str:
 
 def _undecided(regime: "AnyRegime") -> str:
     """What is known of the rate, where rounding leaves open if residuals fall; else nothing."""
-    from ntkfl.exact_dynamics import LinearRegime, RandomRegime
+    from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
 
-    if isinstance(regime, LinearRegime) and regime.undecided:
+    if isinstance(regime, KernelRegime | LinearRegime) and regime.undecided:
         return f"the factor per round is {regime.rate:.9g}, and 1 is within its error"
     if not (isinstance(regime, RandomRegime) and regime.mean_square.undecided):
         return ""
