@@ -15,7 +15,7 @@ from flint import arb, arb_mat
 from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 
-COMPILED = 4096  # expressions whose evaluation is kept
+COMPILED = 4096  # expressions whose compiled evaluation is kept
 # The setup has the size that a premise requires; 1: at least, -1: at most.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
@@ -34,7 +34,7 @@ class Formula:
         lower: the lower end, for a two-sided statement.
         failure: probability with which the statement may fail (an expression); None: it never may.
         premise: a requirement of the theorem that no run can meet, by symbol (say, the width m).
-        trivial: a bound that holds without the theorem; the theorem says nothing if it is above this bound in every
+        trivial: a bound that holds without the theorem; the theorem says nothing if its own bound is larger in every
             case.
     """
 
@@ -56,7 +56,7 @@ class Formula:
 
     @property
     def parts(self) -> tuple:
-        """The expressions of the parts; one where the statement has no parts."""
+        """The expressions of the parts; a single expression where the statement has no parts."""
         return self.expression if isinstance(self.expression, tuple) else (self.expression,)
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
@@ -188,7 +188,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
 
 
 def _method(inputs: set[str]) -> str:
-    """A ball is as reliable as its inputs, so the estimate also says how the inputs are known."""
+    """The method of an estimate: a ball is as reliable as its inputs, so it says how these are known."""
     others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
@@ -242,7 +242,7 @@ Value = Callable[[_Environment, list], Any]  # a ball, an array of balls, or a m
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and how the values of its parts follow from these and each other, its own last."""
+    """An expression's symbols, and the steps by which values of its parts follow, the expression's own value last."""
 
     scalars: tuple
     matrices: tuple
@@ -287,7 +287,7 @@ def _is_root(node: Any) -> bool:
 
 
 def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
-    """How the value of a sympy node follows from those of its arguments, whose numbers are given."""
+    """How the value of a sympy node follows from the values of its arguments, whose places are given."""
     if isinstance(node, sp.MatrixSymbol):
         return lambda environment, values: environment.matrices[node]
     if node.is_Symbol:
@@ -320,7 +320,7 @@ def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
 
 
 def _combined(node: Any) -> Callable[..., Any]:
-    """How the value of a sympy node follows from those of its arguments."""
+    """How the value of a sympy node follows from the values of its arguments."""
     if isinstance(node, sp.Transpose):
         return arb_mat.transpose
     if isinstance(node, sp.Inverse):

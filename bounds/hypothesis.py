@@ -21,8 +21,8 @@ class Limit:
     Args:
         quantity: the limited quantity, in words for a user.
         value: its value on a case.
-        at_most: the upper limit, a number or a function of the case; None: the limit is a lower one.
-        at_least: the lower limit, likewise.
+        at_most: the upper limit, a number or a function of the case; None: there is a lower limit.
+        at_least: the lower limit, a number or a function of the case; None: there is an upper limit.
     """
 
     quantity: str
@@ -57,7 +57,7 @@ class Hypothesis:
     name: str
     says: str
     margin: Callable[[Any], Estimate | float]
-    # depends on the case's data and setup alone, without balls: checked before anything is simulated
+    # whether it depends on the case's data and setup alone, without balls: it is checked before any simulation
     free: bool = False
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
@@ -70,7 +70,7 @@ class Hypothesis:
         return self.least(case) >= 0
 
     def least(self, case: Any) -> float:
-        """The smallest entry of the margin less its error; NaN where one is unknown.
+        """The smallest entry of the margin less its error; NaN if an entry is unknown.
 
         Args:
             case: a case of the statement's families.

@@ -46,7 +46,7 @@ class InitialNetwork(Case):
 
     @cached_property
     def initial_gram(self) -> Estimate:
-        """H(0), (n, n), with the error that doubtful patterns leave."""
+        """H(0), (n, n), with the error from patterns within rounding of their kinks."""
         return gram.finite_estimate(self.problem.x, self.weights.hidden)
 
     @cached_property
@@ -65,9 +65,10 @@ class InitialNetwork(Case):
     def reachable_deviation(self) -> Estimate:
         """sup |H(w~, w^) - H(0)|_F over perturbations within R: at least that of a perturbation tried, at most a bound.
 
-        Only neurons active on both samples can be lost (if one pre-activation is within R of 0). Only neurons that are
-        not active on both, but within R of it, can be gained. So entry (i, j) moves by at most |x_i.x_j| max(D_ij,
-        U_ij) / m. Moving every neuron by R along one direction is a perturbation that can be carried out.
+        Entry (i, j) counts the neurons that are active on both samples. It loses at most the D_ij of these that have a
+        pre-activation within R of 0, and gains at most the U_ij others that are within R of being active on both. So it
+        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The perturbation that is tried moves every neuron by R along one
+        direction.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
@@ -123,11 +124,11 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of such networks, with the memory of its cases."""
+    """A family of networks at initialisation, which knows the memory of its cases."""
 
     @property
     def base(self) -> FederatedFamily:
-        """The family whose data the networks are on."""
+        """The family whose data the networks have as inputs."""
         return self.of[0]
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:

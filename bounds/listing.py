@@ -67,7 +67,7 @@ def get(identifier: str) -> Statement:
 
 
 def find(*words: str) -> tuple[Statement, ...]:
-    """The statements that these words name: ids, papers and files (all their statements), one of a file (`my.py::T1`).
+    """The statements that these words name: an id, all of a paper or file, or one statement of a file (`my.py::T1`).
 
     Args:
         words: ids, papers, files, or one statement of a file.
@@ -115,7 +115,7 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
 
 
 def _said(statement: Statement | Card) -> str:
-    """Its texts without the formulas, which would take long to write."""
+    """The texts of a statement without its formulas, which would take long to write."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
     texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)
     return "\n".join(map(str, texts)).casefold()

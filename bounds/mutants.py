@@ -96,4 +96,4 @@ def shifted(amount: Any) -> Mutant:
     return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount), Change.POWER)
 
 
-MILLIONTH_MORE = scaled(sp.Rational(1_000_001, 1_000_000))  # a check of an identity must notice this change
+MILLIONTH_MORE = scaled(sp.Rational(1_000_001, 1_000_000))  # the check of an identity must notice this mutant

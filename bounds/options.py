@@ -7,7 +7,7 @@ from ntkfl.problem import Setup
 
 @dataclass(frozen=True)
 class Options:
-    """Data and sizes of the cases that statements are checked on.
+    """Data and sizes of the cases on which statements are checked.
 
     Args:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file.
@@ -15,12 +15,12 @@ class Options:
         clients: number of clients that samples are split over.
         partition: how samples are split.
         n: how many samples are drawn from a named data set.
-        trials: seeds a family of cases is run with.
-        until_decided: look at a share of the cases first, and at all if the share does not decide; `trials` is None
-            then.
+        trials: number of seeds of each family of cases.
+        until_decided: look at a share of the cases first, and at all cases if the share does not decide; needs
+            `trials` None.
         seed: the first seed.
-        device: device on which the training engine computes runs of Algorithm 1, by torch's name; None: the simulator
-            does. Further options replace the fields of `Setup` of the same name.
+        device: torch's name of the device on which the training engine computes runs of Algorithm 1; None: the
+            simulator computes them. Further options replace the fields of `Setup` of the same name.
     """
 
     data: str | None = None

@@ -60,7 +60,7 @@ def modules() -> Iterator[tuple[str, str, ModuleType]]:
 
 
 def conventions(paper: str) -> "tuple[Convention, ...]":
-    """How a paper's statements are read where the paper leaves it open; none where its folder has no `conventions`.
+    """How a paper's statements are read where the paper leaves a choice; nothing if its folder has no `conventions`.
 
     Args:
         paper: its id, such as "fl-ntk".

@@ -1,4 +1,4 @@
-"""The register of the meaning of each id: a form that changes its meaning gets a new version, never the old one's name.
+"""The register of the meaning of each id: a form whose meaning changes gets a new version.
 
 `python -m bounds.registry` adds what is new to registry.json and takes nothing away.
 """
@@ -16,7 +16,7 @@ from bounds.statement import Statement
 from bounds.vocabulary import Form
 
 FILE = Path(__file__).with_suffix(".json")
-Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its meanings; the last one is today's
+Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its meanings; the last is today's
 
 
 def meaning(statement: Statement, form: Form) -> str:
@@ -38,7 +38,7 @@ def version(statement: Statement, form: Form) -> int | None:
 
 
 def with_changes(register: Register, statements: dict[str, Statement]) -> Register:
-    """The register, with the meanings that it lacks added; its entries stay, also those of a form that is gone."""
+    """The register with missing meanings added; its entries stay, even entries of a form that is gone."""
     forms = {(name, form): list(hashes) for name, kept in register.items() for form, hashes in kept.items()}
     for statement in statements.values():
         for form in statement.forms:

@@ -48,7 +48,7 @@ class Claim(Formula):
         recorded: the settled outcome.
         witness: for a violated form, a function that gives a stored case of the violation.
         nature: how this form differs from one that holds; None: it does not differ.
-        hypotheses: further hypotheses besides the statement's.
+        hypotheses: hypotheses in addition to the statement's.
         measure: the left side, where it differs from the statement's.
         left_formula: the formula of that left side, as in `Statement`.
         families: the families of cases, where they differ from the statement's.
@@ -87,10 +87,10 @@ class Statement:
         source: its source.
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
-            one for each part.
+            an Estimate for each part.
         constants: the values of the formulas' symbols on a case, where there are any. `measure` and `constants` share
             nothing but the case.
-        families: the families of cases that it is checked on: values, or a function of the user's options that returns
+        families: the families of cases on which it is checked: values, or a function of the user's options that returns
             them.
         hypotheses: required by every form.
         mutants: wrong formulas, derived from the last form that is recorded to hold.
@@ -100,8 +100,8 @@ class Statement:
             "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
         uses: ids of the statements on which it rests.
         symbols: meanings of its own symbols, where the glossary lacks the name or gives it another meaning.
-        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: of those that vary
-            over its cases, the two that correlate best with left/right.
+        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: among those that
+            vary over its cases, the two that correlate best with left/right.
     """
 
     id: str
@@ -163,7 +163,7 @@ class Statement:
         return self.hypotheses + self.forms[form].hypotheses
 
     def left_formulas(self, form: Form) -> tuple[str, ...]:
-        """The left side of one form as formulas in plain text, part by part; none where it has none.
+        """The left side of one form as formulas in plain text, part by part; empty if it has none.
 
         Args:
             form: one of the statement's forms.
@@ -221,7 +221,7 @@ class Statement:
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
-            form: default: the last that is recorded to hold.
+            form: one of the statement's forms; default: the last form that is recorded to hold.
 
         Raises:
             ValueError: a value that is not positive where its symbol is.
@@ -241,18 +241,18 @@ class Statement:
     def solve_for(
         self, symbol: Any, value: float, constants: Mapping[Any, Any], form: Form | None = None
     ) -> list[float]:
-        """The values of a symbol at which the right side equals `value`: say, the width a bound needs.
+        """The values of a symbol at which the right side equals `value`: for example the width that a bound needs.
 
         Args:
             symbol: a symbol of the formula.
             value: the value of its last part.
             constants: values of the other symbols.
-            form: default: the form that mutants are made of.
+            form: one of the statement's forms; default: the form of which mutants are made.
         """
         return self.forms[form or self.mutated_form].solve_for(symbol, value, constants)
 
     @property
     def mutated_form(self) -> Form:
-        """The form that mutants are made of: the last one recorded to hold, else the last one."""
+        """The form of which mutants are made: the last form recorded to hold, else the last form."""
         holding = [form for form, claim in self.forms.items() if claim.recorded is Outcome.HOLDS]
         return (holding or list(self.forms))[-1]

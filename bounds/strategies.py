@@ -201,7 +201,7 @@ def _primitive(row: Direction) -> Direction:
 
 
 def _axis(row: Direction) -> Direction:
-    """The same up to sign: equal exactly for parallel and for antipodal rows."""
+    """The shortest integer vector of this axis: equal exactly for parallel and for antipodal rows."""
     return max(_primitive(row), _primitive(tuple(-entry for entry in row)))
 
 

@@ -1,1 +1,1 @@
-"""Ladders: the same measurement at growing sizes, and the exponents read off them."""
+"""Ladders: the same measurement at growing sizes, and the exponents that follow."""

@@ -1,4 +1,4 @@
-"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs of networks never held whole."""
+"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs, without holding a whole network."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -18,17 +18,17 @@ Result = TypeVar("Result")
 Make = Callable[..., Any]
 Generic = Callable[..., SearchStrategy]
 
-SPACING = 1000  # seeds between two widths; the same seed at two widths would give networks that share neurons
-OTHER = 500  # from a ladder's seeds to those of its second opinion
-FEWEST = 4  # networks of a width in a first look: of fewer a bootstrap does not show the scatter
+SPACING = 1000  # seeds between two widths, since networks of one seed at two widths share neurons
+OTHER = 500  # distance of a ladder's seeds from the seeds of its second opinion
+FEWEST = 4  # networks of a width in a first look: with fewer, a bootstrap does not show the scatter
 AT_ONCE = 2  # networks, by threads of one process; what two hold fits into memory at any width
 
 
 class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
 
-    A class of ladders is a dataclass, and has a `problem` beside these. `spacing`: seeds between two widths; the
-    second opinion's begin `other` later.
+    A class of ladders is a dataclass that has a `problem` too. `spacing`: seeds between two widths. `other`: distance
+    of the second opinion's seeds.
     """
 
     widths: tuple[int, ...]
@@ -54,7 +54,7 @@ class Rungs(Case):
 
     @cached_property
     def looks(self) -> list[Self]:
-        """This ladder and the ladders of its first networks; each of them uses the measurements of the smaller ones."""
+        """This ladder and the ladders of its first networks; a ladder uses the measurements of the smaller ladders."""
         return [self]
 
     @cached_property
@@ -100,7 +100,7 @@ class Rungs(Case):
         ]
 
     def at_each(self, name: str, look: Callable[[int, int], Result]) -> list[list[Result]]:
-        """Like the function above, with `look(width index, place in its rung)` for one network, in threads."""
+        """Like `in_rungs`, with `look(width index, place in its rung)` for one network, in threads."""
         with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
             return self.in_rungs(name, lambda row, places: pool.map(look, [row] * len(places), places))
 

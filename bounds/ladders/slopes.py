@@ -43,8 +43,8 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     that the leading power is only approached in the limit; without it no next-order term is fitted.
 
     The half-width is the sum of two parts. One is the larger change of the slope when the two smallest sizes are
-    dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted beside it. The
-    other is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
+    dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted too. The other
+    part is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
     The samples of two sizes are taken to be independent.
 
     Raises:
@@ -92,7 +92,7 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
 
 
 def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:
-    """Standard deviation of the next-order exponent when every size draws its seeds anew from those it has."""
+    """Standard deviation of the next-order exponent over bootstrap samples of the seeds of every size."""
     rng = np.random.default_rng(0)
     picks = [rng.choice(sample, (RESAMPLES, len(sample))) for sample in samples]
     root = np.sqrt(np.stack([(picked**2).mean(axis=1) for picked in picks], axis=1))

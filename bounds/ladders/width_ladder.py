@@ -26,7 +26,7 @@ from ntkfl.problem import Problem, Setup
 SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
 DRAWN_RUNGS = tuple(2**power for power in range(7, 13))  # fewer than six would leave finite-size bias out of the slope
-DRAWN_NETWORKS = 8  # at each of them
+DRAWN_NETWORKS = 8  # networks of each width of a drawn ladder
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class WidthLadder(Rungs):
         return replace(run, arithmetic=self.arithmetic)
 
     def plain(self) -> WidthLadder:
-        """Its runs by the plain run: nothing to compile."""
+        """The same ladder with plain runs, for which nothing is compiled."""
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def with_arithmetic(self, arithmetic: Arithmetic) -> WidthLadder:
@@ -68,7 +68,7 @@ class WidthLadder(Rungs):
         return replace(self, arithmetic=arithmetic)
 
     def prepare(self) -> None:
-        """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured later, when it is needed."""
+        """Run the simulations now, like `FederatedRun.prepare`; their rounding is measured when it is needed."""
         self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:

@@ -1,4 +1,4 @@
-"""Statements about exponents in the width: what is measured on a ladder, the power that is claimed, its coefficient."""
+"""Statements about exponents in the width: the measured quantity, its claimed power and coefficient."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +14,19 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-SYSTEMATIC = 0.02  # for maxima over neurons that grow when rare patterns appear; the fitted line lacks this
-WIDEST = 3  # number of the widest rungs, on which a coefficient is measured
+SYSTEMATIC = 0.02  # added error: maxima over neurons grow when rare patterns appear, which a line does not show
+WIDEST = 3  # a coefficient is measured on so many of the widest rungs
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that goes like coefficient * width^exponent."""
+    """A number that behaves like coefficient * width^exponent."""
 
     name: str  # as the table of exponents calls it
     exponent: sp.Rational  # the power claimed
-    # of a ladder: one value for each width, or one array of samples for each width, whose RMS is taken
+    # from a ladder: a value for each width, or an array of samples for each width, whose RMS is taken
     values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
-    biased: bool = True  # whether a next-order term is to be admitted (see `slopes.slope`)
+    biased: bool = True  # whether a next-order term is fitted (see `slopes.slope`)
     exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
     # the leading coefficient that the theory gives on a ladder, where it gives one
     coefficient: Callable[[Any], float] | None = None

@@ -1,4 +1,4 @@
-"""Where to look for a stable-step certificate: radii and norms tried in float64, no bound on anything.
+"""Where to look for a stable-step certificate: radii and norms tried in float64, without any bound.
 
 A bad choice here costs time, never soundness: the chosen radius and norm are judged in balls by
 stable_step_certificate.py, whose theorem gives the numbers their names.
@@ -31,7 +31,7 @@ class Candidate:
 
     @property
     def promising(self) -> bool:
-        """Whether it should certify."""
+        """Whether float64 expects this radius and norm to certify."""
         return self.rate < 1 - SLACK and self.need <= (1 - SLACK) * self.radius
 
 
@@ -44,7 +44,7 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """The candidates worth judging, at most two: the promising one of least q, then the one of least need / R."""
+    """At most two candidates to judge: the promising candidate of least q, then the candidate of least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)

@@ -1,4 +1,4 @@
-"""A ladder of networks with H(0) = H_inf exactly, so that their remainder does not come from a finite width."""
+"""A ladder of networks with H(0) = H_inf exactly, so that the remainder does not come from a difference of these."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -7,7 +7,7 @@ from bounds.fl_ntk.families.few_points import ALIGNED_POINTS, WEDGES
 
 
 def linearised_families(options) -> tuple:
-    """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
+    """Networks linearised in their weights, trained in parameter space; few, since each round has many columns."""
     return federated_families(options, label="linearised", linearised=True, movements=True, rounds=40)
 
 
@@ -25,5 +25,5 @@ def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
     return federated_families(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
-small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # the latter make the bounds sharp
+small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # at aligned points the bounds are sharp
 moving_families = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters

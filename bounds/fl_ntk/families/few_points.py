@@ -1,4 +1,4 @@
-"""Runs of few points, at which bounds are sharp that are far from the truth on more.
+"""Runs of few points, at which bounds are sharp that are far from the truth on many points.
 
 At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
 point or four the powers in appendix C's bounds show. In a wedge, two points at a small angle, few neurons must separate

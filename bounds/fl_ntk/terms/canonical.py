@@ -1,4 +1,4 @@
-"""Long matrix expressions in sympy's canonical form, made without bringing their parts into that form again."""
+"""Long matrix expressions in sympy's canonical form, built from parts that have this form already."""
 
 from __future__ import annotations
 

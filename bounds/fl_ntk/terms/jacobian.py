@@ -1,6 +1,6 @@
 """J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps.
 
-They change with the patterns of the neurons that start near a kink, counted for all distances at once.
+The gradients change with the patterns of neurons that start near a kink; bounds count these for all distances at once.
 """
 
 import numpy as np
