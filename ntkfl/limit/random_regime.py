@@ -237,6 +237,11 @@ class RandomRegime(Regime):
         return self.mean_square.stable
 
     @property
+    def undecided(self) -> bool:
+        """Whether rounding leaves open if E |r|^2 goes to 0, of all that can change."""
+        return self.mean_square.undecided
+
+    @property
     def step_limits(self) -> StepLimits:
         """The server rate below which the mean square of all that can change falls; the clients' largest eta_local.
 

@@ -228,12 +228,12 @@ def _why_some_stay(regime: "AnyRegime") -> str:
 
 def _undecided(regime: "AnyRegime") -> str:
     """What is known of the rate, where rounding leaves open if residuals fall; else nothing."""
-    from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
+    from ntkfl.exact_dynamics import RandomRegime
 
-    if isinstance(regime, KernelRegime | LinearRegime) and regime.undecided:
-        return f"the factor per round is {regime.rate:.9g}, and 1 is within its error"
-    if not (isinstance(regime, RandomRegime) and regime.mean_square.undecided):
+    if not regime.undecided:
         return ""
+    if not isinstance(regime, RandomRegime):
+        return f"the factor per round is {regime.rate:.9g}, and 1 is within its error"
     low, high = regime.mean_square.sides
     return f"the factor per round is known to be from {low:.9g} to {high:.9g} only"
 
