@@ -30,7 +30,7 @@ class WedgeLadder(Case):
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
         """One run an angle; the smaller angle needs more rounds, since its residual falls more slowly."""
-        return [[wedge(float(angle), 512, rounds=round(180 / angle))] for angle in np.geomspace(0.3, 0.03, 6)]
+        return [[wedge(float(angle), 512, rounds=round(600 * 0.3 / angle))] for angle in np.geomspace(0.3, 0.03, 6)]
 
     @property
     def sizes(self) -> np.ndarray:

@@ -210,12 +210,12 @@ class Least(Carried):
         return min(norm), min(entry), min(energy)
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
-        each = (part.added(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
-        return tuple(chain.from_iterable(each))
+        added = (part.added(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
+        return tuple(chain.from_iterable(added))
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
-        each = (part.after(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
-        return tuple(chain.from_iterable(each))
+        after = (part.after(old._replace(sums=own), move, new) for part, own in self._own(old.sums))
+        return tuple(chain.from_iterable(after))
 
 
 def carried(

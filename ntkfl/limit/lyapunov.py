@@ -135,8 +135,8 @@ def constants_of(motions: Sequence[Motion]) -> Constants:
         constants = Constants(*numbers.tolist())
         return -min(motion.room(constants) for motion in motions)
 
-    found = minimize(least, min(starts, key=least), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
-    return Constants(*found.x.tolist())
+    nearest = minimize(least, min(starts, key=least), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
+    return Constants(*nearest.x.tolist())
 
 
 def _sampled(motion: Motion) -> Motion:

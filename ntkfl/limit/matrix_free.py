@@ -595,12 +595,12 @@ class MatrixFreeRegime(LinearRegime):
         if self.before is not None:
             return Moving.of(steps_of, self._clients, min(rounds, self.before.count))
         parts, refused = [], []
-        for found in (
+        for error_bound in (
             lambda: carried(self.work, self.round, self._margins, rounds, self._largest),
             lambda: Moving.of(steps_of, self._clients),
         ):
             try:
-                parts.append(found())
+                parts.append(error_bound())
             except ValueError as error:
                 refused.append(error)
         if not parts:

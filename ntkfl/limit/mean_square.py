@@ -244,9 +244,9 @@ class MeanSquare:
         parts, count = len(jump), len(self.nu)
         driven, unit = np.outer(jump, jump).reshape(-1, 1), level * np.eye(parts**2)
         becomes = np.empty((count, count))
-        for row, one in zip(becomes, onward, strict=True):  # for all pairs at once it is parts^4 matrices
+        for row, mode in zip(becomes, onward, strict=True):  # for all pairs at once it is parts^4 matrices
             interruption.check()
-            pairs = np.einsum("ab,jcd->jacbd", one, onward).reshape(count, parts**2, parts**2)
+            pairs = np.einsum("ab,jcd->jacbd", mode, onward).reshape(count, parts**2, parts**2)
             row[:] = np.linalg.solve(unit - pairs, np.broadcast_to(driven, (count, parts**2, 1)))[:, 0, 0]
         return becomes
 
