@@ -5,6 +5,7 @@ Looks at few cases have the outcomes of all cases, which the table of all verdic
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from bounds import Form, Kind, Options, Outcome, catalogue, find
 from bounds.case import Case
 from bounds.evidence import Evidence, evidence
+from bounds.federated_run import FederatedFamily
 from verification import engine
 from verification.compare import judge
 from verification.engine import verify_all
@@ -70,6 +72,9 @@ def is_slow(identifier):
     return identifier in DEAR or has_a_ladder(identifier)
 
 
+SHARED = 5  # runs of a family that are kept, some 20 MB each
+
+
 CHECKED = pytest.mark.parametrize(
     ("identifier", "form"),
     [
@@ -85,9 +90,20 @@ def ladder_of(family, seed):
     return family.case(seed)
 
 
+@cache
+def run_of_family(family, seed):
+    """A run of Algorithm 1 of any number of runs, which keeps what has been measured on it."""
+    return family.case(seed)
+
+
 def drawn_once(family, seed, ladders):
-    """`drawn`, except that all verdicts share a ladder; a look at a part of it uses the measurements of the whole."""
+    """`drawn`, except that all verdicts share a ladder; a look at a part of it uses the measurements of the whole.
+
+    They also share the first runs of Algorithm 1, on which most statements are checked, whatever their options are.
+    """
     whole = family.whole if isinstance(family, Part) else family
+    if isinstance(whole, FederatedFamily) and seed < SHARED:
+        return run_of_family(replace(whole, trials=SHARED), seed)
     if whole.trials > 1:
         return drawn(family, seed, ladders)
     ladder = ladder_of(whole, seed)
