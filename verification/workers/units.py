@@ -42,6 +42,7 @@ LONG: dict[str, float] = {
     "fl-ntk/B.3-certificate": 1,
     "fl-ntk/B.3-unbounded-labels": 1,
     "deep/any-order": 1,
+    "deep/any-order-losses": 1,
     "deep/kernel": 1,
     "fl-ntk/any-method": 0.7,
     "fl-ntk/T4.1": 0.5,
@@ -58,7 +59,8 @@ LOADS: dict[str, set[str]] = {
     },
     "torch": {
         *("deep/centralised", "deep/kinks", "deep/any-method", "deep/linearised", "deep/centralised-steps"),
-        *("deep/federated-rounds", "deep/any-order", "fl-ntk/method-limits", "fl-ntk/averaging-maps"),
+        *("deep/federated-rounds", "deep/any-order", "deep/any-order-losses"),
+        *("fl-ntk/method-limits", "fl-ntk/averaging-maps"),
         *("fl-ntk/client-divergence", "fl-ntk/block-conditioning", "alignment/conjecture"),
     },
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,11 +11,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows
+from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows, with_outputs
 from ntkfl import interruption, networks
+from ntkfl.any_order.targets import nearest_in_box
+from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.problem import Problem
 from ntkfl.smooth_networks import NetworkCertificate, certify_network
-from ntkfl.smooth_networks.window import Failed, Window, in_ball
+from ntkfl.smooth_networks.certificate import HALVINGS
+from ntkfl.smooth_networks.window import Failed, Start, Window, in_ball, largest_step, needed_residual
 
 if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
@@ -23,6 +27,8 @@ Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
+LOSSES = HINGE, band(0.2), huber(0.05)
+INSIDE = 0.4  # how far some outputs exceed their labels, in lengths of the interval of minimisers, or in margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,7 @@ class WindowedRun:
 
     distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
     moved: float  # how far any model was from the first
+    farthest: float  # the largest distance of an output from the minimisers of its loss, at any step
     rounding: float  # rounding of each distance
 
 
@@ -44,28 +51,47 @@ class OrderedWindows(SmallNetwork):
     longer: float = 1.0  # factors of the steps and of the server's step; above 1 they break the hypotheses
     server: float = 1.0
     left_out: bool = False  # whether a sample is never visited
+    loss: ConvexLoss = SQUARES
+    wanted: np.ndarray | None = None  # outputs that the readout is changed to give, (n,); None: it is not changed
+
+    @cached_property
+    def params(self) -> Mapping[str, Tensor]:
+        """Where training begins."""
+        if self.wanted is None:
+            return self.model.initial(self.seed)
+        return with_outputs(self.spec, self.problem.x, self.width, self.seed, self.wanted)
 
     @cached_property
     def found(self) -> NetworkCertificate:
         """The certificate of the network before these windows."""
-        return certify_network(networks.wide(self.spec), self.params, self.problem)
+        return certify_network(networks.wide(self.spec), self.params, self.problem, loss=self.loss)
+
+    @property
+    def known(self) -> Start:
+        """The bounds at the checkpoint; for all other losses the theorem is the one with intervals, also for points."""
+        return replace(self.found.start, intervals=self.loss is not SQUARES)
+
+    @cached_property
+    def proved(self) -> Window | str:
+        """What is proved of windows that visit every sample once, or what is in the way."""
+        return largest_step(self.known, float(self.found.residual.hi), 1.0, HALVINGS)
 
     @property
     def radius(self) -> float:
-        """rho: the certificate's unless another is given."""
-        return claimed_radius(self.ball, self.found.window, self.found.why)
+        """rho: the proof's unless another is given."""
+        return claimed_radius(self.ball, self.proved if isinstance(self.proved, Window) else None, str(self.proved))
 
     @property
     def step(self) -> float:
-        """eta of the claim: the certificate's; if nothing is certified, 1 / lambda_max(J J')."""
-        return self.found.step_limit or 1 / self.found.start.largest
+        """eta of the claim: the proof's; if nothing is proved, 1 / lambda_max(J J')."""
+        return self.proved.step if isinstance(self.proved, Window) else 1 / self.known.largest
 
-    @property
-    def judged(self) -> Window | Failed:
+    @cached_property
+    def judged(self) -> Window | Failed | str:
         """Whether the inequalities hold in the ball of the claim."""
-        if self.ball is None and self.found.window is None:
-            return Failed(self.found.why)
-        return in_ball(self.found.start, float(self.found.residual.hi), self.step, 1.0, self.radius)
+        if self.ball is None:
+            return self.proved
+        return in_ball(self.known, float(self.found.residual.hi), self.step, 1.0, self.ball)
 
     @property
     def share(self) -> float:
@@ -79,46 +105,57 @@ class OrderedWindows(SmallNetwork):
 
         rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
         start = theta = self.start
-        distance, moved = [self._to_fit(theta)], [0.0]
+        distance, moved, farthest = [self._to_fit(theta)], [0.0], [0.0]
         for _ in range(WINDOWS):
             parts = np.array_split(samples, self.clients)
-            ends = [self._visited(theta, part, rng) for part in parts]
+            ends = [self._visited(theta, part, rng, farthest) for part in parts]
             moved += [float((end - start).norm()) for end in ends]
             theta = theta + self.server * (torch.stack(ends).mean(0) - theta)
             moved.append(float((theta - start).norm()))
             distance.append(self._to_fit(theta))
-        return WindowedRun(np.array(distance), max(moved), ROUNDING * float(start.norm()))
+        return WindowedRun(np.array(distance), max(moved), max(farthest), ROUNDING * float(start.norm()))
 
-    def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> Tensor:
-        """The model after steps that visit each of these samples once."""
+    def _ends(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of the intervals in which the losses of these samples are minimal."""
+        assert self.loss.minimisers is not None
+        return self.loss.minimisers(self.problem.y[samples])
+
+    def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator, farthest: list[float]) -> Tensor:
+        """The model after steps that visit each of these samples once; adds to `farthest`."""
         import torch
 
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         while left:
             interruption.check()
-            residual = self.residuals(theta, np.array(left))
-            by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(residual.numpy()))}
+            members = np.array(left)
+            f = self.outputs(theta, members).numpy()
+            pulls = -self.loss.slope(f, self.problem.y[members])
+            farthest.append(float(np.abs(np.clip(f, *self._ends(members)) - f).max()))
+            by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(pulls))}
             chosen = by.get(self.order, by["largest"][::-1])[:size]
-            batch = np.array(left)[chosen]
-            pull = residual[torch.tensor(chosen.copy())]
-            theta = theta + self.longer * self.step * self.jacobian(theta, batch).T @ pull
+            batch = members[chosen]
+            theta = theta + self.longer * self.step * self.jacobian(theta, batch).T @ torch.tensor(pulls[chosen])
             left = [i for i in left if i not in batch]
         return theta
 
     def _to_fit(self, theta: Tensor) -> float:
-        """|theta - theta*|, theta* a fit whose difference to theta is in the span of the gradients there (Newton)."""
+        """|theta - theta*|, theta* a fit whose difference to theta the gradients of tied outputs span (Newton)."""
         import torch
 
-        everything, at = np.arange(self.problem.n), theta
+        kept, at = self.found.kept, theta
+        low, high = self._ends(kept)
         for _ in range(NEWTON):
-            j = self.jacobian(at, everything)
-            off = self.residuals(at, everything) + j @ (at - theta)
-            at = theta + j.T @ torch.linalg.solve(j @ j.T, off)
+            j = self.jacobian(at, kept)
+            kernel, here = j @ j.T, (self.outputs(at, kept) - j @ (at - theta)).numpy()
+            change = torch.tensor(nearest_in_box(kernel.numpy(), low - here, high - here))
+            at = theta + j.T @ torch.linalg.solve(kernel, change)
         return float((at - theta).norm())
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {"network": self.spec, "m": self.width, "n": self.problem.n, "order": self.order, "N": self.clients}
+        return {"network": self.spec, "m": self.width, "n": self.problem.n, "order": self.order, "N": self.clients} | (
+            {} if self.loss is SQUARES else {"loss": self.loss.name}
+        )
 
 
 def small_case(
@@ -135,9 +172,50 @@ def small_case(
     return OrderedWindows(problem, spec, width, seed, order, clients, **broken)
 
 
+def loss_case(
+    seed: int,
+    residual: float,
+    spec: str,
+    width: int,
+    order: Order,
+    clients: int = 1,
+    loss: ConvexLoss = HINGE,
+    **broken: Any,
+) -> OrderedWindows:
+    """Three or four labels +-1; pulls are so many times the size needed, or 0 well inside the intervals of minimisers.
+
+    The readout is changed so that the outputs are those wanted. Pulls are along the slowest direction of the kernel,
+    as far as the loss has pulls of both signs.
+    """
+    import torch
+
+    rng = np.random.default_rng([seed, 19])
+    n = int(rng.integers(3, 5))
+    x, y = unit_rows(rng, n, 4), rng.choice([-1.0, 1.0], n)
+    problem, network = Problem(x, y, name="small smooth networks in windows, other losses"), networks.wide(spec)
+    assert loss.minimisers is not None
+    low, high = loss.minimisers(y)
+    inside = (rng.random(n) < 0.4) & (low < high)
+    inside[-1] = False
+    params = with_outputs(spec, x, width, seed, np.where(y > 0, low, high))
+    j = network.model((4,), width).jacobian(params, torch.tensor(x[~inside]))[:, 0].numpy()
+    pulls = np.linalg.eigh(j @ j.T)[1][:, 0]
+    upper = np.isfinite(high)[~inside] & ((pulls < 0) | np.isinf(low)[~inside])
+    start = certify_network(network, params, problem, loss=loss).start
+    size = residual * needed_residual(replace(start, intervals=True), 1.0, None, HALVINGS, 1.0)
+    wanted = y * (1 + INSIDE * np.minimum(high - low, 1))
+    wanted[~inside] = np.where(upper, high[~inside], low[~inside]) + np.where(upper, 1, -1) * size * np.abs(pulls)
+    return OrderedWindows(problem, spec, width, seed, order, clients, loss=loss, wanted=wanted, **broken)
+
+
 def _small(seed: int) -> OrderedWindows:
     spec = SPECS[seed % len(SPECS)]
     return small_case(seed, (0.9, 0.3, 0.05)[seed % 3], spec, 40, ORDERS[seed // 2 % 3], 1 + seed % 2)
+
+
+def _small_with_loss(seed: int) -> OrderedWindows:
+    spec, share = SPECS[seed % len(SPECS)], (0.05, 0.7, 0.3)[seed // 3 % 3]
+    return loss_case(seed, share, spec, 40, ORDERS[seed // 2 % 3], 1 + seed % 2, LOSSES[seed % 3])
 
 
 ANY_SMALL = st.builds(
@@ -149,4 +227,15 @@ ANY_SMALL = st.builds(
     st.sampled_from(ORDERS),
     st.integers(1, 2),
 )
+ANY_LOSS = st.builds(
+    loss_case,
+    st.integers(0, 2**31),
+    st.floats(0.01, 0.8),
+    st.sampled_from(SPECS),
+    st.integers(8, 40),
+    st.sampled_from(ORDERS),
+    st.integers(1, 2),
+    st.sampled_from(LOSSES),
+)
+OTHER_LOSSES = Family("small smooth networks in windows, other losses", _small_with_loss, ANY_LOSS)
 SMALL_NETWORKS = Family("small smooth networks in windows", _small, ANY_SMALL)

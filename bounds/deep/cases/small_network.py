@@ -48,12 +48,17 @@ class SmallNetwork(Case):
 
         return torch.cat([value.reshape(-1) for value in self.params.values()])
 
+    def outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
+        """f."""
+        import torch
+
+        return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
+
     def residuals(self, theta: Tensor, samples: np.ndarray) -> Tensor:
         """y - f."""
         import torch
 
-        outputs = self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
-        return torch.tensor(self.problem.y[samples]) - outputs
+        return torch.tensor(self.problem.y[samples]) - self.outputs(theta, samples)
 
     def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
         """The Jacobian of the outputs on these samples, a sweep back for each."""
@@ -96,6 +101,16 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     """Random inputs of length 1, (n, d)."""
     x = rng.standard_normal((n, d))
     return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def with_outputs(spec: str, x: np.ndarray, width: int, seed: int, wanted: np.ndarray) -> Mapping[str, Tensor]:
+    """The parameters of a seed, with the readout changed by as little as gives these outputs, (n,)."""
+    import torch
+
+    params, outputs, j = at_start(spec, x, width, seed)
+    readout = params["readout.weight"]
+    change = np.linalg.lstsq(j[:, -readout.numel() :], wanted - outputs, rcond=None)[0]
+    return {**params, "readout.weight": readout + torch.tensor(change).reshape(readout.shape)}
 
 
 def at_start(spec: str, x: np.ndarray, width: int, seed: int) -> tuple[Mapping[str, Tensor], np.ndarray, np.ndarray]:

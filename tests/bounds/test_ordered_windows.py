@@ -1,0 +1,72 @@
+"""Windows of a smooth network under other losses: nearest fits and steps against independent computations."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from bounds.deep.any_order import FALL, REACH_OF_LOSSES, _constants
+from bounds.deep.cases.ordered_windows import LOSSES, OTHER_LOSSES, loss_case
+from ntkfl.networks import wide
+from ntkfl.smooth_networks.float_network import FloatNetwork
+from ntkfl.smooth_networks.reading import layers_of
+
+
+def nearest_of_all_faces(case):
+    """The least distance to a fit over every choice of outputs tied to an end, each by Newton steps in numpy."""
+    net = FloatNetwork(layers_of(wide(case.spec), case.params, case.problem.d))
+    start, x = net.start(), case.problem.x[case.found.kept]
+    ends = case.loss.minimisers(case.problem.y[case.found.kept])
+    best = np.inf
+    for faces in product((None, 0, 1), repeat=len(x)):
+        tied = [i for i, face in enumerate(faces) if face is not None]
+        wanted, at = np.array([ends[faces[i]][i] for i in tied]), start
+        if not np.isfinite(wanted).all():
+            continue
+        for _ in range(12):
+            f, j = net.jacobian(at, x)
+            at = start + j[tied].T @ np.linalg.solve(j[tied] @ j[tied].T, wanted - f[tied] + j[tied] @ (at - start))
+        f = net.jacobian(at, x)[0]
+        if (ends[0] - 1e-13 <= f).all() and (f <= ends[1] + 1e-13).all():
+            best = min(best, np.linalg.norm(at - start))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_the_nearest_fit_is_the_nearest_of_all_faces(seed):
+    case = OTHER_LOSSES.case(seed)
+    assert case.run.distance[0] == pytest.approx(nearest_of_all_faces(case), rel=0, abs=case.run.rounding)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_a_visit_is_a_step_of_gradient_descent_on_the_loss(loss):
+    case = loss_case(3, 0.3, "fc:3:gelu:bias=0.2", 12, "random", loss=loss)
+    theta, rng, last = case.start.clone().requires_grad_(), np.random.default_rng(0), np.array([case.problem.n - 1])
+    f, y = case.outputs(theta, last), float(case.problem.y[last][0])
+    value = {
+        "hinge": torch.clamp(1 - y * f, min=0) ** 2 / 2,
+        "band:0.2": torch.clamp((f - y).abs() - 0.2, min=0) ** 2 / 2,
+        "huber:0.05": torch.nn.functional.huber_loss(f, torch.full_like(f, y), delta=0.05, reduction="none"),
+    }[loss.name]
+    (slope,) = torch.autograd.grad(value.sum(), theta)
+    with torch.no_grad():
+        stepped = case._visited(theta, last, rng, pulls := [])
+    assert slope.norm() > 0 and 0 < pulls[0] == pytest.approx(float((2 * value.detach()).sqrt()), rel=1e-9)
+    torch.testing.assert_close(stepped, (theta - case.step * slope).detach(), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_claim_is_that_of_the_certificate(loss):
+    case = loss_case(1, 0.3, "fc:3:erf", 20, "random", loss=loss)
+    kept = case.found.kept
+    f = case.outputs(case.start, np.arange(case.problem.n)).numpy()
+    np.testing.assert_allclose(f, case.wanted, rtol=0, atol=1e-13)
+    low, high = loss.minimisers(case.problem.y)
+    assert (np.clip(f, low, high) == f)[np.setdiff1d(np.arange(len(f)), kept)].all()
+    if case.found.start.intervals:
+        assert case.proved == case.found.window
+    values = {symbol: getattr(value, "value", value) for symbol, value in _constants(case).items()}
+    reach, fall = (float(part.xreplace(values).evalf()) for part in (REACH_OF_LOSSES, FALL))
+    assert reach == pytest.approx(case.proved.reach, rel=1e-6)
+    assert 1 - fall == pytest.approx(case.step * (case.proved.gain - case.proved.loss), rel=1e-6)
