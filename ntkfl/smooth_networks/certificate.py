@@ -308,7 +308,7 @@ def _certified(
         intervals=intervals,
     )
     if start.least_root == 0:
-        judged: Window | str = at.singular(part, kept)
+        judged: Window | str = at.singular(replace(part, y=problem.y[kept]), kept, loss)
     elif step is None:
         judged = largest_step(start, float(residual.hi), visits, HALVINGS)
     else:

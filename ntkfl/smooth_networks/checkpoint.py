@@ -11,6 +11,7 @@ from jaxtyping import Int
 from ntkfl.any_order.rounding import above, below
 from ntkfl.estimate import Estimate, NotFinite
 from ntkfl.gram.spectrum import smallest_eigenvalue
+from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.memory import require
 from ntkfl.problem import Problem, require_features
 from ntkfl.ranges import require_number
@@ -74,21 +75,25 @@ class Checkpoint:
         widths = [len(layer.weight) for layer in self.layers if not layer.stands_in]
         return min(widths[:-1], default=widths[-1])
 
-    def singular(self, problem: Problem, names: Int[np.ndarray, " n"] | None = None) -> str:
-        """Why a J J' that may be singular has no certificate: an input with two labels, or dependent samples.
+    def singular(self, problem: Problem, names: Int[np.ndarray, " n"] | None = None, loss: ConvexLoss = SQUARES) -> str:
+        """Why a J J' that may be singular has no certificate: an input whose labels exclude each other, or dependence.
 
         `names` of the samples are for messages; default their places.
         """
         names = np.arange(problem.n) if names is None else names
+        assert loss.minimisers is not None
+        low, high = (end.reshape(problem.n, -1) for end in loss.minimisers(problem.y))
         same = np.unique(problem.x, axis=0, return_inverse=True)[1].reshape(-1)
-        first = np.unique(same, return_index=True)[1][same]
-        other = np.flatnonzero((problem.y != problem.y[first]).reshape(problem.n, -1).any(axis=1))
-        if len(other):
-            i, j = int(first[other[0]]), int(other[0])
-            return (
-                f"samples {names[i]} and {names[j]} are equal, and their labels are {problem.y[i]} and {problem.y[j]}: "
-                "none fits both"
-            )
+        for members in (np.flatnonzero(same == row) for row in np.unique(same)):
+            apart = np.flatnonzero(low[members].max(axis=0) > high[members].min(axis=0))
+            if len(apart):
+                ends = low[members, apart[0]].argmax(), high[members, apart[0]].argmin()
+                i, j = sorted(int(members[end]) for end in ends)
+                none = "none fits both" if loss is SQUARES else f"no output minimises both {loss.name} losses"
+                return (
+                    f"samples {names[i]} and {names[j]} are equal, and their labels are {problem.y[i]} and "
+                    f"{problem.y[j]}: {none}"
+                )
         value = self.kernel.value
         lowest = np.abs(np.linalg.eigh((value + value.T) / 2)[1][:, 0])
         samples = names[np.unique(np.argsort(lowest)[::-1][:2] // self.residual.value.shape[1])]

@@ -199,6 +199,27 @@ def test_samples_are_named_as_they_were_given():
     assert twice.kept.tolist() == [1, 3] and "those of samples 1 and 3" in twice.why
 
 
+def test_equal_samples_are_told_apart_by_the_ends_of_their_intervals():
+    """Three equal samples whose bands meet two by two, in all, or not at all; nothing is said of targets as labels."""
+    layers, x, f, _ = case(0, samples=2)
+    equal, start = x[[0, 1, 1, 1]], np.append(f[0], f[1].repeat(3)) + np.array([BAND / 2, 9, 9, 9])
+    for offsets, why in (
+        ([0, 0.05, 0.1], "the gradients are dependent, most of all those of samples"),
+        ([0.3, 0, 0.5], f"samples 2 and 3 are equal, and their labels are {start[2]} and {start[3] + 0.5}: no output"),
+    ):
+        y = start + np.array([0, *offsets])
+        refused = certify_layers(layers, Problem(equal, y), loss=band(BAND))
+        assert not refused.certified and why in refused.why, refused.why
+    signs = np.array([1, 1, -1, 1.0])
+    assert (
+        "are 1.0 and -1.0: no output minimises both hinge losses"
+        in certify_layers(layers, Problem(equal, signs), loss=HINGE).why
+    )
+    near = Problem(equal, start - np.array([0, 9, 9, 9 - 1e-6]))
+    assert "none fits both" in certify_layers(layers, near).why
+    assert "no output minimises both huber:0.1 losses" in certify_layers(layers, near, loss=huber(0.1)).why
+
+
 @pytest.mark.parametrize("loss", [HINGE, huber(0.1), SQUARES])
 def test_a_loss_is_trained_on_by_algorithm_1(loss, monkeypatch):
     """Squares by both routes; other losses against a plain loop over clients and steps."""
