@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    import numpy as np
+
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.any_order.adversary import Attack
@@ -34,11 +36,14 @@ FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 
 def to_certify(
-    options: Options, test: int | None = None, first: Callable[[Problem, Setup], None] | None = None
+    options: Options,
+    test: int | None = None,
+    first: Callable[[Problem, Setup], None] | None = None,
+    condition: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[Problem, Setup]:
     """The data and the setup of the options; `test` samples of a built-in data set are kept for tests.
 
-    `first` raises if the certificate does not fit the memory, before rows are compared.
+    `first` raises if the certificate does not fit the memory, before `condition` compares rows, as in `chosen_problem`.
 
     Raises:
         ValueError, OSError: as `chosen_problem`.
@@ -46,7 +51,7 @@ def to_certify(
     size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
     setup = options.setup(seed=options.seed, **DEFAULTS)
     fits = None if first is None else lambda problem: first(problem, setup)
-    return chosen_problem(options, "sphere", size, test, first=fits), setup
+    return chosen_problem(options, "sphere", size, test, first=fits, condition=condition), setup
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:

@@ -35,6 +35,8 @@ from experiments.console.method_options import method_options
 from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from bounds import Options
     from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.problem import Problem, Setup
@@ -74,6 +76,7 @@ class Smooth:
         from ntkfl.ranges import require_number
 
         require_attack(self.attack)
+        squares = self.trained_on.name == "squares"  # refuses what is no loss
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
             for name, given in (("--export", self.export), ("--attack", self.attack), ("--loss", self.loss)):
@@ -83,7 +86,7 @@ class Smooth:
                 raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
         if self.export is not None:
             require_new(self.export)
-            if self.trained_on.name != "squares":
+            if not squares:
                 raise ValueError(f"--export is for squares, and the loss is {self.loss}")
             if self.network.startswith("conv"):
                 raise ValueError(f"--export has no convolutions, and the network is {self.network}")
@@ -110,6 +113,13 @@ class Smooth:
 
         return SQUARES if self.loss is None else loss_of(self.loss)
 
+    def require_rows(self, x: np.ndarray) -> None:
+        """Raise ParallelRows if equal samples leave no certificate; under other losses it may rest on others."""
+        from ntkfl.gram.degeneracy import require_distinct
+
+        if self.loss in (None, "squares"):
+            require_distinct(x)
+
     def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
         """Raise TooLittleMemory if the certificate of a network drawn here does not fit."""
         from ntkfl.smooth_networks.watching import require_network_memory
@@ -128,6 +138,8 @@ class Smooth:
 
 def certify_smooth_network(options: Options, asked: Smooth) -> None:
     """Train, certify, print and write. Exit status: as `ntkfl certify`."""
+    from ntkfl.any_order.certificate import minimised
+
     with bad_input():
         network = wide_of(asked.network, ())
         if network is None:
@@ -135,7 +147,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         asked.check()
         options = replace(options, width=WIDTH if options.width is None else options.width)
         fits = partial(asked.require_memory, network) if asked.weights is None else None
-        problem, setup = to_certify(options, TESTED if asked.test else None, fits)
+        problem, setup = to_certify(options, TESTED if asked.test else None, fits, asked.require_rows)
+        minimised(asked.trained_on, problem)  # refuses a loss or labels before anything is trained
         if asked.test:
             require_tests(problem)
         certify = asked.certifier(setup)
@@ -204,6 +217,12 @@ def _of_file(setup: Setup, asked: Smooth) -> tuple[Mapping[str, Any] | None, Set
     if asked.weights is None:
         return None, setup
     named = arrays_of(asked.weights).named
+    for layer, _, last in (name.rpartition(".") for name in named):
+        if last == "running_mean":
+            raise ValueError(
+                f"{asked.weights} has {layer}.{last}: layer {layer} is a batch normalisation, which no certificate "
+                f"covers; {asked.network} has linear or convolutional layers with activations between"
+            )
     readout = named.get("readout.weight")
     return named, setup if readout is None or not readout.size else replace(setup, width=readout.shape[-1])
 

@@ -119,7 +119,10 @@ def loss_checkpoints(
                 total += own - hidden
             hidden = hidden + setup.eta_global / problem.n_clients * total
             if not np.isfinite(hidden).all():
-                raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
+                raise FloatingPointError(
+                    f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or "
+                    f"eta_global = {setup.eta_global:g} is too long a step; try a tenth"
+                )
         return hidden
 
     legs = in_legs(plain.hidden, train, rounds, every)

@@ -100,7 +100,7 @@ class Checkpoint:
         return (
             f"the smallest eigenvalue of J J' may be 0 ({self.smallest_eigenvalue}): the gradients are "
             f"dependent, most of all those of sample{'s' if len(samples) > 1 else ''} "
-            f"{' and '.join(map(str, samples))}"
+            f"{' and '.join(map(str, samples))}; leave {'one' if len(samples) > 1 else 'it'} out"
         )
 
 

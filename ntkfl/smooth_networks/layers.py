@@ -24,6 +24,7 @@ LIBRARY = 2.0**-44
 
 
 def _density(z: np.ndarray) -> np.ndarray:
+    z = np.minimum(np.abs(z), 40.0)  # beyond it is 0 in float64, and z * z may overflow
     return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 

@@ -98,7 +98,10 @@ def _trained_on(
         rate = setup.eta_global / problem.n_clients
         server = {name: value + rate * total[name] for name, value in server.items()}
         if not all(bool(torch.isfinite(value).all()) for value in server.values()):
-            raise FloatingPointError(f"the weights are not finite after round {reached}: the steps are too long")
+            raise FloatingPointError(
+                f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or eta_global = "
+                f"{setup.eta_global:g} is too long a step; try a tenth"
+            )
     return {name: np.asarray(value) for name, value in server.items()}
 
 

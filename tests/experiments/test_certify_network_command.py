@@ -246,6 +246,11 @@ def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
         (("--test",), "--test needs --any-order or --network or --method"),
         (("--network", "fc:2:erf", "--loss", "logistic"), "the logistic loss has no minimiser"),
         (("--network", "fc:2:erf", "--loss", "hing"), "it must be squares, hinge"),
+        (("--network", "fc:2:erf", "--loss", "logistic", "--watch"), "the logistic loss has no minimiser"),
+        (
+            ("--network", "fc:3:gelu", "--width", "8", "--loss", "hinge", "--eta-local", "1e9", "--after", "9"),
+            "eta_local = 1e+09 or eta_global = 1 is too long a step; try a tenth",
+        ),
         (("--network", "fc:2:erf", "--loss", "hinge", "--export", "new"), "--export is for squares"),
         (
             ("--network", "fc:2:erf", "--loss", "hinge", "--method", "scaffold"),
@@ -256,3 +261,29 @@ def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
 def test_what_does_not_go_is_refused(arguments, why):
     result = run("certify", *arguments, *(("--width", "16") if "--network" in arguments else ()))
     assert result.exit_code == 2 and why in " ".join(result.output.split()), result.output
+
+
+def test_rows_and_layers_that_a_file_may_not_have(tmp_path, monkeypatch):
+    """Rows of two lengths are two samples; equal rows are refused for squares, and judged by the ends for a hinge."""
+    monkeypatch.setattr("experiments.console.smooth_network._judged", None)  # nothing is trained
+    x = np.eye(3, 4)
+    small = ("certify", "--network", "fc:2:erf", "--width", "8", "--data", tmp_path / "rows.csv")
+    lines = [[*row, y] for row, y in zip([*x, 2 * x[0]], (1, -1, 1, 1), strict=True)]
+    for rows, options, why in (
+        (lines, (), None),
+        (lines, ("--loss", "hinge"), None),
+        ([*lines, lines[0]], (), "lines 2 and 6: rows 0 and 4 of x are the same: lambda_min is 0; remove one of them"),
+        ([*lines, lines[0]], ("--loss", "band:0.1"), None),
+        ([*lines, [1, 1, 1, 1, 0.5]], ("--loss", "hinge"), "a label is 0.5; the hinge loss takes -1 and +1"),
+    ):
+        np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,d,y", comments="")
+        result = run(*small, *options)
+        if why is None:
+            assert isinstance(result.exception, TypeError), result.output  # it was accepted, and went on to _judged
+        else:
+            assert result.exit_code == 2 and why in " ".join(result.output.split()), result.output
+    monkeypatch.undo()
+    np.savetxt(tmp_path / "rows.csv", lines, delimiter=",", header="a,b,c,d,y", comments="")
+    np.savez(tmp_path / "bn.npz", **{"0.weight": np.ones((8, 4)), "1.running_mean": np.ones(8)})
+    refused = run(*small, "--weights", tmp_path / "bn.npz", "--loss", "hinge")
+    assert refused.exit_code == 2 and "layer 1 is a batch normalisation" in " ".join(refused.output.split())
