@@ -202,8 +202,8 @@ STATEMENTS = (
             ),
         ),
         forms={Form.NEW: Claim((FALL, distance, REACH_OF_LOSSES))},
-        symbols=ANY_ORDER.symbols
-        | {
+        symbols={
+            **ANY_ORDER.symbols,
             residual: "distance of the kept outputs from the minimisers of their losses at the checkpoint",
             eta: "the longest step on the sum of losses, and the sum of each sample's steps in a window",
         },

@@ -103,7 +103,7 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def with_outputs(spec: str, x: np.ndarray, width: int, seed: int, wanted: np.ndarray) -> Mapping[str, Tensor]:
+def with_outputs(spec: str, x: np.ndarray, width: int, seed: int, wanted: np.ndarray) -> dict[str, Tensor]:
     """The parameters of a seed, with the readout changed by as little as gives these outputs, (n,)."""
     import torch
 
