@@ -32,6 +32,7 @@ REMEMBERING = (
     ("scaffold", {}, {}),
     ("scaffold", {"server_rate": 0.7}, {"step_factors": [1, 0.5]}),
     ("feddyn", {"alpha": 2.0}, {}),
+    ("feddyn", {"alpha": 0.2}, {}),
     ("cyclic", {"server_rate": 0.8}, {"client_steps": [1, 4, 2]}),
 )
 ROUNDS = [0, 1, 5, 40]
