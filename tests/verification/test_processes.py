@@ -113,8 +113,8 @@ def test_runs_that_overflow_leave_their_statement_unresolved_and_the_others_go_o
         verdicts = verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
     runs, matrices = verdicts[0], verdicts[-1]
     assert (runs.outcome, runs.trials, runs.error) == (Outcome.UNRESOLVED, 10, None) and runs.nothing_tested
-    assert len(runs.not_computed) == 10 and all("overflowed" in why for why in runs.not_computed.values())
-    assert matrices.id == "fl-ntk/A.2" and matrices.trials and not matrices.not_computed
+    assert len(runs.counts.not_computed) == 10 and all("overflowed" in why for why in runs.counts.not_computed.values())
+    assert matrices.id == "fl-ntk/A.2" and matrices.trials and not matrices.counts.not_computed
 
 
 def test_short_work_is_done_in_this_process(monkeypatch):
