@@ -6,6 +6,7 @@ import numpy as np
 
 from ntkfl.any_order import ntkfl_check
 from ntkfl.any_order.export import checked_folder
+from ntkfl.limit.convex_loss import SQUARES
 from ntkfl.problem import checked_rows
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate
@@ -29,11 +30,21 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         bound of the eigenvalues of J J' at the checkpoint), `final`.
 
     Raises:
-        ValueError: the certificate does not hold, is of a network with convolutions, or the checker cannot confirm it;
-            the message has the checker's words. OSError: the folder is not empty, or cannot be written.
+        ValueError: the certificate does not hold, is of another loss than squares or of a network with convolutions, or
+            the checker cannot confirm it; the message has the checker's words. OSError: the folder is not empty, or
+            cannot be written.
     """
     content, arrays = _content(certificate, x_test)
     return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))
+
+
+def require_squares(loss: str) -> None:
+    """Raise a ValueError for another loss: the script has neither intervals of minimisers nor samples left out."""
+    if loss != SQUARES.name:
+        raise ValueError(
+            f"an export is for squares, and the loss is {loss}: the script that checks it has the inequalities of "
+            "squares alone; export a certificate of squares, or none"
+        )
 
 
 def _proved(part: Path, content: dict) -> dict:
@@ -52,6 +63,7 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
     """The content of certificate.json without the checker's results, and the arrays."""
     if certificate.window is None:
         raise ValueError(f"the certificate does not hold, and nothing is exported: {certificate.why}")
+    require_squares(certificate.loss.name)
     problem, layers = certificate.problem, certificate.start.curvature.layers
     for layer in layers:
         if layer.image is not None:

@@ -251,7 +251,10 @@ def test_memory_is_asked_before_anything_is_drawn_or_trained(monkeypatch):
             ("--network", "fc:3:gelu", "--width", "8", "--loss", "hinge", "--eta-local", "1e9", "--after", "9"),
             "eta_local = 1e+09 or eta_global = 1 is too long a step; try a tenth",
         ),
-        (("--network", "fc:2:erf", "--loss", "hinge", "--export", "new"), "--export is for squares"),
+        (
+            ("--network", "fc:2:erf", "--loss", "hinge", "--export", "new"),
+            "an export is for squares, and the loss is hinge",
+        ),
         (
             ("--network", "fc:2:erf", "--loss", "hinge", "--method", "scaffold"),
             "--loss is for certificates of any order",
