@@ -177,7 +177,7 @@ def test_interrupted_what_was_counted_is_printed_and_written(tmp_path, monkeypat
     assert "12 drawn = 0 rejected + 12 trials" in result.stdout and "stopped by Ctrl-C" in result.stderr
     content = json.loads((tmp_path / "v.json").read_text())
     assert [v["trials"] for v in content["verdicts"]] == [12, 12] and content["provenance"]["complete"] is False
-    assert all("interrupted" in " ".join(v["notes"]) for v in content["verdicts"])
+    assert all("interrupted" in " ".join(note["text"] for note in v["notes"]) for v in content["verdicts"])
     assert "12 trials" in (tmp_path / "v.md").read_text()
 
 

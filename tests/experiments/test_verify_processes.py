@@ -51,7 +51,7 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
     assert errors.splitlines()[-2:] == [f"stopped by {name}", "what was counted until then is reported"]
     content = json.loads((tmp_path / "v.json").read_text())
     assert content["provenance"]["complete"] is False and content["verdicts"]
-    assert all(verdict["notes"][0].startswith("interrupted: ") for verdict in content["verdicts"])
+    assert all(verdict["notes"][0]["text"].startswith("interrupted: ") for verdict in content["verdicts"])
     assert all(verdict["id"] in output for verdict in content["verdicts"])
     assert "0 differ from what is recorded" in output and "DIFFERS" not in output and "FAILED" not in output
 
