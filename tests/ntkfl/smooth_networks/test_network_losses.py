@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from small_networks import network
 
+from bounds.deep.cases.ordered_windows import loss_case
 from ntkfl import Problem, Setup
 from ntkfl.limit.convex_loss import HINGE, LOGISTIC, SQUARES, ConvexLoss, band, huber
 from ntkfl.networks import simulate_network, wide
@@ -125,6 +126,26 @@ def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much
         window=replace(certificate.window, reach=certificate.window.reach / 50, distance=certificate.distance / 50),
     )
     assert attack_network(closer, trials=60).broken
+
+
+LEFT_OUT, LONGER, SERVER = {"left_out": 1}, {"longer": 3.0}, {"server": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("seed", "loss", "breaking"),
+    [
+        (20, HINGE, ()),  # long steps end beyond the margin, where nothing pulls
+        (21, band(0.2), (LEFT_OUT,)),
+        (22, huber(0.05), (LEFT_OUT, LONGER, SERVER)),
+        (23, band(1e-6), (LEFT_OUT, LONGER, SERVER)),
+    ],
+)
+def test_an_adversary_is_long_in_vain_and_soon_succeeds_without_a_hypothesis(seed, loss, breaking):
+    certificate = loss_case(seed, 0.3, "fc:3:erf", 20, "random", loss=loss).found
+    attack = attack_network(certificate, trials=1000, seed=seed)
+    assert attack.broken is None and attack.windows >= 1000 and attack.worst.factor > 0.5
+    for rule in breaking:
+        assert attack_network(certificate, trials=500, seed=seed, **rule).broken == "factor", rule
 
 
 def test_only_samples_that_may_get_a_pull_count():
