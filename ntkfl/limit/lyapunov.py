@@ -104,10 +104,11 @@ class Motion:
             # C |n - m|^2 of (2 - p) S - (C + 1/2) H, and |n + m|^2 of p S / 2
             if self.even is None or c != self.even - 0.5:  # the closed form is of one C
                 return np.ones(len(p)), np.full(len(p), -10.0)
-            room, along = p - self.friction_error, 2 - p - self.friction_error - (ahead + 0.5) * self.most
+            lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
+            room, along = p - lost, 2 - p - lost - (ahead + 0.5) * self.most
             return 1 + c * p, np.minimum(room, along) if self.even else room
         e, met = c**2 - h, constants.met
-        off = 2 * (1 + abs(c)) * (self.friction_error + self.ahead_error)
+        off = (2 + 3 * abs(c)) * (self.friction_error + self.ahead_error)
         third = spared / self.most - off
         across, along = (1 + c) * ahead, (e - 2 * c * ahead - spared) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -125,7 +126,7 @@ def constants_of(motions: Sequence[Motion]) -> Constants:
         return Constants(ahead - 0.5, (1 + 2 * ahead) / 4)
     starts = [
         np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
-        for ahead in (0.05, 0.2, 0.4, 0.7, 1.1, 1.6)
+        for ahead in sorted({0.05, 0.2, 0.4, 0.7, 1.1, 1.6} | {float(of.ahead.max()) for of in motions})
         for share in (0.6, 1.0)
         for spared in (0.1, 0.3, 0.8, 1.5, 3.0)
     ]
@@ -173,7 +174,7 @@ class _Known:
     def of(cls, motion: Motion, constants: Constants) -> "_Known":
         (weights, _), (c, h, _) = motion.weights(constants), constants
         if not motion.room(constants) > ROUNDING:
-            raise ValueError(f"{REFUSED}: a round may lengthen every norm that is tried, as its steps are too large")
+            raise ValueError(f"{REFUSED}: a round may lengthen every norm tried; smaller clients' steps may do")
         wrong = 1.01 * (motion.scale_error + abs(c) * motion.friction_error / float(weights.min()))
         share = float((motion.most / weights).max()) * (1 + wrong)
         if h * share >= 1:
