@@ -62,7 +62,7 @@ class LaterNetworks(FinalAnswers):
         shape = (len(x), *self.problem.y.shape[1:])
         if not np.isfinite(self.reach):
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
-        done = passed(self._curvature.layers, x)
+        done = passed(self._curvature.layers, x, self._curvature.norms)
         curvature = Curvature(self._curvature.layers, self._curvature.norms, sizes_of_each(done), None)
         smooth = done.gradient_lengths().reshape(-1) + curvature.of_each(self.reach) * self.reach / 2
         speed = np.where(curvature.crossing(self.reach).any(axis=0), curvature.lipschitz(self.reach), smooth)

@@ -41,7 +41,8 @@ class Checkpoint:
         require_fit(layers, problem)
         require_memory([(layer.weight.size, layer.gives, _copied(layer)) for layer in layers], problem, memory)
         try:
-            done = passed(layers, problem.x)
+            norms = weight_norms(layers)
+            done = passed(layers, problem.x, norms)
             products = [done.input_products(k) for k in range(len(layers))]
             kernel = done.kernel(products)
             return cls(
@@ -50,7 +51,7 @@ class Checkpoint:
                 kernel,
                 smallest_eigenvalue(kernel),
                 float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
-                Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products)),
+                Curvature(layers, norms, sizes_of_each(done), sizes_of_all(done, products)),
             )
         except NotFinite as error:
             largest = max(layers, key=lambda layer: np.abs(layer.weight).max(initial=0.0))

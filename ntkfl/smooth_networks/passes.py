@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.any_order.rounding import TINY, above, below, gamma
+from ntkfl.any_order.rounding import TINY, UNIT, above, below, gamma, length
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Image, Layer
@@ -118,31 +118,35 @@ def folded(b: Estimate, image: Image) -> Estimate:
     return _reshaped(inside, (n, outputs, -1))
 
 
-def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
-    """The forward and the backward pass of these samples."""
+def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:
+    """The forward and the backward pass of these samples.
+
+    `norms`: of the layers, as `curvature.weight_norms` gives them; default unknown. With them the errors of fully
+    connected layers are bounded as lengths too, which a layer multiplies by its norm and not by the sum of its absolute
+    weights.
+    """
+    lengths = _ErrorLengths(layers, len(x), norms)
     first = layers[0].image
     if first is not None:  # rows have one channel after the other
         x = x.reshape(len(x), -1, first.pixels).transpose(0, 2, 1).reshape(len(x), -1)
     h, aside = Estimate.exact(x), list[Estimate]()
     inputs, slopes, clear = [], [], []
-    for layer in layers:
+    for k, layer in enumerate(layers):
         interruption.check()
         aside += [h] * layer.opens
         rows = h
         if layer.image is not None:
             rows = unfolded(h, layer.image)
         inputs.append(rows)
-        z = _reshaped(rows, (-1, rows.value.shape[-1])) @ layer.weight.T * layer.scale
-        if layer.bias is not None:
-            z = z + Estimate.exact(layer.bias) * layer.bias_scale
-        z = _reshaped(z, (len(x), -1))
+        product = _reshaped(rows, (-1, rows.value.shape[-1])) @ layer.weight.T
+        z = lengths.sums(k, h, product, _reshaped(_scaled(product, layer), (len(x), -1)))
         kink = layer.activation.kink
         least = np.inf if kink is None else np.maximum(below(np.abs(z.value - kink)) - z.error, 0).min(axis=1)
         clear.append(below(np.broadcast_to(least, len(x))))
-        h = layer.activation.values(z)
         slopes.append(layer.activation.slopes(z))
+        h = lengths.activations(layer, z, layer.activation.values(z))
         for _ in range(layer.closes):
-            h = h + aside.pop()
+            h = lengths.added(h + aside.pop())
         if layer.pools:
             h = _mean(h, layer)
     n, outputs = h.value.shape
@@ -170,6 +174,55 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
     return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
 
 
+def _scaled(product: Estimate, layer: Layer) -> Estimate:
+    """scale W h + bias_scale b, from W h."""
+    z = product * layer.scale
+    return z if layer.bias is None else z + Estimate.exact(layer.bias) * layer.bias_scale
+
+
+class _ErrorLengths:
+    """Bounds of the lengths of the errors of h, for each sample, through a forward pass of fully connected layers.
+
+    Without norms, with a convolution or with an activation that jumps the lengths are infinite.
+    """
+
+    def __init__(self, layers: tuple[Layer, ...], samples: int, norms: Sequence[float] | None) -> None:
+        known = norms is not None and all(of.image is None and not of.activation.jumps for of in layers)
+        self.layers, self.norms = layers, norms if known else None
+        self.now, self.aside = np.zeros(samples), list[np.ndarray]()
+
+    def sums(self, k: int, h: Estimate, product: Estimate, z: Estimate) -> Estimate:
+        """z of layer k with the smaller error; rounding of entry i of W h is at most gamma |h| |W_i|."""
+        if self.norms is None:
+            return z
+        layer = self.layers[k]
+        self.aside += [self.now] * layer.opens
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite error; an infinite norm, and no error yet
+            rounding = above(gamma(layer.takes) * np.outer(length(h.value, 1), length(layer.weight, 1)))
+            carried = np.where(self.now > 0, above(self.norms[k] * self.now), 0.0)
+        alone = _scaled(Estimate(product.value, rounding, product.method, product.rigour), layer)
+        self.now = above(carried + length(alone.error, 1))
+        return self._least(z)
+
+    def activations(self, layer: Layer, z: Estimate, h: Estimate) -> Estimate:
+        """phi(z) with the smaller error."""
+        if self.norms is None:
+            return h
+        alone = layer.activation.values(Estimate.exact(z.value))
+        self.now = above(layer.activation.slope * self.now + length(alone.error, 1))
+        return self._least(h)
+
+    def added(self, h: Estimate) -> Estimate:
+        """The sum of h and the last copy of h that was stored, with the smaller error."""
+        if self.norms is None:
+            return h
+        self.now = above(self.now + self.aside.pop() + UNIT * length(h.value, 1))
+        return self._least(h)
+
+    def _least(self, of: Estimate) -> Estimate:
+        return Estimate(of.value, np.fmin(of.error, self.now[:, None]), of.method, of.rigour)
+
+
 def _share(layer: Layer) -> Estimate:
     """1 / P, one over the number of pixels."""
     assert layer.image is not None
@@ -191,7 +244,7 @@ def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
     values.
     """
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
-    with np.errstate(over="ignore"):  # an overflow is refused with the eigenvalue
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused with the eigenvalue
         square, length = small @ small.T, float(np.square(small).sum())
     rounding = 1.01 * gamma(small.shape[1]) * length + TINY
     return float(above(np.sqrt(above(max(float(largest_eigenvalue(square).hi), 0.0) + rounding))))

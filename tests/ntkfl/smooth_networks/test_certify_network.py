@@ -448,7 +448,7 @@ def test_weights_beyond_float64_are_refused(size):
 def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
     """Only numbers beyond float64 are blamed on large weights."""
 
-    def fails(layers, x):
+    def fails(layers, x, norms):
         raise ValueError("the layers do not follow one another")
 
     monkeypatch.setattr(checkpoint, "passed", fails)

@@ -11,6 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_networks import BALLS, TORCH, convolutional, hessians, jacobian, network, outputs, trained
 
+import ntkfl.any_order.rounding
+import ntkfl.rounding
+import ntkfl.smooth_networks.passes
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.curvature import (
@@ -55,9 +58,10 @@ def test_an_activation_of_an_interval_contains_that_of_its_points(name):
 
 
 def bounds(layers, x):
-    done = passed(layers, x)
+    norms = weight_norms(layers)
+    done = passed(layers, x, norms)
     products = [done.input_products(k) for k in range(len(layers))]
-    return done, products, Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products))
+    return done, products, Curvature(layers, norms, sizes_of_each(done), sizes_of_all(done, products))
 
 
 NETWORKS = st.tuples(
@@ -107,6 +111,49 @@ def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
     lengths = np.linalg.norm(j, axis=1)
     assert (lengths <= done.gradient_lengths().ravel() + 1e-14).all()
     np.testing.assert_allclose(done.gradient_lengths().ravel(), lengths, rtol=1e-8, atol=1e-10)
+
+
+COARSE = 1e-4  # a unit of rounding with which errors are seen
+
+
+@settings(max_examples=25, deadline=None)
+@given(NETWORKS, st.booleans(), st.integers(1, 12))
+def test_outputs_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(made, last, factor):
+    """Sums of every layer are moved by the error of a coarse rounding, in the direction that moves an output most."""
+    seed, widths, *others = made
+    layers = drawn((seed, [factor * width for width in widths], *others), last)
+    x = np.random.default_rng(seed).standard_normal((3, layers[0].weight.shape[1]))
+    norms = weight_norms(layers)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (ntkfl.rounding, ntkfl.any_order.rounding, ntkfl.smooth_networks.passes):
+            patch.setattr(module, "UNIT", COARSE)
+        apart, done = passed(layers, x), passed(layers, x, norms)
+    exact = passed(layers, x)
+    h, aside = x, []
+    for layer, input_, before in zip(layers, exact.inputs, exact.before, strict=True):
+        aside += [h] * layer.opens
+        size = (layer.weight.shape[1] + 2) * COARSE * (np.abs(input_.value) @ np.abs(layer.weight).T)
+        z = layer.scale * (h @ layer.weight.T + np.sign(before.value[:, 0]) * size)
+        h = layer.activation.function(z if layer.bias is None else z + layer.bias_scale * layer.bias)
+        for _ in range(layer.closes):
+            h = h + aside.pop()
+    moved = np.abs(h - exact.outputs.value)
+    assert (moved <= done.outputs.error).all() and (done.outputs.error <= apart.outputs.error).all()
+    assert moved[:, 0].max() > 0
+
+
+def test_errors_of_deep_wide_networks_grow_by_the_norms_of_layers():
+    """Six layers of tanh: outputs by numbers of 64 bits are within an error a hundredth of that by absolute sums."""
+    layers = network(0, [4, *[200] * 5, 1], ["tanh"] * 5)
+    x = np.random.default_rng(0).standard_normal((2, 4))
+    done, apart = passed(layers, x, weight_norms(layers)).outputs, passed(layers, x).outputs
+    h = x.astype(np.longdouble)
+    for layer in layers:
+        z = (layer.scale * (h[:, None, :] * layer.weight)).sum(axis=2) + layer.bias_scale * layer.bias
+        h = np.tanh(z) if layer is not layers[-1] else z
+    assert (np.abs(h - done.value) <= done.error).all()
+    assert done.error.max() < 0.01 * apart.error.min()
+    assert (np.isinf(passed(layers, x, (np.inf,) * 6).outputs.error) == np.isinf(apart.error)).all()
 
 
 @settings(max_examples=20, deadline=None)
