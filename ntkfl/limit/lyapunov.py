@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
 
 from ntkfl import interruption
 from ntkfl.limit.carried_errors import SAFE, Carried, Margins, RunState, lost_in
@@ -121,6 +120,8 @@ class Motion:
 
 def constants_of(motions: Sequence[Motion]) -> Constants:
     """The norm of these rounds: in closed form where C is one number, otherwise by a search."""
+    from scipy.optimize import minimize  # slow to load, and commands that search for nothing start without it
+
     numbers = {motion.even for motion in motions}
     if len(numbers) == 1 and (ahead := numbers.pop()) is not None:
         return Constants(ahead - 0.5, (1 + 2 * ahead) / 4)

@@ -191,7 +191,7 @@ def test_samples_of_other_seeds_are_other_samples_and_a_case_says_which():
 @pytest.mark.parametrize("loss", [Loss(floor=0.5), Loss(shift=0.5), Loss(slope=0.0, floor=0.1)])
 def test_the_informal_theorem_fails_for_losses_that_do_not_vanish_at_the_label(loss):
     (statement,) = T4_3
-    steps = (16, 32, 64, 128)
+    steps = (16, 32, 64, 128, 256, 512)
     assert judge(statement, Form.STATED, SampleLadder(LINEAR, loss, 0, steps)).outcome is Outcome.VIOLATED
     assert judge(statement, Form.STATED, SampleLadder(LINEAR, Loss(), 0, steps)).outcome is Outcome.HOLDS
 
