@@ -65,6 +65,12 @@ class Feedback:
     beyond: float = 0.0
 
 
+    @property
+    def weights(self) -> Float[np.ndarray, " n"]:
+        """W = k / (s (2 - p) / (2 - b)): no eigenvalue of the round is below -1 while W^(1/2) H W^(1/2) <= 2."""
+        return self.share / (self.spectrum.scale * self.spectrum.evened)
+
+
 class Gains(NamedTuple):
     """Upper bounds of the accumulated errors after all rounds so far, for errors whose norms sum to 1.
 
@@ -165,8 +171,7 @@ class Gains(NamedTuple):
             return totals
 
         def by_sums(norm: np.ndarray) -> float:
-            values = own(norm)
-            return sum(float(values[owned].max()) for owned in clients.members)
+            return clients.sum_of_largest(own(norm))
 
         ones, even = np.ones(len(s)), spectrum.evened  # with the second, delta is one number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
@@ -174,7 +179,7 @@ class Gains(NamedTuple):
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
             top = loose * (1 + 4 * (wobble.zero / float((2 - p).min()) + wobble.pole))
-            top *= largest(feedback.share / (s * even))
+            top *= largest(feedback.weights)
             totals = over_the_circle(even, min(top, by_sums(even)))
         if totals is None:
             raise ValueError(

@@ -75,9 +75,9 @@ class Motion:
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
         # H below 2 / weight is stable if p and C are numbers
-        weight, most = feedback.share / (spectrum.scale * spectrum.evened), clients.values + local.blocks
-        top = sum(float((most * weight)[owned].max()) for owned in clients.members)
-        if min(len(clients.members) * float((most * weight).max()), top) * loose >= 2:
+        weight, most = feedback.weights, clients.values + local.blocks
+        top = clients.sum_of_largest(most * weight)
+        if top * loose >= 2:
             top = min(top, steps.largest(weight))
         bounds = [len(clients.members) * most / scale * loose, top / (weight * scale) * loose]
         best = min(bounds, key=lambda values: float((values * scale * weight).max()))

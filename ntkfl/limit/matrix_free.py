@@ -337,10 +337,8 @@ class MatrixFreeRegime(LinearRegime):
         spectrum = feedback.spectrum
         if not (spectrum.known and spectrum.zero.max() < 2):
             return f"{steps} may be unstable; {remedy}" if setup.eta_local >= below else None
-        weights = feedback.share / (spectrum.scale * spectrum.evened)
-        own = weights * self._clients.values
-        members, n = self._clients.members, self.problem.n
-        if min(len(members) * float(own.max()), sum(float(own[owned].max()) for owned in members)) < 2:
+        weights, n = feedback.weights, self.problem.n
+        if self._clients.sum_of_largest(weights * self._clients.values) < 2:
             return None
         root, local = np.sqrt(weights), self._measured.local
 

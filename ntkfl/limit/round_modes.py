@@ -92,6 +92,10 @@ class ClientModes:
             result[owned] = own
         return result
 
+    def sum_of_largest(self, values: Float[np.ndarray, " n"]) -> float:
+        """The sum over clients of their largest value: where these bound blocks of a positive matrix, a bound of it."""
+        return sum(float(values[owned].max()) for owned in self.members)
+
     def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """V^T matrix V, V = blockdiag_c V_c: the matrix in the basis that makes functions of the blocks diagonal."""
         result = np.array(matrix, float)
