@@ -371,10 +371,10 @@ def _require_one_round(regime: LinearRegime) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         move, memory = regime.round.step(probe, regime._empty(probe))
     if not all(np.abs(part).max() <= LARGE for part in (move, *memory)):
-        setup, below = regime.setup, regime._local_limit(regime.round.pull)
-        setting = f"{regime.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        below = regime._local_limit(regime.round.pull)
         raise OverflowError(
-            f"{setting} overflows float64 within one round; eta_local < {below:.6g} and a smaller server step do not"
+            f"{regime._setting} overflows float64 within one round; eta_local < {below:.6g} and a smaller server step "
+            "do not"
         )
 
 

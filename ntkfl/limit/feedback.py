@@ -64,7 +64,6 @@ class Feedback:
     unit: float = 1.0
     beyond: float = 0.0
 
-
     @property
     def weights(self) -> Float[np.ndarray, " n"]:
         """W = k / (s (2 - p) / (2 - b)): no eigenvalue of the round is below -1 while W^(1/2) H W^(1/2) <= 2."""

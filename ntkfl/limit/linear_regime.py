@@ -306,16 +306,21 @@ class LinearRegime(Regime):
         # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 
+    @property
+    def _setting(self) -> str:
+        """The method and its steps, in words."""
+        steps = self.setup
+        return f"{self.method} at eta_local = {steps.eta_local:g} with {steps.local_steps} local steps"
+
     @cached_property
     def step_warning(self) -> str | None:
         """The sentence that says that the rounds are not stable, and which would be; None if nothing grows."""
         if not self._grows:
             return None
-        limits, setup = self.step_limits, self.setup
-        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        limits = self.step_limits
         if limits.eta_global > 0:
-            return f"{steps} is stable for a server rate below {limits.eta_global:.6g} only"
-        return f"{steps} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
+            return f"{self._setting} is stable for a server rate below {limits.eta_global:.6g} only"
+        return f"{self._setting} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
         """First t with |r(t)|_2 <= eps |r(0)|_2, counted one by one.

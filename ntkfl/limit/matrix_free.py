@@ -309,10 +309,9 @@ class MatrixFreeRegime(LinearRegime):
         It is not known for SCAFFOLD's option I, for clients in turn or with momentum. If clients' steps are beyond
         their own limit, it depends on the smallest eigenvalue.
         """
-        response, setup = self.round.response, self.setup
+        response, steps = self.round.response, self._setting
         if response is None:
             return self._clients_memory_warning
-        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
         if response.min() <= 0:
             below = self.step_limits.eta_local
             return f"{steps} may be unstable for every server rate; eta_local < {below:.6g} lets clients contract"
@@ -332,8 +331,7 @@ class MatrixFreeRegime(LinearRegime):
         feedback, setup, below = self.round.feedback, self.setup, self.step_limits.eta_local
         if feedback is None:
             return None
-        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
-        remedy = f"eta_local < {below:.6g} lets clients contract"
+        steps, remedy = self._setting, f"eta_local < {below:.6g} lets clients contract"
         spectrum = feedback.spectrum
         if not (spectrum.known and spectrum.zero.max() < 2):
             return f"{steps} may be unstable; {remedy}" if setup.eta_local >= below else None
