@@ -34,6 +34,14 @@ def in_legs(
         yield leg[-1], state
 
 
+def overflowed(setup: Setup, reached: int) -> FloatingPointError:
+    """The error of a run whose weights are not finite after the round that it reached."""
+    return FloatingPointError(
+        f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or "
+        f"eta_global = {setup.eta_global:g} is too long a step; try a tenth"
+    )
+
+
 def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
     """The network of setup.seed and, trained in legs of `every` rounds, those after every leg up to `rounds`.
 

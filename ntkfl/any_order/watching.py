@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.checkpoints import checkpoints, in_legs
+from ntkfl.algorithm1.checkpoints import checkpoints, in_legs, overflowed
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.any_order.certificate import LaterModels, without_biases
 from ntkfl.connectivity.affine_network import AffineTwoLayer
@@ -119,10 +119,7 @@ def loss_checkpoints(
                 total += own - hidden
             hidden = hidden + setup.eta_global / problem.n_clients * total
             if not np.isfinite(hidden).all():
-                raise FloatingPointError(
-                    f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or "
-                    f"eta_global = {setup.eta_global:g} is too long a step; try a tenth"
-                )
+                raise overflowed(setup, reached)
         return hidden
 
     legs = in_legs(plain.hidden, train, rounds, every)

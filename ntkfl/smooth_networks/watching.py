@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.checkpoints import in_legs
+from ntkfl.algorithm1.checkpoints import in_legs, overflowed
 from ntkfl.gram.network_parameters import in_float64
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.networks import simulate_network
@@ -98,10 +98,7 @@ def _trained_on(
         rate = setup.eta_global / problem.n_clients
         server = {name: value + rate * total[name] for name, value in server.items()}
         if not all(bool(torch.isfinite(value).all()) for value in server.values()):
-            raise FloatingPointError(
-                f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or eta_global = "
-                f"{setup.eta_global:g} is too long a step; try a tenth"
-            )
+            raise overflowed(setup, reached)
     return {name: np.asarray(value) for name, value in server.items()}
 
 
