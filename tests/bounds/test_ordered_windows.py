@@ -51,8 +51,8 @@ def test_a_visit_is_a_step_of_gradient_descent_on_the_loss(loss):
     }[loss.name]
     (slope,) = torch.autograd.grad(value.sum(), theta)
     with torch.no_grad():
-        stepped = case._visited(theta, last, rng, pulls := [])
-    assert slope.norm() > 0 and 0 < pulls[0] == pytest.approx(float((2 * value.detach()).sqrt()), rel=1e-9)
+        stepped, farthest = case._visited(theta, last, rng)
+    assert slope.norm() > 0 and 0 < farthest == pytest.approx(float((2 * value.detach()).sqrt()), rel=1e-9)
     torch.testing.assert_close(stepped, (theta - case.step * slope).detach(), rtol=0, atol=1e-14)
 
 

@@ -105,38 +105,40 @@ class OrderedWindows(SmallNetwork):
 
         rng, samples = np.random.default_rng([self.seed, 3]), np.arange(self.problem.n - self.left_out)
         start = theta = self.start
-        distance, moved, farthest = [self._to_fit(theta)], [0.0], [0.0]
+        distance, moved, farthest = [self._to_fit(theta)], [0.0], 0.0
         for _ in range(WINDOWS):
             parts = np.array_split(samples, self.clients)
-            ends = [self._visited(theta, part, rng, farthest) for part in parts]
+            ends, off = zip(*(self._visited(theta, part, rng) for part in parts), strict=True)
+            farthest = max(farthest, *off)
             moved += [float((end - start).norm()) for end in ends]
             theta = theta + self.server * (torch.stack(ends).mean(0) - theta)
             moved.append(float((theta - start).norm()))
             distance.append(self._to_fit(theta))
-        return WindowedRun(np.array(distance), max(moved), max(farthest), ROUNDING * float(start.norm()))
+        return WindowedRun(np.array(distance), max(moved), farthest, ROUNDING * float(start.norm()))
 
     def _ends(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ends of the intervals in which the losses of these samples are minimal."""
         assert self.loss.minimisers is not None
         return self.loss.minimisers(self.problem.y[samples])
 
-    def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator, farthest: list[float]) -> Tensor:
-        """The model after steps that visit each of these samples once; adds to `farthest`."""
+    def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, float]:
+        """The model after steps that visit each of these samples once, and the largest distance from minimisers."""
         import torch
 
+        farthest = 0.0
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
         while left:
             interruption.check()
             members = np.array(left)
             f = self.outputs(theta, members).numpy()
             pulls = -self.loss.slope(f, self.problem.y[members])
-            farthest.append(float(np.abs(np.clip(f, *self._ends(members)) - f).max()))
+            farthest = max(farthest, float(np.abs(np.clip(f, *self._ends(members)) - f).max()))
             by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(pulls))}
             chosen = by.get(self.order, by["largest"][::-1])[:size]
             batch = members[chosen]
             theta = theta + self.longer * self.step * self.jacobian(theta, batch).T @ torch.tensor(pulls[chosen])
             left = [i for i in left if i not in batch]
-        return theta
+        return theta, farthest
 
     def _to_fit(self, theta: Tensor) -> float:
         """|theta - theta*|, theta* a fit whose difference to theta the gradients of tied outputs span (Newton)."""
