@@ -54,7 +54,7 @@ def proposed(
 def nearest_in_box(
     kernel: Float[np.ndarray, "p p"], low: Float[np.ndarray, " p"], high: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " p"]:
-    """A u with low <= u <= high whose u'K^-1 u is nearly least, (p,); whose |u| is, if K is singular in float64."""
+    """A u, (p,), with low <= u <= high and nearly the least u'K^-1 u, or the least |u| if K is singular in float64."""
     best = np.clip(0.0, low, high)
     try:
         factor = scipy.linalg.cho_factor(kernel)

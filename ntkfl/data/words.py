@@ -105,7 +105,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
 
 
 def is_class(word: str) -> bool:
-    """Whether a word has a letter in it, as 1,5 has not."""
+    """Whether a word has a letter in it; 1,5 has none."""
     return _is_client(word) and any(c.isalpha() for c in word) and not _is_number(word.replace(",", "."))
 
 

@@ -92,6 +92,18 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
     assert caught > 20
 
 
+@pytest.mark.parametrize("errors", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+def test_a_product_beyond_float64_has_an_infinite_error_and_one_of_zeros_none(errors):
+    """Whichever factor is exact: a row of a large number and a zero, times columns of large numbers and of a zero."""
+    a, b = (
+        Estimate(value, error * np.abs(value))
+        for value, error in zip(([[1.5e154, 0]], 1.5e154 * np.eye(2)), errors, strict=True)
+    )
+    product = a @ b
+    assert np.isinf(product.value[0, 0]) and np.isinf(product.error[0, 0])
+    assert product.value[0, 1] == 0 == product.error[0, 1]
+
+
 @pytest.mark.parametrize("spread", [1, 12, 307])
 def test_extremes_enclose_those_of_every_point_and_the_ends_are_reached(spread):
     rng = random.Random(spread)

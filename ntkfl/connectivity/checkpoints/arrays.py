@@ -113,7 +113,7 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The one of several networks that is under a key which checkpoints usually have.
+    """The name of the one network, of several, under a key that checkpoints usually have.
 
     Raises:
         ValueError: no network has such a key.

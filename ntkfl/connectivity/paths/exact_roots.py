@@ -28,7 +28,7 @@ class Root:
         return _order(self, other) < 0
 
     def below(self, bits: int) -> Fraction:
-        """A fraction below this number or equal to it, by at most 2^-bits."""
+        """A fraction at most as large as this number, and within 2^-bits of it."""
         scale = 2**bits
         size = isqrt(floor(self.squared * scale * scale))
         return self.middle + Fraction(self.side * size - (self.side < 0), scale)
