@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from linear_methods import EACH, quietly, ragged
 from threadpoolctl import threadpool_limits
 
-from ntkfl import gram, kernel_regime, memory, random_rounds
+from ntkfl import data, gram, kernel_regime, memory, random_rounds
 from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
 from ntkfl.gram import limit, tiles, tiles_file
@@ -380,6 +380,16 @@ def test_quadrature_says_what_it_is_not_for(method, call, said):
     regime = kernel_regime(ragged([3, 5]), STEPS, None, method, matrix_free=True)
     with pytest.raises(ValueError, match=said):
         call(regime)
+
+
+@pytest.mark.parametrize(("method", "options"), [("cyclic", {}), ("scaffold", {"option": "I"})])
+def test_a_run_that_leaves_float64_says_with_which_steps_and_which_would_do(method, options):
+    """Methods of which no warning is known before a run."""
+    setup = Setup(eta_local=3.0, local_steps=1)
+    regime = kernel_regime(data.sphere(20, 6, seed=0), setup, method=method, options=options, matrix_free=True)
+    said = f"{method} grows at eta_local = 3 with 1 local steps; eta_local < {regime.step_limits.eta_local:.6g}"
+    with pytest.raises(OverflowError, match=said):
+        regime.residual(3000)
 
 
 def test_steps_beyond_the_limit_are_warned_of():
