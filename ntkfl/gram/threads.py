@@ -1,11 +1,14 @@
 """How many threads share a large computation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Value = TypeVar("Value")
 
 
 def blas_threads() -> int:
@@ -25,6 +28,12 @@ def worker_threads() -> Iterator[int]:
     count = blas_threads()
     with one_blas_thread():
         yield count
+
+
+def in_context(work: Callable[..., Value]) -> Callable[..., Value]:
+    """The work with the caller's settings, such as `np.errstate`, in whichever thread it is done."""
+    context = copy_context()
+    return lambda *given: context.copy().run(work, *given)
 
 
 @cache

@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, infinite, pair_of_inputs
-from ntkfl.gram.threads import worker_threads
+from ntkfl.gram.threads import in_context, worker_threads
 from ntkfl.gram.tiles_file import TilesFile
 from ntkfl.memory import require
 from ntkfl.problem import finite_array
@@ -259,7 +259,7 @@ def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> I
         return
     with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS is slow on thin products
         try:
-            yield from workers.map(partial(_slab_product, v=v, stopped=stopped), slabs)
+            yield from workers.map(in_context(partial(_slab_product, v=v, stopped=stopped)), slabs)
         finally:
             stopped.set()  # after an interrupt the threads end after their present tile
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.gram.threads import worker_threads
+from ntkfl.gram.threads import in_context, worker_threads
 
 Value = TypeVar("Value")
 
@@ -59,7 +59,7 @@ def of_clients(
         yield from map(work, members, *others)
         return
     with worker_threads() as count, ThreadPoolExecutor(count) as workers:
-        yield from workers.map(work, members, *others)
+        yield from workers.map(in_context(work), members, *others)
 
 
 @dataclass(frozen=True, eq=False)
