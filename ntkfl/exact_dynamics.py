@@ -369,7 +369,7 @@ def _require_one_round(regime: LinearRegime) -> None:
     """Refuse steps with which one round passes any size whose square float64 has."""
     probe = np.cos(np.arange(regime.problem.n))[:, None]  # no special direction
     with np.errstate(over="ignore", invalid="ignore"):
-        move, memory = regime.round.step(probe, regime._empty(probe))
+        move, memory = regime.round.onward(probe, regime._empty(probe), np.zeros_like(probe))
     if not all(np.abs(part).max() <= LARGE for part in (move, *memory)):
         below = regime._local_limit(regime.round.pull)
         raise OverflowError(

@@ -103,7 +103,7 @@ class Margins:
             rounded = turning + (8 + 4 * len(steps)) * UNIT
             wrong = weight * walked * grown * (walked * off / 2 + rounded)
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
-            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest
+            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown
 
         with np.errstate(all="ignore"):  # nothing is proved for steps beyond the clients' limit
             of_all = np.array(
@@ -112,7 +112,7 @@ class Margins:
                     for owned, (turning, off) in zip(work.clients.members, errors.of_clients, strict=True)
                 ]
             )
-        wrong_response, found_most, alone, blocks, relative, found_least, steepest = of_all.max(axis=0).tolist()
+        wrong_response, found_most, alone, blocks, relative, found_least, steepest, grown = of_all.max(axis=0).tolist()
         largest, found_least = float(of_all[:, 2].sum()), -found_least
         return cls(
             LocalErrors(
@@ -121,6 +121,7 @@ class Margins:
                 SAFE * wrong_response,
                 SAFE * blocks,
                 SAFE * relative,
+                SAFE * grown if grown > 1 else 1.0,
             ),
             SAFE * (tiles.largest_own + tiles.error),
             found_least / SAFE,

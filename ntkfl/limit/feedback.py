@@ -29,14 +29,21 @@ class LocalErrors(NamedTuple):
     response: float  # error of the response u(H_D)
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
+    grown: float = 1.0  # at least the norm of what a client's remaining steps make of an error; 1 if each contracts
 
 
 class Wobble(NamedTuple):
-    """How far the exact s, p and b may be from the computed ones; for s the distance is relative."""
+    """How far the exact s, p, b and W may be from the computed ones; for s relative, for W in the spectral norm."""
 
     scale: float
     zero: float
     pole: float
+    weights: float
+
+
+def relative(error: float, least: float) -> float:
+    """A bound of the relative distances, either way, of two numbers `error` apart, one of which is at least `least`."""
+    return error / (least - error) if error < least else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +184,9 @@ class Gains(NamedTuple):
         if totals is None:
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
-            top = loose * (1 + 4 * (wobble.zero / float((2 - p).min()) + wobble.pole))
-            top *= largest(feedback.weights)
+            # x has the exact s and the computed (2 - p) / (2 - b), which is at least the exact one over this
+            uneven = (1 + wobble.zero / float((2 - p).min())) / (1 - wobble.pole)
+            top = uneven * (largest(feedback.weights) + errors.size * wobble.weights)
             totals = over_the_circle(even, min(top, by_sums(even)))
         if totals is None:
             raise ValueError(

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.cohorts import CohortWeights
-from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
@@ -262,7 +262,8 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
         smallest = values.min()
 
     def wobble(errors: LocalErrors) -> Wobble:
-        return Wobble(1.01 * errors.response / smallest if smallest > 0 else np.inf, 4 * UNIT, 4 * UNIT)
+        of_weights = errors.response * ahead / float(spectrum.evened[0])  # W is V times this quotient
+        return Wobble(relative(errors.response, smallest) + 4 * UNIT, 4 * UNIT, 4 * UNIT, of_weights)
 
     def slips(
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors

@@ -69,19 +69,20 @@ class Motion:
         spectrum, wobble = feedback.spectrum, feedback.wobble(local)
         p, b = spectrum.zero, spectrum.pole
         relative = wobble.scale + 2 * wobble.pole / float(b.min()) if spectrum.known else np.inf
-        if not (relative < 0.1 and p.max() + wobble.zero < 2):
+        if not (relative < 0.1 and p.max() + 2 * wobble.zero < 2):
             raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
         scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
+        # of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p), numbers at one eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
         # H below 2 / weight is stable if p and C are numbers
         weight, most = feedback.weights, clients.values + local.blocks
-        top = clients.sum_of_largest(most * weight)
-        if top * loose >= 2:
-            top = min(top, steps.largest(weight))
+        top = clients.sum_of_largest(most * weight) * loose
+        if top >= 2:
+            top = min(top, steps.largest(weight) + local.size * wobble.weights)
         bounds = [len(clients.members) * most / scale * loose, top / (weight * scale) * loose]
         best = min(bounds, key=lambda values: float((values * scale * weight).max()))
-        return cls(feedback, scale, p, ahead, best, relative, wobble.zero, ahead_error)
+        return cls(feedback, scale, p, ahead, best, relative / (1 - relative), wobble.zero, ahead_error)
 
     def room(self, constants: Constants) -> float:
         """The smallest of all numbers that must be positive where no round lengthens the norm."""

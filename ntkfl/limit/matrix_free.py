@@ -344,9 +344,8 @@ class MatrixFreeRegime(LinearRegime):
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
 
         value, _ = _end(LinearOperator((n, n), matvec=product, matmat=product, dtype=float), largest=True)
-        wobble = feedback.wobble(local)
         wrong = float(weights.max()) * (local.product + 3 * local.rounded * local.size)
-        wrong += 4 * value * (wobble.scale + wobble.zero / (2 - float(spectrum.zero.max())) + wobble.pole)
+        wrong += local.size * feedback.wobble(local).weights
         if not value - wrong > 2:
             return None
         if (rate := feedback.ahead) and setup.eta_local < below:

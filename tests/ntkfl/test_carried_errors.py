@@ -247,6 +247,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
     regime = kernel_regime(
         ragged([6, 3, 9]), Setup(eta_local=0.1, local_steps=3), None, "scaffold", matrix_free="float64"
     )
+    assert not products  # the memory is 0 before the first round, and so is its image
     for own, least, most in ((regime, 20, 21), (replace(regime, round=replace(regime.round, again=None)), 39, 42)):
         products.clear()
         own.residual_estimate([20])

@@ -7,7 +7,7 @@ import torch
 
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.drawn_memory import DrawnRound
-from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.ranges import require_number
@@ -91,8 +91,10 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     smallest, largest = response.min(), response.max()
 
     def wobble(errors: LocalErrors) -> Wobble:
-        relative = 1.01 * errors.response / smallest if smallest > 0 else np.inf
-        return Wobble(relative, alpha * errors.response, 0.0)
+        wrong, least = errors.response, 2 - alpha * float(largest)
+        # N W = 3 P / (2 - alpha P)
+        of_weights = 6 / clients * wrong / (least * (least - alpha * wrong)) if alpha * wrong < least else np.inf
+        return Wobble(relative(wrong, float(smallest)), alpha * wrong, 0.0, of_weights)
 
     def slips(
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors

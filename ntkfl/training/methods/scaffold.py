@@ -8,7 +8,7 @@ import torch
 
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.drawn_memory import DrawnRound
-from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble
+from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
@@ -123,8 +123,13 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     part = 1 / (pull + later) if (pull + later).min() > 0 else np.full(len(pull), np.inf)
 
     def wobble(errors: LocalErrors) -> Wobble:
-        wrong = float((part * (server_rate * walked * errors.response + errors.blocks * walked**3 / 4)).max())
-        return Wobble(1.01 * wrong, errors.response / walked, 2.1 * wrong)
+        of_response = server_rate * walked * errors.response
+        of_drift = errors.blocks * errors.grown * walked**3 / 4
+        scale, zero = relative(of_response + of_drift, 1 / float(part.max())), errors.response / walked
+        least = float((2 - outer.zero).min()) - zero
+        # N W = (g k P + 2 G) / (2 k - P)
+        of_weights = (of_response + 2 * of_drift) / clients + errors.response * float(feedback.weights.max())
+        return Wobble(scale, zero, 2 * scale, of_weights / (walked * least) if least > 0 else np.inf)
 
     def slips(
         errors: LocalErrors, residual: Vectors, memory: Vectors, move: Vectors, after: Vectors
