@@ -224,7 +224,7 @@ class Statement:
             form: one of the statement's forms; default: the last form that is recorded to hold.
 
         Raises:
-            ValueError: a value that is not positive where its symbol is.
+            ValueError: a value that is not positive where its symbol is, or below 0 where its symbol is not.
 
         Example:
             >>> from bounds import get
@@ -234,8 +234,11 @@ class Statement:
             [1.0]
         """
         for symbol, value in constants.items():
-            if getattr(symbol, "is_positive", False) and np.any(np.asarray(getattr(value, "value", value)) <= 0):
+            given = np.asarray(getattr(value, "value", value))
+            if getattr(symbol, "is_positive", False) and np.any(given <= 0):
                 raise ValueError(f"{symbol} is {value}; it must be positive")
+            if getattr(symbol, "is_nonnegative", False) and np.any(given < 0):
+                raise ValueError(f"{symbol} is {value}; it must be 0 or more")
         return self.forms[form or self.mutated_form].evaluate(constants)
 
     def solve_for(

@@ -14,7 +14,7 @@ from bounds.symbols import N, eta_global, n
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
-s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", positive=True)
+s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", nonnegative=True)
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))  # the samples of each client
 OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
 

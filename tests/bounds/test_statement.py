@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 from bounds import Claim, Form, Formula, Hypothesis, Statement, get
+from bounds.fl_ntk.cases.drawn_memory import drawn_memory
+from bounds.fl_ntk.cases.random_round import random_round
+from bounds.fl_ntk.drawn_memory import noise as noise_of_mean
+from bounds.fl_ntk.terms.server_memory import noise
 from ntkfl.estimate import Estimate
 
 SOUND = get("fl-ntk/A.2")
@@ -67,3 +71,27 @@ def test_the_old_name_of_families_is_refused(make):
 def test_the_old_name_of_a_function_of_families_is_refused(module, kind):
     with pytest.raises(ImportError, match=f"has no {kind}_draws; it is {kind}_families"):
         getattr(import_module(f"bounds.{module}"), f"{kind}_draws")
+
+
+@pytest.mark.parametrize("momentum", [0.6, 0.0])
+@pytest.mark.parametrize("name", ["server-momentum", "outer-nesterov", "drawn-memory"])
+def test_a_round_without_noise_is_evaluated_and_a_negative_standard_deviation_refused(name, momentum):
+    if name == "drawn-memory":
+        case, sigma = drawn_memory(seed=4, cohort=2, steps=2, reach=0.9, server=1.2, pull=0.7, noise=0.0), noise_of_mean
+    else:
+        given = {"reach": 0.8, "server": 1.3, "momentum": 0.6, "noise": 0.0, "nesterov": name == "outer-nesterov"}
+        case, sigma = random_round(4, 2, 1 if name == "outer-nesterov" else None, 1, **given), noise
+        case = replace(case, momentum=momentum)  # 0: the server remembers nothing
+    statement = get(f"fl-ntk/{name}")
+    left, constants = statement.measured(Form.NEW, case)
+    right = statement.evaluate(constants)  # it refused 0
+    for one, other in zip(left, right, strict=True):
+        off = np.abs(np.asarray(one.value) - np.asarray(other.value))
+        assert (off <= np.asarray(one.error) + np.asarray(other.error)).all() and np.abs(one.value).max() > 0.01
+    louder = statement.evaluate(constants | {sigma: 0.5})
+    apart = [
+        np.abs(np.asarray(one.value) - np.asarray(two.value)).max() for one, two in zip(right, louder, strict=True)
+    ]
+    assert max(apart) > 0.01
+    with pytest.raises(ValueError, match=r"sigma_w is -0\.5; it must be 0 or more"):
+        statement.evaluate(constants | {sigma: -0.5})

@@ -8,7 +8,7 @@ from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants
 from bounds.symbols import n
 from ntkfl.estimate import Estimate
 
-s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", positive=True), sp.Symbol("sigma_w", positive=True)
+s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", nonnegative=True), sp.Symbol("sigma_w", nonnegative=True)
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))  # the samples of each client
 C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
 SYMBOLS = (
