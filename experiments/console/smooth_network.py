@@ -74,10 +74,9 @@ class Smooth:
         """
         from ntkfl.any_order.export import require_new
         from ntkfl.ranges import require_number
-        from ntkfl.smooth_networks.export import require_squares
 
         require_attack(self.attack)
-        loss = self.trained_on.name  # refuses what is no loss
+        _ = self.trained_on  # refuses what is no loss
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
             for name, given in (("--export", self.export), ("--attack", self.attack), ("--loss", self.loss)):
@@ -87,7 +86,6 @@ class Smooth:
                 raise ValueError("--visits is for any order; a round of --method visits as the method does: choose one")
         if self.export is not None:
             require_new(self.export)
-            require_squares(loss)
             if self.network.startswith("conv"):
                 raise ValueError(f"--export has no convolutions, and the network is {self.network}")
 

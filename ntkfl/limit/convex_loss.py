@@ -70,10 +70,15 @@ HINGE = ConvexLoss(
 LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARES)}
 
 
+def _named(kind: str, number: float) -> str:
+    """A name from which `loss_of` makes the same loss, however many digits the number has."""
+    return f"{kind}:{float(number)!r}".removesuffix(".0")
+
+
 def huber(delta: float) -> ConvexLoss:
     """Huber's loss: squares up to |f - y| = delta, then linear."""
     return ConvexLoss(
-        f"huber:{delta:g}",
+        _named("huber", delta),
         lambda f, y: np.where(np.abs(f - y) <= delta, (f - y) ** 2 / 2, delta * np.abs(f - y) - delta**2 / 2),
         lambda f, y: np.clip(f - y, -delta, delta),
         lambda f, y: 1.0 * (np.abs(f - y) <= delta),
@@ -90,7 +95,7 @@ def band(width: float) -> ConvexLoss:
         return np.minimum(np.nextafter(y - width, np.inf), y), np.maximum(np.nextafter(y + width, -np.inf), y)
 
     return ConvexLoss(
-        f"band:{width:g}",
+        _named("band", width),
         lambda f, y: np.maximum(np.abs(f - y) - width, 0) ** 2 / 2,
         lambda f, y: f - np.clip(f, y - width, y + width),
         lambda f, y: 1.0 * (np.abs(f - y) > width),

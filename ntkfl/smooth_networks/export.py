@@ -1,12 +1,13 @@
 """Write a certificate of a smooth network to a folder that `ntkfl_check_network.py` checks without this package."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from ntkfl.any_order import ntkfl_check
 from ntkfl.any_order.export import checked_folder
-from ntkfl.limit.convex_loss import SQUARES
+from ntkfl.limit.convex_loss import loss_of
 from ntkfl.problem import checked_rows
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate
@@ -26,44 +27,37 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         folder: a new folder, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: what the checker has proved: `step`, `visits`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower
-        bound of the eigenvalues of J J' at the checkpoint), `final`.
+    Returns: what the checker has proved: `loss`, `size` (its number, or 0), `kept`, `step`, `visits`, `samples`,
+        `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the eigenvalues of J J' at the checkpoint,
+        J of the kept samples), `final`.
 
     Raises:
-        ValueError: the certificate does not hold, is of another loss than squares or of a network with convolutions, or
-            the checker cannot confirm it; the message has the checker's words. OSError: the folder is not empty, or
-            cannot be written.
+        ValueError: the certificate does not hold, is of a loss that has no name in `--loss` or of a network with
+            convolutions, or the checker cannot confirm it; the message has the checker's words. OSError: the folder is
+            not empty, or cannot be written.
     """
     content, arrays = _content(certificate, x_test)
     return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))
 
 
-def require_squares(loss: str) -> None:
-    """Raise a ValueError for another loss: the script has neither intervals of minimisers nor samples left out."""
-    if loss != SQUARES.name:
-        raise ValueError(
-            f"an export is for squares, and the loss is {loss}: the script that checks it has the inequalities of "
-            "squares alone; export a certificate of squares, or none"
-        )
-
-
 def _proved(part: Path, content: dict) -> dict:
     """The script's conclusions in the first ball that is large enough; the ball is written to `content`."""
     _, net, x, y, tests = ntkfl_check_network.loaded(part)
-    start = ntkfl_check_network.started(net, x, y)
+    start = ntkfl_check_network.started(net, x, y, content)
     for _ in range(BALLS - 1):
         try:
-            return ntkfl_check_network.proved(start, tests, content["step"], content["ball"], content["visits"])
+            ntkfl_check_network.window(start, *(Fraction(content[key]) for key in ntkfl_check_network.BALL))
+            break
         except ntkfl_check.Refused:
             content["ball"] *= GROWTH
-    return ntkfl_check_network.proved(start, tests, content["step"], content["ball"], content["visits"])
+    return ntkfl_check_network.proved(start, x, y, tests, content)
 
 
 def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
     """The content of certificate.json without the checker's results, and the arrays."""
     if certificate.window is None:
         raise ValueError(f"the certificate does not hold, and nothing is exported: {certificate.why}")
-    require_squares(certificate.loss.name)
+    loss, size = _named(certificate)
     problem, layers = certificate.problem, certificate.start.curvature.layers
     for layer in layers:
         if layer.image is not None:
@@ -82,12 +76,32 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
     content = {
         "schema": ntkfl_check_network.SCHEMA,
         "layers": [_described(layer) for layer in layers],
+        "loss": loss,
+        "size": size,
+        "kept": certificate.kept.tolist(),
         "step": certificate.step_limit,
         "visits": certificate.visits,
         "ball": certificate.window.ball,
         "sha256": {},
     }
     return content, arrays
+
+
+def _named(certificate: NetworkCertificate) -> tuple[str, float]:
+    """The loss as the checker knows it; a ValueError if it is one of the caller's own."""
+    loss, y = certificate.loss, certificate.problem.y
+    kind, _, size = loss.name.partition(":")
+    try:
+        known = loss_of(loss.name)
+    except ValueError:
+        known = None
+    ends = [of.minimisers(y) for of in (known, loss) if of is not None and of.minimisers is not None]
+    if known is None or known.halved != loss.halved or len(ends) < 2 or not np.array_equal(*ends):
+        raise ValueError(
+            f"the loss is one of your own, named {loss.name!r}; the script that checks an exported certificate knows "
+            "squares, hinge, huber:DELTA and band:WIDTH"
+        )
+    return kind, float(size or 0)
 
 
 def _described(layer: Layer) -> dict:

@@ -5,13 +5,17 @@ is believed but its network and data. The last line is `certified` (exit status 
 that is wrong (1).
 
 What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k); blocks may add their inputs to their outputs; theta
-are the W_k and b_k of trained layers. f are the outputs on all samples, J their derivatives, K = J J', r = y - f. In
-the ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipschitz
-constant of J. Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Train by steps up to the printed one, on
-half the sum of squares, by any clients and with means, in windows in which the samples' sums of steps differ by a
-factor of at most v. If the inequalities of `window` below hold, training goes no farther than the printed reach, and a
-window at that very step and without means multiplies the squared distance to the nearest fit by the printed factor at
-most.
+are the W_k and b_k of trained layers. The loss of an output is half its squared distance from the label y (squares),
+from [y - size, y + size] (band), or from what is on the label's side of y = 1 or -1 (hinge); that of huber is as
+squares up to the distance size, and then linear. f are the outputs on the samples named as kept, which are all for
+squares and huber; J are their derivatives, K = J J', |r| is the distance of f from where all their losses are 0: there
+is a fit. In the ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a
+Lipschitz constant of J. Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Train by steps up to the
+printed one, on the sum of losses of all samples, by any clients and with means, in windows in which the kept samples'
+sums of steps differ by a factor of at most v. If the inequalities of `window` below hold, and within the printed reach
+the losses of the other samples are 0, and those of huber half squares, then training goes no farther than this reach,
+and a window at that very step and without means multiplies the squared distance to the nearest fit by the printed
+factor at most.
 
 How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of the error of each entry. (1) Functions are
 series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2) |A|^2
@@ -45,9 +49,11 @@ else:
         transposed,
     )
 
-SCHEMA = "ntkfl-network/1"
+SCHEMA = "ntkfl-network/2"
 NUMBER, MISSING = (int, float), type(None)
 FIELDS = {"layers": [list], "sha256": [dict], "step": NUMBER, "ball": NUMBER, "visits": NUMBER}
+FIELDS |= {"loss": [str], "size": NUMBER, "kept": [list]}
+BALL = "ball", "step", "visits"
 LAYER_FIELDS = {"name": [str], "columns": [int], "bias": [bool], "trained": [bool], "opens": [int], "closes": [int]}
 LAYER_FIELDS |= {"phi": [str], "scale": NUMBER, "bias_scale": NUMBER, "kink": (*NUMBER, MISSING)}
 P, W, FINE = 120, 330, 160  # bits behind the point: of numbers, within series, of bounds
@@ -458,8 +464,21 @@ def crossing(net, at, radius):
     return [k for k in range(len(net)) if net[k].kink is not None and not at.clear[k] > radius * norm(rows[k])]
 
 
+def ends(loss, size, label):
+    """The outputs, in units, between which a loss is 0 for this size and label; of huber, half a square."""
+    if loss == "hinge":
+        return (1 << P, inf) if label > 0 else (-inf, -1 << P)
+    size = int(size * (1 << P))
+    return label - size, label + size
+
+
+def some(matrix, rows):
+    return Fixed([matrix.rows[i] for i in rows], matrix.error)
+
+
 class Start(NamedTuple):
     net: list
+    intervals: bool  # whether losses are 0 on intervals
     groups: list
     all: Sizes
     residual: Fraction
@@ -469,15 +488,20 @@ class Start(NamedTuple):
     gradients: Fraction  # upper bound of |J| (Frobenius)
 
 
-def started(net, x, y):
-    done = passes(net, x)
+def started(net, x, y, content):
+    loss, size, kept = (content[key] for key in ("loss", "size", "kept"))
+    done, labels, pulls = passes(net, some(x, kept)), some(y, kept), []
     k, groups = kernel(net, done), of_each(net, done)
-    off = plus(y, Fixed([[-v for v in row] for row in done.outputs.rows], done.outputs.error))
+    for outputs, of in zip(done.outputs.rows, labels.rows, strict=True):
+        for f, label in zip(outputs, of, strict=True):
+            low, high = ends(loss, 0 if loss == "huber" else Fraction(size), label)
+            pulls.append(units(max(0, low - f, f - high) + done.outputs.error + labels.error))
     return Start(
         net,
+        loss in ("hinge", "band"),
         groups,
         of_all(done, groups),
-        norm([units(abs(v) + off.error) for row in off.rows for v in row]),
+        norm(pulls),
         root_below(least_eigenvalue(k)),
         units(top(k.rows) + len(k.rows) * k.error),
         up(largest([[abs(v) + k.error for v in row] for row in k.rows]) / (1 << P)),
@@ -506,6 +530,13 @@ def window(start, rho, eta, v):
     gain, loss = -up(-(eps / 2 * (s / kappa) ** 2)), up(bent * away**2 * d**2)
     need(gain > loss, "a window may raise the distance to the fits")
     farthest = up(d * root(away))
+    if start.intervals:
+        turning, added = one - turn * d / s, up(2 * root(2 * v * gain / eps) * bend * d / (gain - loss))
+        under = (1 - added) ** 2 - 4 * eta * bent * d**2
+        need(turning > 0 and added < 1 and under > 0, "windows may lead models too far from a fit")
+        spread = up(d * root(2 / (1 - added + root_below(under))))
+        need(d + max(d + spread, spread / root_below(turning) + farthest) < rho, "models may leave the ball")
+        return d, d + spread, 1 - eta * (gain - loss)
     turning = 1 - 2 * turn * farthest / s
     need(turning > 0, "fits turn too fast")
     drift = up(root(v * away * 2 / eps) * bend * d**2 * root(gain) / (gain - loss) / turning)
@@ -513,10 +544,11 @@ def window(start, rho, eta, v):
     return d, d + drift + farthest, 1 - eta * (gain - loss)
 
 
-def final_classes(net, x, reach):
+def later(net, x, reach):
+    """Outputs, and how far each may be from its exact later value."""
     done = passes(net, x)
     n, outputs = len(x.rows), len(done.outputs.rows[0])
-    squares, final = [Fraction(0)] * (n * outputs), []
+    squares = [Fraction(0)] * (n * outputs)
     for layer, gram, before in zip(net, done.gram, done.before, strict=True):
         for at, row in enumerate(before.rows):
             i = at // outputs
@@ -529,7 +561,27 @@ def final_classes(net, x, reach):
         if hit:
             speed = norm(speeds(net, group.each, reach)[1][-1])
         moved.append(inf if any(net[k].jumps for k in hit) else up(speed * reach) + units(done.outputs.error))
-    for i, row in enumerate(done.outputs.rows):
+    return done.outputs.rows, moved
+
+
+def require_stay(net, x, y, content, reach):
+    """Refuse if a sample that is not kept may get a pull, or one of huber's a loss that is linear."""
+    loss, size, kept = (content[key] for key in ("loss", "size", "kept"))
+    which = range(len(x.rows)) if loss == "huber" else sorted(set(range(len(x.rows))) - set(kept))
+    if not which:
+        return
+    rows, moved = later(net, some(x, which), reach)
+    for i, row, far in zip(which, rows, zip(*[iter(moved)] * len(rows[0]), strict=True), strict=True):
+        for f, label, most in zip(row, y.rows[i], far, strict=True):
+            low, high = ends(loss, Fraction(size), label)
+            where = "huber is half a square" if loss == "huber" else "its loss is 0"
+            need(units(min(f - low, high - f) - y.error) >= most, f"sample {i} may leave where {where}")
+
+
+def final_classes(net, x, reach):
+    rows, moved = later(net, x, reach)
+    outputs, final = len(rows[0]), []
+    for i, row in enumerate(rows):
         values, off = [units(v) for v in row], moved[i * outputs : (i + 1) * outputs]
         if outputs == 1:
             values, off = [values[0], -values[0]], off * 2
@@ -593,23 +645,36 @@ def loaded(folder):
     need(not aside, "a block has no end")
     arrays = [fixed(*read(folder, checksums, name, sizes[end])) for name, end in (("x", 0), ("y", -1), ("x_test", 0))]
     need(len(arrays[0].rows) == len(arrays[1].rows) > 0, "x and y have different lengths")
+    require_loss(content, arrays[1])
     return content, net, *arrays
+
+
+def require_loss(content, y):
+    """Refuse a loss that is not known, with a wrong size or wrong labels, and kept samples that cannot be."""
+    loss, size, kept, n = content["loss"], number(content["size"]), content["kept"], len(y.rows)
+    need(loss in ("squares", "hinge", "huber", "band"), "the loss is not squares, hinge, huber or band")
+    need(size > 0 if loss in ("huber", "band") else size == 0, f"{loss} has a wrong size")
+    signs = y.error == 0 and all(abs(v) == 1 << P for row in y.rows for v in row)
+    need(loss != "hinge" or signs, "a label of the hinge is not -1 or 1")
+    fine = all(type(i) is int and 0 <= i < n for i in kept) and kept == sorted(set(kept))
+    need(fine and kept, "the kept samples are not numbers of samples, each once, in their order")
+    need(loss in ("hinge", "band") or len(kept) == n, f"{loss} keeps all samples")
 
 
 def check(folder):
     """What is proved. Raises Refused where nothing is."""
     content, net, x, y, tests = loaded(folder)
-    step, ball, visits = (content[key] for key in ("step", "ball", "visits"))
-    need(min(map(number, (step, ball, visits))) > 0, "the step, the ball or the visits are not positive")
-    need(visits >= 1, "visits are below 1")
-    return proved(started(net, x, y), tests, step, ball, visits)
+    need(min(number(content[key]) for key in BALL) > 0, "the step, the ball or the visits are not positive")
+    need(content["visits"] >= 1, "visits are below 1")
+    return proved(started(net, x, y, content), x, y, tests, content)
 
 
-def proved(start, tests, step, ball, visits):
-    distance, reach, factor = window(start, *map(Fraction, (ball, step, visits)))
+def proved(start, x, y, tests, content):
+    distance, reach, factor = window(start, *(Fraction(content[key]) for key in BALL))
+    require_stay(start.net, x, y, content, reach)
     return {
-        "step": step,
-        "visits": visits,
+        **{key: content[key] for key in ("loss", "size", "kept", "step", "visits")},
+        "samples": len(x.rows),
         "distance": above(distance),
         "reach": above(reach),
         "window_factor": min(1.0, above(factor)),
@@ -627,6 +692,8 @@ def main(arguments):
     except Exception as error:  # whatever the folder has in it: an answer, not a traceback
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
+    loss = " ".join([shown["loss"], *([f"{shown['size']}"] if shown["size"] else [])])
+    print(f"on {shown['samples']} samples, resting on {len(shown['kept'])} of them; the loss is {loss}")
     print(f"a fit is within {shown['distance']}, and no later model is farther than {shown['reach']} from this one")
     print(f"steps up to {shown['step']}, visits up to {shown['visits']}-fold; a window at that step without means")
     print(f"multiplies the squared distance to the fits by at most {shown['window_factor']}")

@@ -119,7 +119,7 @@ def test_the_script_shows_what_is_certified(name, visits, tmp_path):
     assert shown["final"] == certificate.final(probes).tolist()
 
     content, read, x, y, _ = script.loaded(tmp_path / "out")
-    start, ball, layers = script.started(read, x, y), Fraction(content["ball"]), layers_of(net, None)
+    start, ball, layers = script.started(read, x, y, content), Fraction(content["ball"]), layers_of(net, None)
     theta, rows = trained(layers), certificate.problem.x
     j = jacobian(layers, theta, rows).numpy()
     kernel = script.kernel(read, script.passes(read, x))
@@ -170,7 +170,7 @@ def test_the_folder_needs_nothing_but_python(exported, tmp_path):
     content["claim"]["distance"] /= 2
     (tmp_path / "out" / "certificate.json").write_text(json.dumps(content))
     status, last = run(tmp_path / "out")
-    assert status == 1 and last.startswith("refused: the claim is not what is shown, {'step'")
+    assert status == 1 and last.startswith("refused: the claim is not what is shown, {'loss'")
 
 
 def tampered(folders, rng):
@@ -287,7 +287,9 @@ def test_the_factor_is_printed_for_the_step_without_means(exported, capsys):
     _, net, x, y, _ = script.loaded(exported[0])
     content = json.loads((exported[0] / "certificate.json").read_text())
     ball, step = Fraction(content["ball"]), Fraction(content["step"])
-    factors = [script.window(script.started(net, x, y), ball, step / part, Fraction(1))[2] for part in (1, 100)]
+    factors = [
+        script.window(script.started(net, x, y, content), ball, step / part, Fraction(1))[2] for part in (1, 100)
+    ]
     assert factors[0] < factors[1] < 1
     assert script.main([str(exported[0])]) == 0
     printed = " ".join(capsys.readouterr().out.split())
