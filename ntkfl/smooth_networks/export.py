@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from ntkfl.any_order import ntkfl_check
+from ntkfl.any_order.certificate import minimised
 from ntkfl.any_order.export import checked_folder
-from ntkfl.limit.convex_loss import loss_of
 from ntkfl.problem import checked_rows
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.certificate import NetworkCertificate
@@ -89,14 +89,14 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
 
 def _named(certificate: NetworkCertificate) -> tuple[str, float]:
     """The loss as the checker knows it; a ValueError if it is one of the caller's own."""
-    loss, y = certificate.loss, certificate.problem.y
+    loss, problem = certificate.loss, certificate.problem
     kind, _, size = loss.name.partition(":")
     try:
-        known = loss_of(loss.name)
+        known, ends = minimised(loss.name, problem)
+        own = known.halved != loss.halved or not np.array_equal(ends, minimised(loss, problem)[1])
     except ValueError:
-        known = None
-    ends = [of.minimisers(y) for of in (known, loss) if of is not None and of.minimisers is not None]
-    if known is None or known.halved != loss.halved or len(ends) < 2 or not np.array_equal(*ends):
+        own = True
+    if own:
         raise ValueError(
             f"the loss is one of your own, named {loss.name!r}; the script that checks an exported certificate knows "
             "squares, hinge, huber:DELTA and band:WIDTH"
