@@ -1,8 +1,9 @@
-"""Bounds of the errors of methods that remember where their steps change, by a norm that no round lengthens.
+"""Bounds of the errors of methods that remember where their steps change, by a norm that rounds hardly lengthen.
 
 A round moves a position by the memory's motion: y <- y + m, m <- (1 - p) m - A H y - B H m, with functions p, A and B
 of H_D. With S = 1 / A, C = B / A and numbers c and h, rounds of the same steps do not lengthen the norm whose square is
-|y + c m|_H^2 + m' (K - h H) m, for a K of H_D; where steps change, so do S and K.
+|y + c m|_H^2 + m' (K - h H) m, for a K of H_D; where steps change, so do S and K. Where no such numbers are found, as
+for steps beyond the limit, a round lengthens the norm by a factor that is known.
 
 Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
 """
@@ -22,6 +23,8 @@ from ntkfl.limit.round_modes import ClientModes
 
 SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, at which constants are searched for
 ROUNDING = 1e-12  # numbers of order 1 that are not more than this may be 0
+LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether it is enough
+HUGE = 1e300  # in place of infinity where a search takes differences
 REFUSED = "no error bound is proved for these steps"
 
 
@@ -118,14 +121,69 @@ class Motion:
         room = (first + second) / 2 - np.abs(mixed) - off
         return (first - second) / 2, np.where(third > 0, room, np.minimum(third, 0.0) - 10.0)
 
+    def lengthened(self, constants: Constants) -> tuple[np.ndarray, float]:
+        """K / S, and a factor by which a round lengthens this norm at most; infinite where these numbers prove none."""
+        (c, h, spared), p, ahead, most, n = constants, self.friction, self.ahead, self.most, len(self.friction)
+        none = np.ones(n), np.inf
+        if min(constants.met, h) < 0 or spared <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
+            return none
+        weights = np.maximum(own, np.maximum(1.05 * h * most, 0.05))
+        wrong = self.friction_error + self.ahead_error
+        change = _forms(
+            2 * (1 + c) - weights - constants.met * most,
+            -(1 + c) * (1 - p) - c,
+            (1 + c) * ahead,
+            2 * c * (1 - p) + weights,
+            (c**2 - h - 2 * c * ahead - spared) / 2,
+            spared / most,
+            (2 + 3 * abs(c)) * wrong,
+        )
+        seen = np.stack([-np.ones(n), 1 - p, c - ahead])  # H (y + c m) in units of S
+        free = 2 * float((weights / most).min()) - h  # the factor of m'Hm - (Hm)' Lambda^-1 Hm in the norm
+        squares = seen**2 / most
+        size = _forms(
+            squares[0],
+            seen[0] * seen[1] / most,
+            seen[0] * seen[2] / most,
+            squares[1] + weights,
+            seen[1] * seen[2] / most - (h + free) / 2,
+            squares[2] + free / most,
+            (2 * np.sqrt((seen**2).sum(axis=0)) + wrong) * wrong / most,
+        )
+        try:
+            inverse = np.linalg.inv(np.linalg.cholesky(size))
+        except np.linalg.LinAlgError:
+            return none
+        turned = np.linalg.eigvalsh(inverse @ change @ inverse.swapaxes(1, 2))
+        more = max(0.0, -float(turned[:, 0].min())) * (1 + LOOSE) + LOOSE
+        left = np.linalg.eigvalsh(change + more * size)
+        return (weights, float(np.sqrt(1 + more))) if (left[:, 0] > ROUNDING * left[:, 2]).all() else none
+
+
+def _forms(*entries: np.ndarray | float) -> Float[np.ndarray, "n 3 3"]:
+    """Symmetric matrices by their entries 00, 01, 02, 11, 12 and 22, less a multiple of I."""
+    *upper, less = np.broadcast_arrays(*entries)
+    matrices = np.stack([upper[k] for k in (0, 1, 2, 1, 3, 4, 2, 4, 5)], axis=1).reshape(-1, 3, 3)
+    return matrices - less[:, None, None] * np.eye(3)
+
 
 def constants_of(motions: Sequence[Motion]) -> Constants:
     """The norm of these rounds: in closed form where C is one number, otherwise by a search."""
-    from scipy.optimize import minimize  # slow to load, and commands that search for nothing start without it
-
     numbers = {motion.even for motion in motions}
     if len(numbers) == 1 and (ahead := numbers.pop()) is not None:
         return Constants(ahead - 0.5, (1 + 2 * ahead) / 4)
+    return _least(lambda constants: -min(motion.room(constants) for motion in motions), motions)
+
+
+def _slowest(motion: Motion) -> Constants:
+    """The norm that a round lengthens least."""
+    return _least(lambda constants: motion.lengthened(constants)[1], [motion])
+
+
+def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) -> Constants:
+    """The constants at which a search finds the function's smallest value."""
+    from scipy.optimize import minimize  # slow to load, and commands that search for nothing start without it
+
     starts = [
         np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
         for ahead in sorted({0.05, 0.2, 0.4, 0.7, 1.1, 1.6} | {float(of.ahead.max()) for of in motions})
@@ -133,12 +191,11 @@ def constants_of(motions: Sequence[Motion]) -> Constants:
         for spared in (0.1, 0.3, 0.8, 1.5, 3.0)
     ]
 
-    def least(numbers: np.ndarray) -> float:
+    def at(numbers: np.ndarray) -> float:
         interruption.check()
-        constants = Constants(*numbers.tolist())
-        return -min(motion.room(constants) for motion in motions)
+        return min(function(Constants(*numbers.tolist())), HUGE)  # the search compares differences
 
-    nearest = minimize(least, min(starts, key=least), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
+    nearest = minimize(at, min(starts, key=at), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
     return Constants(*nearest.x.tolist())
 
 
@@ -159,6 +216,7 @@ class RoundNorm(NamedTuple):
     by_memory: float  # that of a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to that of the next round
+    grown: float  # factor by which the round itself lengthens it, 1 or more
 
 
 @dataclass(frozen=True)
@@ -171,18 +229,21 @@ class _Known:
     wrong: float  # relative error of K
     held: float  # omega: H is at most omega (K - h H)
     offset: float  # a, for the model x in |x - a m|_H
+    grown: float  # factor by which a round lengthens the norm, 1 or more
 
     @classmethod
-    def of(cls, motion: Motion, constants: Constants) -> "_Known":
-        (weights, _), (c, h, _) = motion.weights(constants), constants
+    def of(cls, motion: Motion, constants: Constants, growing: bool) -> "_Known":
+        (weights, _), (c, h, _), grown = motion.weights(constants), constants, 1.0
         if not motion.room(constants) > ROUNDING:
+            weights, grown = motion.lengthened(constants) if growing else (weights, np.inf)
+        if grown == np.inf:
             raise ValueError(f"{REFUSED}: a round may lengthen every norm tried; smaller clients' steps may do")
         wrong = 1.01 * (motion.scale_error + abs(c) * motion.friction_error / float(weights.min()))
         share = float((motion.most / weights).max()) * (1 + wrong)
         if h * share >= 1:
             raise ValueError(f"{REFUSED}: they are at their limit")
         held, offset = share / (1 - h * share), motion.feedback.beyond - c
-        return cls(motion, constants, weights * motion.scale, wrong, held, offset)
+        return cls(motion, constants, weights * motion.scale, wrong, held, offset, grown)
 
     @property
     def norm(self) -> RoundNorm:
@@ -192,7 +253,9 @@ class _Known:
         by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
         by_memory = feedback.unit**2 * float((self.inertia + max(moved**2 - h, 0) * most).max())
         by_drift, by_memory = (float(np.sqrt(squared * (1 + self.wrong))) for squared in (by_drift, by_memory))
-        return RoundNorm(self.constants, by_drift, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0)
+        return RoundNorm(
+            self.constants, by_drift, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0, self.grown
+        )
 
     def stretched(self, later: "_Known") -> float:
         """At most the factor from this norm of a state to the later one."""
@@ -204,19 +267,21 @@ class _Known:
         return float(np.linalg.norm(np.array([[1, turned], [0, np.sqrt(squared)]]), 2))
 
 
-def round_norms(motions: Iterator[Motion], constants: Constants) -> list[RoundNorm]:
+def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) -> list[RoundNorm]:
     """The norms of rounds one after the other: with these constants, and new ones where a round needs them.
 
     Raises:
-        ValueError: a round may lengthen its norm.
+        ValueError: a round may lengthen every norm tried, by any factor unless `growing`.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None
     for motion in motions:
         interruption.check()
         if not motion.room(constants) > ROUNDING:
-            constants = constants_of([_sampled(motion)])
-        now = _Known.of(motion, constants)
+            constants = constants_of([some := _sampled(motion)])
+            if growing and not motion.room(constants) > ROUNDING:
+                constants = _slowest(some)
+        now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))
         norms.append(now.norm)
@@ -247,7 +312,7 @@ class Moving(Carried):
 
         some = sorted(set(np.linspace(0, count, ROUNDS).round().astype(int).tolist()))
         constants = constants_of([_sampled(motion) for motion in motions(some)])
-        return cls(steps_of, round_norms(motions(range(count + 1)), constants))
+        return cls(steps_of, round_norms(motions(range(count + 1)), constants, count > 0))
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         drift, length, _, reach = sums
@@ -265,8 +330,9 @@ class Moving(Carried):
         return defect + local.size * lost, SAFE * length, 0.0, 0.0
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
-        drift, length, *_ = super().after(old, move, new)
-        return drift, self._norm(old.round).stretched * length, 0.0, self._norm(new.round).reach
+        (drift, length, *_), norm = super().after(old, move, new), self._norm(old.round)
+        length += (norm.grown - 1) * old.sums[1]
+        return drift, norm.stretched * length, 0.0, self._norm(new.round).reach
 
     def _norm(self, t: int) -> RoundNorm:
         return self.norms[min(t, len(self.norms) - 1)]

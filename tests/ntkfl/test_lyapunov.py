@@ -1,4 +1,4 @@
-"""The norm that bounds the errors of methods that remember: no exact round lengthens it, whatever its steps."""
+"""The norm that bounds the errors of methods that remember: no exact round lengthens it by more than its factor."""
 
 import numpy as np
 import pytest
@@ -23,26 +23,28 @@ METHODS = (
 EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda part: str(part))
 
 
-def schedule(method, rng, longest, rounds=6):
-    """Steps by round, all of which let clients contract; server rates where the method has one."""
-    steps = {"eta_local": (longest * rng.uniform(0.05, 0.7, rounds)).tolist()}
-    steps["local_steps"] = rng.integers(1, 6, rounds).tolist()
-    return steps if method == "feddyn" else steps | {"eta_global": rng.uniform(0.3, 1.4, rounds).tolist()}
+def schedule(method, rng, longest, wild=False, rounds=6):
+    """Steps by round, all of which let clients contract; server rates where the method has one, if wild beyond it."""
+    steps = {"eta_local": (longest * rng.uniform(0.05, 0.95 if wild else 0.7, rounds)).tolist()}
+    steps["local_steps"] = rng.integers(1, 12 if wild else 6, rounds).tolist()
+    rates = rng.uniform(0.1, 4, rounds) if wild else rng.uniform(0.3, 1.4, rounds)
+    return steps if method == "feddyn" else steps | {"eta_global": rates.tolist()}
 
 
-def drawn(method, options, seed):
+def drawn(method, options, seed, wild=False):
     """A regime with a drawn schedule, and its bounds."""
     rng = np.random.default_rng(seed)
     problem = ragged(rng.integers(1, 9, rng.integers(2, 6)).tolist(), d=5, seed=seed, repeated=bool(seed % 2))
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
-    by_round = schedule(method, rng, longest)
+    by_round = schedule(method, rng, longest, wild)
     regime = kernel_regime(problem, Setup(), None, method, options, matrix_free="float64", **by_round)
     return problem, regime, regime._carried(9)
 
 
-def form(regime, constants, motion):
+def form(regime, norm, motion):
     """The matrix of the squared norm in (x, memory), written out, and H."""
-    rows, (weights, _) = np.arange(regime.problem.n), motion.weights(constants)
+    rows, constants = np.arange(regime.problem.n), norm.constants
+    weights, _ = motion.weights(constants) if norm.grown == 1 else motion.lengthened(constants)
     h, unit, a = regime.tiles[np.ix_(rows, rows)], motion.feedback.unit, motion.feedback.beyond - constants.shift
     inertia = regime._clients.apply(weights * motion.scale, np.eye(len(h)))
     corner = unit**2 * (a**2 * h + inertia - constants.taken * h)
@@ -50,24 +52,25 @@ def form(regime, constants, motion):
 
 
 @quietly
-@settings(max_examples=8)
-@given(seed=st.integers(0, 9999))
+@settings(max_examples=10)
+@given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
-def test_no_round_lengthens_its_norm_and_the_next_is_within_its_factor(method, options, seed):
+def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_its_own(method, options, seed, wild):
     """The squared norms as whole matrices, and the rounds as they are run."""
-    problem, regime, bounds = drawn(method, options, seed)
+    problem, regime, bounds = drawn(method, options, seed, wild)
     assert isinstance(bounds, Moving) and len(bounds.norms) == 6
     steps = [bounds.steps_of(t) for t in range(6)]
     motions = [Motion.of(of_round, regime._clients) for of_round in steps]
     n, before = problem.n, None
     for of_round, motion, norm in zip(steps, motions, bounds.norms, strict=True):
-        square, h = form(regime, norm.constants, motion)
+        square, h = form(regime, norm, motion)
         model, memory = np.split(np.eye(2 * n), 2)
         move, (after,) = of_round.round.step(-h @ model, (memory,))
         mapped = np.concatenate([model + move, after])
         small = 1e-10 * np.linalg.norm(square, 2)
         assert np.linalg.eigvalsh(square)[0] >= -small
-        assert np.linalg.eigvalsh(square - mapped.T @ square @ mapped)[0] >= -small
+        assert norm.grown >= 1
+        assert np.linalg.eigvalsh(norm.grown**2 * square - mapped.T @ square @ mapped)[0] >= -small * norm.grown**2
         reached = np.zeros_like(square)
         reached[:n, :n] = h
         assert np.linalg.eigvalsh(norm.reach**2 * square - reached)[0] >= -small
@@ -86,11 +89,11 @@ def test_no_round_lengthens_its_norm_and_the_next_is_within_its_factor(method, o
 
 @quietly
 @settings(max_examples=5)
-@given(seed=st.integers(0, 9999))
+@given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
-def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method, options, seed):
+def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method, options, seed, wild):
     """Labels are off by some, which every round sees."""
-    problem, regime, bounds = drawn(method, options, seed)
+    problem, regime, bounds = drawn(method, options, seed, wild)
     start = 1e-3 * np.random.default_rng(seed).standard_normal((problem.n, 1))
     state, seen = RunState.start(np.zeros((problem.n, 1)), regime._empty(start), float(np.linalg.norm(start))), []
     run = bounded_rounds(regime._onward, state, bounds, 9, lambda _, bounded: seen.append(bounded))
@@ -120,16 +123,31 @@ def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, option
 
 
 @quietly
-def test_steps_beyond_the_limit_have_no_norm():
+@pytest.mark.parametrize(
+    ("method", "options"), [row for row in METHODS if row[0] != "feddyn"], ids=lambda part: str(part)
+)
+def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
+    """One server step of thirty: its factor is at least the spectral radius of the round, and not far above."""
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
-    for method, options in METHODS:
-        if method != "feddyn":
-            regime = kernel_regime(
-                problem, Setup(eta_local=eta), None, method, options, eta_global=[1.0, 30.0, 1.0], matrix_free=True
-            )
-            with pytest.raises(ValueError, match="no error bound is proved for these steps"):
-                regime.residual_estimate(5)
+    regime = kernel_regime(
+        problem, Setup(eta_local=eta), None, method, options, eta_global=[1.0, 30.0, 1.0], matrix_free="float64"
+    )
+    before, beyond, after = regime._carried(5).norms
+    unit, zero = np.eye(problem.n), np.zeros((problem.n, problem.n))
+    residual, memory, _ = regime._of_round(1)._next(np.hstack([unit, zero]), (np.hstack([zero, unit]),))
+    radius = np.abs(np.linalg.eigvals(np.vstack([residual, *memory]))).max()
+    assert before.grown == after.grown == 1 and 2 < radius <= beyond.grown < 1.2 * radius
+    with pytest.raises(ValueError, match="no error bound is proved for these steps"):  # where it never ends
+        kernel_regime(
+            problem, Setup(eta_local=eta, eta_global=30.0), None, method, options, matrix_free="float64"
+        ).residual_estimate(5)
+
+
+@quietly
+def test_clients_steps_beyond_their_limit_have_no_norm():
+    problem = ragged([6, 3, 9, 4], d=6)
+    eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
     with pytest.raises(ValueError, match="where every local step contracts"):
         kernel_regime(
             problem, Setup(), None, "feddyn", eta_local=[eta, 9 * eta, eta], matrix_free=True
