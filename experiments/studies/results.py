@@ -1,6 +1,7 @@
 """All cells of a grid as one labelled Dataset, and its NetCDF file."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from experiments.studies.running.cell import Cell
 from experiments.studies.running.cell_file import Arrays, DamagedCell
 from experiments.studies.running.cell_store import CellStore, write_at_once
 from experiments.studies.running.code_version import placed, version_of
-from experiments.studies.study import SEED, Axis, error_of
+from experiments.studies.study import SEED, Axis, Study, error_of
 from ntkfl.trajectory import provenance
 
 ENGINE: Final = "h5netcdf"
@@ -93,7 +94,7 @@ def grid_of(results: xarray.Dataset) -> Grid:
     Raises:
         ValueError: the results are not a study's, or their study has other axes now.
     """
-    if "spec" not in results.attrs:
+    if not isinstance(results.attrs.get("spec"), str):
         raise ValueError("these are no study's results, or of an earlier version: run it again")
     whole = Grid(results.attrs["spec"], ())
     names = [axis.name for axis in (*whole.study.axes, *whole.study.inner)]
@@ -101,9 +102,22 @@ def grid_of(results: xarray.Dataset) -> Grid:
         raise ValueError(
             f"the results have the axes {', '.join(map(str, results.sizes))}; the study has others now: run it again"
         )
+    _require_whole(results, whole.study)
     return replace(
         whole, axes=tuple(replace(axis, values=tuple(results[axis.name].values.tolist())) for axis in whole.study.axes)
     )
+
+
+def _require_whole(results: xarray.Dataset, study: Study) -> None:
+    """Refuse results that were edited to a part of their cells, or that lack what `gathered` gives."""
+    lost = [quantity.name for quantity in study.quantities if quantity.name not in results]
+    lost += [name for name in ("version", "cells", "missing", "provenance") if name not in results.attrs]
+    if lost:
+        raise ValueError(f"the results have no {', '.join(lost)}: they were edited; run the study again")
+    count = math.prod(results.sizes[axis.name] for axis in study.axes)
+    if results.attrs["cells"] != count or results.attrs["missing"] not in range(count + 1):
+        said = f"{results.attrs['missing']} of {results.attrs['cells']} cells missing"
+        raise ValueError(f"the results have {count} cells and say {said}: they were edited; run the study again")
 
 
 def _arrays(store: CellStore, cell: Cell) -> Arrays:

@@ -64,6 +64,8 @@ class Axis:
         if len(set(self.values)) < len(self.values):
             raise ValueError(f"the axis {self.name!r} has a value twice in {list(self.values)}; each makes a cell once")
         for value in self.values:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"--{self.flag} has {value:g}; it must be finite")
             if not isinstance(value, str) and not (self.least <= value < self.below and value > self.above):
                 raise ValueError(f"--{self.flag} has {value:g}; it must be {self._bounds}")
 

@@ -166,6 +166,12 @@ class StudyFolder:
         fields = {"study", "spec", "version", "axes"}
         if not isinstance(there, dict) or there.keys() != fields:
             raise ValueError(f"{self._grid} is no study's: it must have {', '.join(sorted(fields))}")
+        axes = there["axes"]
+        for name in sorted(fields - {"axes"}):
+            if not isinstance(there[name], str):
+                raise ValueError(f"{self._grid} has {there[name]!r} as its {name}, which must be a text")
+        if not isinstance(axes, dict) or not all(isinstance(values, list) for values in axes.values()):
+            raise ValueError(f"{self._grid} has {axes!r} as its axes, which must be a list of values by name")
         return there
 
 

@@ -1,8 +1,10 @@
 """`ntkfl study`: its output, its files, exit statuses, refusals, and completion of names."""
 
 import json
+import math
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from experiments.commands.study import axis_options
 from experiments.console.study_progress import StudyProgress, span
 from experiments.studies import names
 from experiments.studies.grid import chosen_grid
+from experiments.studies.results import read, write
 from experiments.studies.runner import planned
 from experiments.studies.running.code_version import version_of
 from experiments.studies.running.measuring import Status
@@ -175,6 +178,55 @@ def test_a_damaged_cell_is_named_and_measured_again(pendulum, tmp_path):
     assert victim.name in invoke("status", tmp_path).stdout
     done = invoke("run", pendulum, "--out", tmp_path)
     assert done.exit_code == 0 and f"measured again: {victim}" in done.stderr and "16 of 16" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("axes", None, "None as its axes, which must be a list of values by name"),
+        ("axes", {"gravity": 9.8}, "{'gravity': 9.8} as its axes"),
+        ("spec", 3, "3 as its spec, which must be a text"),
+        ("version", None, "None as its version"),
+        ("axes", {"gravity": [1.0, math.nan], "length": [1.0], "seed": [0]}, "--gravity has nan; it must be finite"),
+    ],
+)
+def test_a_hand_edited_grid_is_refused(pendulum, tmp_path, field, value, message):
+    invoke("run", pendulum, "--lengths", "1,2", "--seeds", "1", "--out", tmp_path)
+    there = tmp_path / "study.json"
+    there.write_text(json.dumps(json.loads(there.read_text()) | {field: value}))
+    for command in ("status", "show"):
+        said = invoke(command, tmp_path)
+        assert said.exit_code == 2 and message in said.stderr
+
+
+def test_hand_edited_results_are_refused(pendulum, tmp_path):
+    invoke("run", pendulum, "--out", tmp_path)
+    whole = read(tmp_path / "results.nc")
+    for edited, message in (
+        (whole.isel(seed=[0]), "have 8 cells and say 0 of 16 cells missing"),
+        (whole.drop_vars("period"), "have no period"),
+        (whole.drop_attrs().assign_attrs(spec=whole.attrs["spec"]), "have no version, cells, missing, provenance"),
+        (whole.assign_attrs(missing="some"), "say some of 16 cells missing"),
+        (whole.assign_attrs(spec=3), "no study's results"),
+    ):
+        write(edited, tmp_path / "results.nc")
+        said = invoke("show", tmp_path)
+        assert said.exit_code == 2 and message in said.stderr
+
+
+def test_folders_of_two_machines_are_merged_by_their_cells(pendulum, tmp_path):
+    """The cells of one grid from two folders give the results of one run, and are not measured again."""
+    one, other, both = (tmp_path / name for name in ("one", "other", "both"))
+    invoke("run", pendulum, "--lengths", "1,2", "--out", one)
+    invoke("run", pendulum, "--lengths", "2,3", "--out", other)
+    for cell in (other / "cells").iterdir():
+        shutil.copy(cell, one / "cells")
+    half = sorted((one / "cells").iterdir())[0]
+    half.with_name(f".{half.name}.part").write_bytes(half.read_bytes()[:9])  # a copy that was cut short
+    assert "12 done, 0 to do" in invoke("run", pendulum, "--lengths", "1,2,3", "--dry-run", "--out", one).stdout
+    invoke("run", pendulum, "--lengths", "1,2,3", "--out", one)
+    invoke("run", pendulum, "--lengths", "1,2,3", "--out", both)
+    assert read(one / "results.nc").drop_attrs().identical(read(both / "results.nc").drop_attrs())
 
 
 def test_ctrl_c_keeps_what_is_done(pendulum, tmp_path, trap):
