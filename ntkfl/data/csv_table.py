@@ -91,7 +91,14 @@ def _is_gz(path: Path) -> bool:
 
 def _delimiter(line: str) -> str:
     """Comma, semicolon or tab: the separator that cuts the header into most cells."""
-    return max(DELIMITERS, key=lambda mark: sum(len(row) for row in csv.reader([line], delimiter=mark)))
+
+    def cells(mark: str) -> int:
+        try:
+            return sum(len(row) for row in csv.reader([line], delimiter=mark))
+        except csv.Error:  # with another separator than the file's a long header is one cell beyond csv's limit
+            return 0
+
+    return max(DELIMITERS, key=cells)
 
 
 def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
@@ -118,6 +125,7 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
             f"{where}: all cells are numbers; the first line must name the columns, one of them y, such as "
             + ",".join(names)
         )
+    first = {name: j for j, name in reversed(list(enumerate(header)))}
     for j, name in enumerate(header):
         if j in numbering:
             continue
@@ -125,10 +133,8 @@ def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str
             raise ValueError(f"{where}: column {j + 1} has no name")
         if UNNAMED.fullmatch(name):
             raise ValueError(f"{where}: column {j + 1} is {name!r}, which is no name; name it, or remove it")
-        if header.index(name) != j:
-            raise ValueError(
-                f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}; rename one"
-            )
+        if first[name] != j:
+            raise ValueError(f"{where}: columns {first[name] + 1} and {j + 1} are both named {name!r}; rename one")
     return header
 
 

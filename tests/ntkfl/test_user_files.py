@@ -270,6 +270,16 @@ def test_delimiters_and_compression(tmp_path, text):
         data.load(path)
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_wide_table_is_read(tmp_path, mark):
+    """Its header is longer than the longest cell that Python's csv reads."""
+    names = [*(f"feature{j}" for j in range(20_000)), "y"]
+    assert len(mark.join(names)) > csv.field_size_limit()
+    rows = [mark.join(map(str, [*range(k, k + 20_000), k])) for k in (1, 2)]
+    problem = data.load(write(tmp_path / "wide.csv", "\n".join([mark.join(names), *rows])), clients=1)
+    assert problem.x.shape == (2, 20_000) and problem.x[1, -1] == 20_001 and problem.y.tolist() == [1, 2]
+
+
 def test_booleans_of_pandas_are_1_and_0(tmp_path):
     path = write(tmp_path / "mine.csv", "a,b,y\n1,True,True\n3,False,False\n")
     assert data.load(path, clients=1).x.tolist() == [[1, 1], [3, 0]]
