@@ -10,6 +10,7 @@ from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
 from verification.compare import IDENTITIES
 from verification.engine import Progress
+from verification.judging.case_memory import require_case
 from verification.judging.check import Check, begun
 from verification.judging.way_out import Cases
 from verification.planning import Plan, planned
@@ -80,7 +81,7 @@ def applicable(
     Returns: the forms, and the number of forms that are left out.
 
     Raises:
-        ValueError: the options name no data.
+        ValueError: the options name no data. TooLittleMemory: a case is too large for this machine.
     """
     forms, left_out = about_data(statements, options)
     return looked_at(forms, options, progress, auto_step), left_out
@@ -96,7 +97,7 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
     Returns: the forms, each with its statement and the first of its families, and the number of others.
 
     Raises:
-        ValueError: the options name no data.
+        ValueError: the options name no data. TooLittleMemory: a case is too large for this machine.
     """
     if options.data is None:
         raise ValueError("there are no data; name a data set or a file")
@@ -110,6 +111,8 @@ def about_data(statements: Iterable[Statement], options: Options) -> tuple[list[
                 forms.append((statement, form, check.families[0]))
             else:
                 others += 1
+    for family in dict.fromkeys(family for _, _, family in forms):
+        require_case(family, options.seed)
     return forms, others
 
 

@@ -108,7 +108,7 @@ def first_look(
         cases: cases of each checked statement; default 5.
 
     Raises:
-        ValueError: the options name no data.
+        ValueError: the options name no data. TooLittleMemory: a case is too large for this machine.
     """
     every = list(statements)
     quick = [

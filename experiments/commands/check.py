@@ -45,6 +45,7 @@ def check(
     from bounds import Outcome, catalogue
     from ntkfl import gram
     from ntkfl.data import BUILT_IN
+    from ntkfl.memory import TooLittleMemory
     from ntkfl.problem import require_magnitudes
     from verification.first_look import first_look
 
@@ -57,7 +58,7 @@ def check(
         options = for_a_look(problem, options, kernel.value)
     for line in _data_lines(problem):
         typer.echo(line)
-    with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
+    with bad_input(TooLittleMemory), if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
         look = first_look(catalogue().values(), options, progress)
     for line in _statement_lines(look, options) + _kernel_lines(problem, options, kernel) + _next(look, options):
         typer.echo(line)

@@ -162,7 +162,9 @@ class KernelRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server and client steps."""
+        """The largest stable server and client steps; 0 for the server where a round overflows float64."""
+        if not np.isfinite(self._response).all():
+            return StepLimits(0.0, self._local_limit())
         slowest, fastest = self.nu[0], self.nu[-1]
         return StepLimits(float(2 / fastest * self.problem.n_clients) if slowest > 0 else 0.0, self._local_limit())
 

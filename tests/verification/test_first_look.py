@@ -9,7 +9,10 @@ from typer.testing import CliRunner
 from bounds import Form, Options, Outcome, get
 from experiments.command_line import app
 from experiments.commands.check import _data_lines, _next, _statement_lines
+from experiments.console.choices import for_a_look
 from ntkfl import data
+from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.problem import Setup
 from verification.applicability import Applies
 from verification.engine import verify
 from verification.first_look import first_look
@@ -86,6 +89,24 @@ def test_data_whose_squares_float64_lacks_are_refused_before_anything_runs(row, 
     (tmp_path / "far.csv").write_text(f"a,y\n{row}\n-1,1\n")
     done = CliRunner().invoke(app, ["check", str(tmp_path / "far.csv")])
     assert done.exit_code == 2 and said in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("command", [("check",), ("applies", "--data")])
+def test_cases_too_large_for_the_machine_are_refused(command, options, monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    done = CliRunner().invoke(app, [*command, options.data, "--width", "1000000"])
+    assert done.exit_code == 2 and "error: a case of " in done.stderr and "width up to" in done.stderr
+
+
+def test_a_step_is_found_for_the_largest_rows(tmp_path):
+    """The first round of the default step overflows float64 on these."""
+    (tmp_path / "far.csv").write_text("a,b,y\n1e90,0,1\n0,1e90,-1\n")
+    problem = data.named(str(tmp_path / "far.csv"), clients=1)
+    step = for_a_look(problem, Options(data=str(tmp_path / "far.csv"))).eta_local
+    limits = kernel_regime(problem, Setup(eta_local=step)).step_limits
+    assert limits.eta_local == pytest.approx(2 * step, rel=0.02) and limits.eta_global > 1
+    with pytest.warns(UserWarning, match="overflows float64"):
+        assert kernel_regime(problem, Setup()).step_limits == (0.0, limits.eta_local)
 
 
 def test_identities_wait_where_there_are_bounds_enough(options, monkeypatch):

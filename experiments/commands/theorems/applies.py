@@ -54,6 +54,7 @@ def applies(
     Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
     from bounds import catalogue, find
+    from ntkfl.memory import TooLittleMemory
     from verification.applicability import Applies, applicable
 
     with bad_input():
@@ -63,7 +64,7 @@ def applies(
         problem = one_output(chosen_problem(options, options.data))
         options = for_a_look(problem, options)
     with reserved(json_file, inputs=(options.data,)) as (write,):
-        with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
+        with bad_input(TooLittleMemory), if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
             answers, left_out = applicable(statements, options, progress)
         typer.echo("\n".join(_lines(answers, left_out, options)))
         if write:
