@@ -24,7 +24,8 @@ from ntkfl.memory import require
 
 BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has no good eigenvectors
 TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that it combines
-RESTART = 20  # vectors that GMRES keeps
+RESTART = 20  # vectors that GMRES keeps, at least; with so few it stalls where the radius is all but 1
+WHOLE = 2_000_000  # numbers that GMRES keeps before it starts again, where they are more than RESTART vectors
 EXACT = 1e-11  # how far the eigenvectors may miss the matrix, over its norm plus 1
 MATRICES = 20  # matrices of the state's size that are held at once, beside those that a search combines
 WITH_RESTS = 1 + 1e-4  # the radius is compared with this if part of the residual stays, since 1 is an eigenvalue then
@@ -236,7 +237,8 @@ class StateMoments:
             return (second - spread(noise(second))).ravel()
 
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
-        options = {"rtol": PRECISE, "atol": 0.0, "restart": RESTART, "maxiter": STATIONARY}
+        vectors = max(RESTART, min(len(driven) * (len(driven) + 1) // 2, WHOLE // driven.size))
+        options = {"rtol": PRECISE, "atol": 0.0, "restart": vectors, "maxiter": -(-STATIONARY * RESTART // vectors)}
         second = gmres(operator, start, x0=start, **options)[0].reshape(driven.shape)
         return (second + second.T) / 2
 

@@ -312,7 +312,8 @@ def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noi
     grows = random_rounds(*of, **drawn)
     assert grows.mean_square.grows and grows.stationary_mean_square() == float("inf")
     monkeypatch.setattr("ntkfl.limit.state_moments.STATIONARY", 1)
-    monkeypatch.setattr("ntkfl.limit.state_moments.RESTART", 1)  # nor does anything solve that equation
+    for name in ("RESTART", "WHOLE"):
+        monkeypatch.setattr(f"ntkfl.limit.state_moments.{name}", 1)  # nor does anything solve that equation
     with pytest.raises(ValueError, match=r"the rounds are all but unstable|was not found"):
         random_rounds(*of, **drawn).stationary_mean_square()
 

@@ -842,8 +842,8 @@ def test_a_client_that_never_takes_part_leaves_neither_no_residual_nor_an_infini
     owner = np.append([0, 1, 2], rng.integers(0, 3, n - 3))
     problem = Problem(x / np.linalg.norm(x, axis=1)[:, None], rng.standard_normal(n), owner)
     rounds = random_rounds(problem, Setup(eta_local=0.2, local_steps=2), None, method, cohorts=cohorts, batch_size=1)
-    earlier, later = rounds.root_mean_square([2500, 3000])
-    assert earlier == pytest.approx(later, rel=1e-4) and later > 0.1
+    earlier, later = rounds.root_mean_square([800, 1000])
+    assert earlier == pytest.approx(later, rel=1e-6) and later > 0.1
     assert not rounds.mean_square.stable and not rounds.mean_square.grows
     with pytest.raises(ValueError, match="what the mean square tends to is not known"):
         rounds.stationary_mean_square()
