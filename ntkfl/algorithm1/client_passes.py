@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.algorithm1.compiled_once import compiled_once, machine_code
+from ntkfl.compiled_once import compiled_once, machine_code
 
 
 class Passes(NamedTuple):

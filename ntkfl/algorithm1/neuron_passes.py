@@ -7,7 +7,7 @@ Arguments are the fields of `CompiledNeurons`.
 
 import numpy as np
 
-from ntkfl.algorithm1.compiled_once import machine_code
+from ntkfl.compiled_once import machine_code
 
 LANES = 64
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.algorithm1.compiled_once import compiled_once, machine_code
+from ntkfl.compiled_once import compiled_once, machine_code
 
 LANES = 128  # neurons of a chunk, two words of bits
 # The place of the only bit that is set, by the upper six bits of its product with a de Bruijn sequence.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.compiled_once import machine_code
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.error_free import (
     SMALLEST,
@@ -83,20 +84,18 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 
 @cache
 def entries() -> Callable[..., int]:
-    """Compile (about a second, once a process) the pass over a tile; it releases the interpreter.
+    """The pass over a tile, compiled (about a second) or read from kept machine code; it releases the interpreter.
 
     entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
     norms into `value`; writes the indices with |cosine| > steep into `far`; returns their number. With `diagonal` the
     entries above the diagonal are copied below it, and `far` has only indices above it.
     """
-    from numba import njit
-
     coefficients, top = _coefficients(), DEGREE
     quarter, half, turn = np.pi / 2, np.pi, 1 / (2 * np.pi)
     table, row = "float64[:,::1]", "float64[::1]"
 
     # A product and a sum may be one instruction; no other liberty is taken.
-    @njit(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", nogil=True, fastmath={"contract"})
+    @machine_code(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", fastmath={"contract"})
     def one_pass(dot, left, right, steep, diagonal, value, far):
         count = 0
         for i in range(len(dot)):

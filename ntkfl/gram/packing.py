@@ -70,63 +70,7 @@ def loaded() -> bool:
 
 @cache
 def kernels() -> Kernels:
-    """Compile (about a second, once a process)."""
-    from numba import njit, types
-    from numba.extending import intrinsic
-
-    def population_count(context, word):
-        return types.uint64(types.uint64), lambda c, builder, signature, args: builder.ctpop(args[0])
-
-    population: Any = intrinsic(population_count)
-
-    @njit("void(uint64[:,::1], uint64[:,::1], boolean, int64[:,::1])", nogil=True)
-    def count(rows, columns, triangle, counts):
-        n, length = rows.shape
-        whole = n - n % 4
-        for i in range(0, whole, 4):  # four rows share each word they are compared with
-            for j in range(i if triangle else 0, len(columns)):
-                a = b = c = d = np.uint64(0)
-                for k in range(length):
-                    word = columns[j, k]
-                    a += population(rows[i, k] & word)
-                    b += population(rows[i + 1, k] & word)
-                    c += population(rows[i + 2, k] & word)
-                    d += population(rows[i + 3, k] & word)
-                counts[i, j] += np.int64(a)
-                counts[i + 1, j] += np.int64(b)
-                counts[i + 2, j] += np.int64(c)
-                counts[i + 3, j] += np.int64(d)
-        for i in range(whole, n):
-            for j in range(i if triangle else 0, len(columns)):
-                a = np.uint64(0)
-                for k in range(length):
-                    a += population(rows[i, k] & columns[j, k])
-                counts[i, j] += np.int64(a)
-
-    @njit("int64(float32[:,::1], float32, uint64[:,::1], int64, int64[:,::1])", nogil=True)
-    def pack(dot, doubt, out, first, undecided):
-        n, width = dot.shape
-        count, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
-        of_signs, of_small = signs.view(np.uint64), small.view(np.uint64)  # eight at a time
-        for i in range(n):
-            for start in range(0, width, 64):
-                block = dot[i, start : start + 64]
-                for k in range(64):  # two loops of fixed length, which the compiler vectorises
-                    signs[k] = block[k] >= 0
-                for k in range(64):
-                    small[k] = abs(block[k]) <= doubt
-                word, few = np.uint64(0), np.uint64(0)
-                for k in range(8):
-                    eight = of_signs[k] * np.uint64(0x0102040810204080) >> np.uint64(56)  # their lowest bits, together
-                    word |= eight << np.uint64(8 * k)
-                    few |= of_small[k]
-                out[i, first + start // 64] = word
-                if few:
-                    for k in range(64):
-                        if small[k]:
-                            if count < len(undecided):
-                                undecided[count, 0], undecided[count, 1] = i, start + k
-                            count += 1
-        return count
+    """Compile (about a second, once a process), or read kept machine code."""
+    from ntkfl.gram.packed_passes import count, pack
 
     return Kernels(count, pack)

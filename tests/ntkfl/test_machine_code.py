@@ -7,18 +7,21 @@ import sys
 import numpy as np
 from numba.core.caching import NullCache
 
-from ntkfl.algorithm1.compiled_once import machine_code
+from ntkfl.compiled_once import machine_code
 
 USING_ALL = """
 import numpy as np
 from ntkfl import Setup, data, simulate
 from ntkfl.algorithm1 import client_passes, neuron_passes, switch_passes
+from ntkfl.gram import limit, packing
 
 problem, setup = data.sphere(8, 3, clients=2), Setup(width=40, rounds=3, local_steps=2, eta_local=.5)
 for how in ({}, {"movements": False, "grouped": True}, {"movements": False, "dtype": "float32"}):
     run = simulate(problem, setup, compiled=True, **how)
     print("outputs", run.outputs.tobytes().hex())
-passes = [*client_passes.passes("float64"), *switch_passes.passes("float64")]
+words = packing.active_words(problem.x, np.random.default_rng(0).standard_normal((100, 3)))
+print("outputs", words.tobytes().hex())
+passes = [*packing.kernels(), limit.entries(), *client_passes.passes("float64"), *switch_passes.passes("float64")]
 passes += [getattr(neuron_passes, name) for name in ("summed_up", "largest", "begin", "step", "end")]
 print("compiled", sum(sum(one.stats.cache_misses.values()) for one in passes))
 print("read", sum(sum(one.stats.cache_hits.values()) for one in passes), "of", len(passes))
@@ -34,11 +37,11 @@ def run_with(folder):
 
 def test_a_second_process_reads_what_the_first_compiled_and_computes_the_same_bits(tmp_path):
     first, counts = run_with(tmp_path)
-    assert counts == ["compiled 12", "read 0 of 12"]
+    assert counts == ["compiled 15", "read 0 of 15"]
     files = sorted(tmp_path.rglob("*.nbc"))
     second, counts = run_with(tmp_path)
-    assert counts == ["compiled 0", "read 12 of 12"]
-    assert first == second and len(first) == 3
+    assert counts == ["compiled 0", "read 15 of 15"]
+    assert first == second and len(first) == 4
     assert sorted(tmp_path.rglob("*.nbc")) == files != []
 
 
