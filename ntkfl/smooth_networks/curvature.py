@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from ntkfl.any_order.rounding import above, length
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Layer
-from ntkfl.smooth_networks.passes import Pass, spectral_norm, transposed
+from ntkfl.smooth_networks.passes import Pass, spectral_norm
 
 
 class Sizes(NamedTuple):
@@ -168,7 +168,7 @@ def sizes_of_each(done: Pass) -> Sizes:
     """The sizes of each output of each sample."""
     outputs = done.outputs.value.shape[1]
     lengths = [np.repeat(done.input_lengths(k), outputs) for k in range(len(done.layers))]
-    before = [rows.norm(axis=2).hi.reshape(-1) for rows in done.before]
+    before = [rows.lengths.reshape(-1) for rows in done.before]
     after = [(np.abs(rows.value) + rows.error).max(axis=2).reshape(-1) for rows in done.after]
     return Sizes(lengths, lengths, before, after, [np.repeat(clear, outputs) for clear in done.clear])
 
@@ -179,7 +179,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
     for rows in done.before:  # the spectral norm of C rows is bounded by the largest absolute row sum of their products
-        inner = rows @ transposed(rows)
+        inner = rows.products()
         before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
     after = [rows.norm(axis=1).hi.max(keepdims=True).reshape(1) for rows in done.after]
     return Sizes(lengths, together, before, after, [clear.min(keepdims=True) for clear in done.clear])

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import mul
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.any_order.rounding import TINY, UNIT, above, below, gamma, length
+from ntkfl.any_order.rounding import TINY, above, below, gamma
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Image, Layer
+from ntkfl.smooth_networks.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +22,9 @@ class Pass:
 
     layers: tuple[Layer, ...]  # layers of the network
     outputs: Estimate  # (n, C)
-    inputs: tuple[Estimate, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
+    inputs: tuple[Rows, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
     # B_k, derivatives of the outputs by z_k, before the activation, (n, C, m_k), for each layer
-    before: tuple[Estimate, ...]
+    before: tuple[Rows, ...]
     # b_k, derivatives of the outputs by h_k, after the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
     # for each layer and sample the least distance |z| of a neuron from its kink, (n,); infinite without kinks
@@ -34,27 +37,27 @@ class Pass:
         """
         of = self.layers[layer]
         if of.image is None:
-            return above(np.hypot(of.scale * self.inputs[layer].norm(axis=1).hi, of.shift))
+            return above(np.hypot(of.scale * self.inputs[layer].lengths, of.shift))
         return np.array([_top(self.scaled_inputs(layer)[i]) for i in range(len(self.outputs.value))])
 
     def scaled_inputs(self, layer: int) -> Estimate:
         """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 k + 1)."""
-        of, h = self.layers[layer], self.inputs[layer] * self.layers[layer].scale
+        of, h = self.layers[layer], self.inputs[layer].entries * self.layers[layer].scale
         ones = np.full((*h.value.shape[:2], 1), of.shift)
         value, error = np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, 0 * ones], axis=2)
         return Estimate(value, error, h.method, h.rigour)
 
     def input_products(self, layer: int) -> Estimate:
         """scale^2 h_i.h_j + bias_scale^2, (n, n); for a convolution a matrix with the same largest eigenvalue."""
-        of, h = self.layers[layer], self.inputs[layer]
+        of = self.layers[layer]
         if of.image is None:
-            return h @ transposed(h) * of.scale * of.scale + Estimate.exact(of.shift).squared()
+            return self.inputs[layer].products() * of.scale * of.scale + Estimate.exact(of.shift).squared()
         rows = self.scaled_inputs(layer)
         return _small_product(_reshaped(rows, (-1, rows.value.shape[2])))
 
     def gradients(self, layer: int) -> Estimate:
         """The gradients of all outputs by the W and b of a convolution, (n, C, m (side^2 k + 1))."""
-        of, b, rows = self.layers[layer], self.before[layer], self.scaled_inputs(layer)
+        of, b, rows = self.layers[layer], self.before[layer].entries, self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
         by_pixel = _reshaped(b, (n, outputs, of.image.places, len(of.weight)))
@@ -68,7 +71,7 @@ class Pass:
             if layer.trained and layer.image is not None:
                 total = total + self.gradients(k).norm(axis=2).hi ** 2
             elif layer.trained:
-                total = total + (self.before[k].norm(axis=2).hi * self.input_lengths(k)[:, None]) ** 2
+                total = total + (self.before[k].lengths * self.input_lengths(k)[:, None]) ** 2
         return np.sqrt(above(total))
 
     def kernel(self, products: Sequence[Estimate]) -> Estimate:
@@ -79,8 +82,8 @@ class Pass:
         for k, (layer, before, inner) in enumerate(zip(self.layers, self.before, products, strict=True)):
             interruption.check()
             if layer.trained:
-                flat = _reshaped(before if layer.image is None else self.gradients(k), (n * outputs, -1))
-                product = flat @ transposed(flat)
+                rows = before if layer.image is None else Rows.of(self.gradients(k))
+                product = rows.reshaped((n * outputs, -1)).products()
                 total = total + (product * inner[np.ix_(row, row)] if layer.image is None else product)
         return total
 
@@ -122,105 +125,66 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
     """The forward and the backward pass of these samples.
 
     `norms`: of the layers, as `curvature.weight_norms` gives them; default unknown. With them the errors of fully
-    connected layers are bounded as lengths too, which a layer multiplies by its norm and not by the sum of its absolute
-    weights.
+    connected layers are the smaller.
     """
-    lengths = _ErrorLengths(layers, len(x), norms)
-    first = layers[0].image
+    norms = (np.inf,) * len(layers) if norms is None else norms
+    n, first = len(x), layers[0].image
     if first is not None:  # rows have one channel after the other
-        x = x.reshape(len(x), -1, first.pixels).transpose(0, 2, 1).reshape(len(x), -1)
-    h, aside = Estimate.exact(x), list[Estimate]()
+        x = x.reshape(n, -1, first.pixels).transpose(0, 2, 1).reshape(n, -1)
+    h, aside = Rows.of(Estimate.exact(x)), list[Rows]()
     inputs, slopes, clear = [], [], []
     for k, layer in enumerate(layers):
         interruption.check()
         aside += [h] * layer.opens
-        rows = h
+        inputs.append(h if layer.image is None else Rows.of(unfolded(h.entries, layer.image)))
+        z = inputs[-1].through(layer.weight, layer.scale, _norm(layer, norms[k]), partial(_scaled, layer=layer))
         if layer.image is not None:
-            rows = unfolded(h, layer.image)
-        inputs.append(rows)
-        product = _reshaped(rows, (-1, rows.value.shape[-1])) @ layer.weight.T
-        z = lengths.sums(k, h, product, _reshaped(_scaled(product, layer), (len(x), -1)))
+            z = Rows.of(_reshaped(z.entries, (n, -1)))
         kink = layer.activation.kink
-        least = np.inf if kink is None else np.maximum(below(np.abs(z.value - kink)) - z.error, 0).min(axis=1)
-        clear.append(below(np.broadcast_to(least, len(x))))
-        slopes.append(layer.activation.slopes(z))
-        h = lengths.activations(layer, z, layer.activation.values(z))
+        least = np.inf if kink is None else np.maximum(below(np.abs(z.value - kink)) - z.entries.error, 0).min(axis=1)
+        clear.append(below(np.broadcast_to(least, n)))
+        slopes.append(layer.activation.slopes(z.entries))
+        h = z.activated(layer.activation)
         for _ in range(layer.closes):
-            h = lengths.added(h + aside.pop())
+            h = h.plus(aside.pop())
         if layer.pools:
-            h = _mean(h, layer)
-    n, outputs = h.value.shape
-    b = Estimate.exact(np.broadcast_to(np.eye(outputs), (n, outputs, outputs)))
-    before: list[Estimate] = []
+            h = Rows.of(_mean(h.entries, layer))
+    outputs = h.value.shape[1]
+    b = Rows.of(Estimate.exact(np.broadcast_to(np.eye(outputs), (n, outputs, outputs))))
+    before: list[Rows] = []
     after: list[Estimate] = []
     for k in range(len(layers) - 1, -1, -1):
         interruption.check()
         layer = layers[k]
         if layer.pools:
             assert layer.image is not None
-            b = _reshaped(Estimate.stacked([b] * layer.image.places, 2) * _share(layer), (n, outputs, -1))
+            spread = Estimate.stacked([b.entries] * layer.image.places, 2) * _share(layer)
+            b = Rows.of(_reshaped(spread, (n, outputs, -1)))
         aside += [b] * layer.closes
         if k < len(layers) - 1:
-            after.append(b)
-        before.append(b * slopes[k][:, None])
+            after.append(b.entries)
+        before.append(b.times(slopes[k][:, None], layer.activation.slope))
         if k:
             b = before[-1]
             if layer.image is not None:
-                b = _reshaped(b, (n, outputs, layer.image.places, -1))
-            b = b @ layer.weight * layer.scale
-            b = b if layer.image is None else folded(b, layer.image)
+                b = Rows.of(_reshaped(b.entries, (n, outputs, layer.image.places, -1)))
+            b = b.through(layer.weight.T, layer.scale, _norm(layer, norms[k]), partial(mul, layer.scale))
+            if layer.image is not None:
+                b = Rows.of(folded(b.entries, layer.image))
             for _ in range(layer.opens):
-                b = b + aside.pop()
-    return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
+                b = b.plus(aside.pop())
+    return Pass(layers, h.entries, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]), tuple(clear))
+
+
+def _norm(layer: Layer, norm: float) -> float:
+    """The norm with which a layer multiplies the lengths of errors; a convolution's acts on all places together."""
+    return norm if layer.image is None else np.inf
 
 
 def _scaled(product: Estimate, layer: Layer) -> Estimate:
     """scale W h + bias_scale b, from W h."""
     z = product * layer.scale
     return z if layer.bias is None else z + Estimate.exact(layer.bias) * layer.bias_scale
-
-
-class _ErrorLengths:
-    """Bounds of the lengths of the errors of h, for each sample, through a forward pass of fully connected layers.
-
-    Without norms, with a convolution or with an activation that jumps the lengths are infinite.
-    """
-
-    def __init__(self, layers: tuple[Layer, ...], samples: int, norms: Sequence[float] | None) -> None:
-        known = norms is not None and all(of.image is None and not of.activation.jumps for of in layers)
-        self.layers, self.norms = layers, norms if known else None
-        self.now, self.aside = np.zeros(samples), list[np.ndarray]()
-
-    def sums(self, k: int, h: Estimate, product: Estimate, z: Estimate) -> Estimate:
-        """z of layer k with the smaller error; rounding of entry i of W h is at most gamma |h| |W_i|."""
-        if self.norms is None:
-            return z
-        layer = self.layers[k]
-        self.aside += [self.now] * layer.opens
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite error; an infinite norm, and no error yet
-            rounding = above(gamma(layer.takes) * np.outer(length(h.value, 1), length(layer.weight, 1)))
-            carried = np.where(self.now > 0, above(self.norms[k] * self.now), 0.0)
-        alone = _scaled(Estimate(product.value, rounding, product.method, product.rigour), layer)
-        self.now = above(carried + length(alone.error, 1))
-        return self._least(z)
-
-    def activations(self, layer: Layer, z: Estimate, h: Estimate) -> Estimate:
-        """phi(z) with the smaller error."""
-        if self.norms is None:
-            return h
-        alone = layer.activation.values(Estimate.exact(z.value))
-        self.now = above(layer.activation.slope * self.now + length(alone.error, 1))
-        return self._least(h)
-
-    def added(self, h: Estimate) -> Estimate:
-        """The sum of h and the last copy of h that was stored, with the smaller error."""
-        if self.norms is None:
-            return h
-        self.now = above(self.now + self.aside.pop() + UNIT * length(h.value, 1))
-        return self._least(h)
-
-    def _least(self, of: Estimate) -> Estimate:
-        return Estimate(of.value, np.fmin(of.error, self.now[:, None]), of.method, of.rigour)
 
 
 def _share(layer: Layer) -> Estimate:

@@ -13,7 +13,7 @@ from small_networks import BALLS, TORCH, convolutional, hessians, jacobian, netw
 
 import ntkfl.any_order.rounding
 import ntkfl.rounding
-import ntkfl.smooth_networks.passes
+import ntkfl.smooth_networks.rows
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.curvature import (
@@ -116,44 +116,84 @@ def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
 COARSE = 1e-4  # a unit of rounding with which errors are seen
 
 
+def worst(a, matrix, block):
+    """The most that coarse rounding moves sums of so many products at once, and of these sums: (terms) unit |a||b|."""
+    terms = min(a.shape[-1], block) + -(-a.shape[-1] // block)
+    return terms * COARSE * (np.abs(a) @ np.abs(matrix))
+
+
 @settings(max_examples=25, deadline=None)
-@given(NETWORKS, st.booleans(), st.integers(1, 12))
-def test_outputs_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(made, last, factor):
-    """Sums of every layer are moved by the error of a coarse rounding, in the direction that moves an output most."""
+@given(NETWORKS, st.booleans(), st.integers(1, 12), st.sampled_from([4, 256]), st.booleans())
+def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(made, last, factor, block, longer):
+    """Sums of every layer are moved by the error of a coarse rounding, in the direction that moves an output most; on
+    the way back, and in the kernel, so that derivatives grow, or at random."""
     seed, widths, *others = made
     layers = drawn((seed, [factor * width for width in widths], *others), last)
-    x = np.random.default_rng(seed).standard_normal((3, layers[0].weight.shape[1]))
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3, layers[0].weight.shape[1]))
     norms = weight_norms(layers)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (ntkfl.rounding, ntkfl.any_order.rounding, ntkfl.smooth_networks.passes):
+        patch.setattr(ntkfl.smooth_networks.rows, "BLOCK", block)
+        for module in (ntkfl.rounding, ntkfl.any_order.rounding):
             patch.setattr(module, "UNIT", COARSE)
         apart, done = passed(layers, x), passed(layers, x, norms)
+        kernel = done.kernel([done.input_products(k) for k in range(len(layers))])
     exact = passed(layers, x)
-    h, aside = x, []
+    h, aside, inputs, sums = x, [], [], []
     for layer, input_, before in zip(layers, exact.inputs, exact.before, strict=True):
         aside += [h] * layer.opens
-        size = (layer.weight.shape[1] + 2) * COARSE * (np.abs(input_.value) @ np.abs(layer.weight).T)
+        inputs.append(h)
+        size = worst(input_.value, layer.weight.T, block)
         z = layer.scale * (h @ layer.weight.T + np.sign(before.value[:, 0]) * size)
-        h = layer.activation.function(z if layer.bias is None else z + layer.bias_scale * layer.bias)
+        sums.append(z if layer.bias is None else z + layer.bias_scale * layer.bias)
+        h = layer.activation.function(sums[-1])
         for _ in range(layer.closes):
             h = h + aside.pop()
     moved = np.abs(h - exact.outputs.value)
     assert (moved <= done.outputs.error).all() and (done.outputs.error <= apart.outputs.error).all()
     assert moved[:, 0].max() > 0
 
+    b, of_kernel = np.broadcast_to(np.eye(h.shape[1]), (3, h.shape[1], h.shape[1])), 0
+    for k in range(len(layers) - 1, -1, -1):
+        layer = layers[k]
+        aside += [b] * layer.closes
+        b = b * layer.activation.derivative(sums[k])[:, None]
+        assert (np.abs(b - exact.before[k].value) <= done.before[k].entries.error + 1e-13).all()
+        assert (np.linalg.norm(b - exact.before[k].value, axis=2) <= done.before[k].off + 1e-13).all()
+        if layer.trained:
+            flat, rows = b.reshape(-1, b.shape[2]), np.repeat(inputs[k], h.shape[1], axis=0)
+            inner = layer.scale**2 * rows @ rows.T + layer.shift**2
+            of_kernel = of_kernel + (flat @ flat.T + flat.shape[1] * COARSE * np.abs(flat) @ np.abs(flat).T) * inner
+        signs = np.sign(b @ layer.weight) if longer else rng.choice([-1, 1], (*b.shape[:2], layer.weight.shape[1]))
+        b = layer.scale * (b @ layer.weight + signs * worst(b, layer.weight, block))
+        for _ in range(layer.opens):
+            b = b + aside.pop()
+    moved = np.abs(of_kernel - exact.kernel([exact.input_products(k) for k in range(len(layers))]).value)
+    assert (moved <= kernel.error + 1e-12).all() and moved.max() > 1e-6
+
 
 def test_errors_of_deep_wide_networks_grow_by_the_norms_of_layers():
-    """Six layers of tanh: outputs by numbers of 64 bits are within an error a hundredth of that by absolute sums."""
+    """Six layers of tanh: outputs and the kernel by numbers of 64 bits are within errors that are a hundredth of those
+    without the norms."""
     layers = network(0, [4, *[200] * 5, 1], ["tanh"] * 5)
     x = np.random.default_rng(0).standard_normal((2, 4))
-    done, apart = passed(layers, x, weight_norms(layers)).outputs, passed(layers, x).outputs
-    h = x.astype(np.longdouble)
+    done, apart = passed(layers, x, weight_norms(layers)), passed(layers, x)
+    kernels = [of.kernel([of.input_products(k) for k in range(6)]) for of in (done, apart)]
+    h, inputs, slopes = x.astype(np.longdouble), [], []
     for layer in layers:
+        inputs.append(h)
         z = (layer.scale * (h[:, None, :] * layer.weight)).sum(axis=2) + layer.bias_scale * layer.bias
         h = np.tanh(z) if layer is not layers[-1] else z
-    assert (np.abs(h - done.value) <= done.error).all()
-    assert done.error.max() < 0.01 * apart.error.min()
-    assert (np.isinf(passed(layers, x, (np.inf,) * 6).outputs.error) == np.isinf(apart.error)).all()
+        slopes.append(1 - h**2 if layer is not layers[-1] else 1 + 0 * h)
+    b, kernel = np.ones_like(h), 0
+    for layer, before, slope in zip(reversed(layers), reversed(inputs), reversed(slopes), strict=True):
+        b = b * slope
+        kernel = kernel + (b @ b.T) * (np.longdouble(layer.scale) ** 2 * before @ before.T + layer.shift**2)
+        b = layer.scale * (b @ layer.weight)
+    for within, without, exact in ((done.outputs, apart.outputs, h), (*kernels, kernel)):
+        assert (np.abs(exact - within.value) <= within.error).all()
+        assert within.error.max() < 0.01 * without.error.min()
+    assert (np.isinf(passed(layers, x, (np.inf,) * 6).outputs.error) == np.isinf(apart.outputs.error)).all()
 
 
 @settings(max_examples=20, deadline=None)
