@@ -1,4 +1,4 @@
-"""Statements that others bring: in files of theirs, and in packages that announce them as `ntkfl.statements`."""
+"""Statements from outside this project: in a user's files, and in packages with the entry point `ntkfl.statements`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = "ntkfl.statements"
 HERE = Path(__file__).parent
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
-_files: dict[Path, Extension] = {}  # like sys.modules: a file stays known after it was loaded
+_files: dict[Path, Extension] = {}  # loaded files, which stay known as modules do in sys.modules
 
 
 def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
@@ -33,14 +33,14 @@ def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
         file: path of a Python file with STATEMENTS.
 
     Raises:
-        ExtensionError: a ValueError. There is no such file; it fails, with the line; its STATEMENTS are no statements;
-            or a statement has an id that is not paper/label or that another statement has.
+        ExtensionError: a ValueError. The file does not exist; it fails (the message has the line); its STATEMENTS are
+            no statements; or an id is not paper/label, or is the id of another statement.
     """
     return restore(extensions.from_file(file))
 
 
 def restore(extension: Extension) -> tuple[Statement, ...]:
-    """Like `load`, for a file that was executed already, for example in another process."""
+    """Like `load`, for an extension that was executed already, for example in another process."""
     path = Path(extension.name).resolve()
     others = (*announced(), *(other for place, other in _files.items() if place != path))
     statements = _statements(extension, others)
@@ -59,21 +59,21 @@ def extensions_of_statements() -> tuple[Extension, ...]:
 
 
 def brings_any() -> bool:
-    """Whether a file or a package brings statements, valid or not; nothing is imported."""
+    """Whether a loaded file or an installed package brings statements, valid or not; imports nothing."""
     return bool(_files or entry_points(group=GROUP))
 
 
 def extension_of(statement: Statement) -> Extension | None:
-    """The module that brought a statement; None for this project's own."""
+    """The module that brought a statement; None for a statement of this project."""
     return next(
         (e for e in extensions_of_statements() if any(listed is statement for listed in e.module.STATEMENTS)), None
     )
 
 
 def failure(error: BaseException, statement: Statement) -> str:
-    """The error in a statement's own code, and its line in the statement's file or its paper's folder."""
+    """The error in a statement's code as a text, with its line in the statement's file or its paper's folder."""
     extension = extension_of(statement)
-    if extension is None:  # lines of `bounds` itself are left out: all statements share them
+    if extension is None:  # not lines of `bounds` itself, which all statements share
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
     else:
@@ -84,14 +84,14 @@ def failure(error: BaseException, statement: Statement) -> str:
 
 
 def brought_by(statement: Statement) -> Mapping[str, str] | None:
-    """The file with its SHA-256, or the package, that a statement is from; None for this project's own."""
+    """The file with its SHA-256, or the package, that brought a statement; None for a statement of this project."""
     extension = extension_of(statement)
     return None if extension is None else extension.provenance
 
 
 @cache
 def announced() -> tuple[Extension, ...]:
-    """The modules that packages announce, if their statements are valid; the other modules give a warning."""
+    """The announced modules whose statements are valid; other announced modules give a warning."""
     return extensions.announced(GROUP, _statements)
 
 

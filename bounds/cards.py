@@ -1,6 +1,6 @@
-"""The words of the catalogue, kept in cards.json: reading it builds no formula, which would take seconds.
+"""The texts of the catalogue, kept in cards.json: a reader need not build formulas, which takes seconds.
 
-`python -m verification.cards` writes it anew after a change of `bounds`; until then the file is not read.
+`python -m verification.cards` writes the file anew after a change of `bounds`; until then it is not read.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from typing import Any
 from bounds.vocabulary import Form, Kind, Nature, Outcome, Provenance, Source
 
 FILE = Path(__file__).with_suffix(".json")
-PRINTER = FILE.parents[1] / "verification/plain_text.py"  # writes formulas in words
+PRINTER = FILE.parents[1] / "verification/plain_text.py"  # writes formulas as text
 ENUMERATED = {"kind": Kind, "mutated_form": Form, "recorded": Outcome, "nature": Nature, "read": Provenance}
 
 
 @dataclass(frozen=True, eq=False)
 class ClaimCard:
-    """One form of a statement in words."""
+    """One form of a statement as texts."""
 
     claim: tuple[str, ...]
     hypotheses: tuple[str, ...]  # beyond the statement's hypotheses
@@ -36,7 +36,7 @@ class ClaimCard:
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """One statement in words; its fields have the names that `Statement` gives them."""
+    """One statement as texts; its fields have the names that `Statement` gives them."""
 
     id: str
     title: str
@@ -56,7 +56,7 @@ class Card:
 
 @cache
 def kept() -> Mapping[str, Card]:
-    """The cards of this project's statements by id; none where a source has changed since."""
+    """The cards of this project's statements by id; none if a source has changed since they were written."""
     written = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return {card["id"]: _card(card) for card in written["cards"]} if written.get("sources") == sources() else {}
 

@@ -1,4 +1,4 @@
-"""The interface of a case to the checks of statements: it describes itself, and may be computed more sharply."""
+"""The interface of cases: what a check of a statement may ask of the object on which it checks."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has 
 
 
 class computed_once(cached_property[Result]):
-    """A cached property that keeps errors too: every later use raises the first error at once."""
+    """A cached property that also keeps an error: every later use raises the first error at once."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The value of an instance.
 
         Raises:
-            ArithmeticError, LinAlgError: the value cannot be computed; each use raises the same error.
+            ArithmeticError, LinAlgError: the value cannot be computed.
         """
         if instance is None:
             return self
@@ -73,7 +73,7 @@ class Case:
 
     @property
     def rigour(self) -> Rigour:
-        """How far the quantities computed from the case may be trusted."""
+        """The rigour of the quantities computed from the case."""
         return Rigour.MEASURED
 
     @property

@@ -1,4 +1,4 @@
-"""The theorems of all papers that certify concrete networks."""
+"""The theorems that certify concrete networks, from all papers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The evidence for each form's recorded outcome, from trials to theorems that a machine has checked."""
+"""The evidence for each form's recorded outcome: trials, enclosures, independent scripts, proofs."""
 
 import json
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def strongest(statement: Statement, form: Form) -> str:
 
 
 def evidence_text(statement: Statement, form: Form) -> str:
-    """All kinds of evidence for a form in a line, weakest first, with the places that show it."""
+    """All kinds of evidence for a form in one line, weakest first, with the places that show the evidence."""
     said = [f"{kind.value} ({', '.join(at)})" if at else kind.value for kind, at in evidence(statement, form).items()]
     return ", ".join(said) or "none"
 

@@ -1,4 +1,4 @@
-"""Families of cases, as values: the cases on which a statement is checked."""
+"""Families of cases: the cases on which a statement is checked."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class AnyFamily(Protocol):
 
     @property
     def trials(self) -> int:
-        """How many seeds are run by default."""
+        """The number of seeds that are run by default."""
 
     @property
     def required(self) -> int:
-        """How many admitted cases a verdict needs."""
+        """The number of admitted cases that a verdict needs."""
 
     def case(self, seed: int) -> Any:
         """The case of one seed.
@@ -40,7 +40,7 @@ class AnyFamily(Protocol):
         """
 
     def strategy(self) -> SearchStrategy:
-        """Small, cheap cases of wide ranges for the counterexample search; equal families give the same object."""
+        """Small, cheap cases of many kinds, for the counterexample search; equal families return the same object."""
 
 
 @dataclass(frozen=True)

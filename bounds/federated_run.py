@@ -26,12 +26,13 @@ from ntkfl.imports import old_names
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory, provenance
 
-ORDER_SAFETY = 10  # error over the difference of two runs that sum in different orders, and so round differently
-FEW_NEURONS = 16  # below this size the two orders of a sum often agree bit for bit although both round
+ORDER_SAFETY = 10  # error over the difference of two runs that sum in different orders
+FEW_NEURONS = 16  # below this width two orders of a sum often agree in every bit although both round
 BALL_BUDGET = 4e6  # width * n * d * local steps * rounds that a run in balls may cost
 EXTENDED_BUDGET = 4e9
-COMPILED = 2e5  # size from which a run is compiled; lower than for a single run, since many runs share the compilation
-EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
+# n m K T from which a run is compiled; lower than for a single run, since many runs share the compilation
+COMPILED = 2e5
+EXPENSIVE = 2e8  # n m K T above which a run takes more than about a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class FederatedRun(Case):
     device: str | None = None  # device of the training engine; None: the simulator
 
     def prepare(self) -> None:
-        """Run the simulations now; they release the interpreter, so that a thread can do this while another judges."""
+        """Run the simulations now; they release the interpreter, so that another thread can judge meanwhile."""
         if self.arithmetic is None:
             self.observed("residual_norm")
 
@@ -61,8 +62,8 @@ class FederatedRun(Case):
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        The run is that of `simulate`; if an arithmetic is named, that of `plain_run`, independent code, rounded to
-        float64.
+        The run is that of `simulate`; with an `arithmetic` it is that of `plain_run`, which is independent code,
+        rounded to float64.
         """
         if self.arithmetic is None:
             return self._simulate(self.weights)
@@ -130,7 +131,8 @@ class FederatedRun(Case):
             error = ORDER_SAFETY * np.abs(value - exact.value) + exact.error + 8 * np.finfo(float).eps * np.abs(value)
             return Estimate(value, error, "extended precision")
         difference = np.abs(value - other)
-        # two orders may agree on one entry by chance, so all entries of a round have the error of its worst entry
+        # two orders may agree on one entry by chance, so every entry of a round gets the error of the round's worst
+        # entry
         if difference.ndim > 1:
             difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)
         difference = np.maximum.accumulate(difference, axis=0)
@@ -161,7 +163,7 @@ class FederatedRun(Case):
         s, p = self.setup, self.problem
         cost = float(s.width) * p.n * p.d * s.local_steps * s.rounds
         if cost <= BALL_BUDGET:
-            first = 128 + 2 * s.rounds * s.local_steps  # radii grow by a bit or so a step
+            first = 128 + 2 * s.rounds * s.local_steps  # in each step radii grow by about a bit
             finer = [bits for bits in (first, 4 * first) if self.arithmetic is not BALL or bits > self.bits]
             return self.with_arithmetic(BALL, finer[0]) if finer else None
         if self.arithmetic in (BALL, EXTENDED):
@@ -174,7 +176,7 @@ class FederatedRun(Case):
         return self.with_arithmetic(EXTENDED)
 
     def plain(self) -> FederatedRun:
-        """The case by the plain run, without a second run for the rounding, since a violation is redone in balls."""
+        """The case by the plain run, without a second run for the rounding: a violation is redone in balls."""
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def redrawn(self, seed: int) -> FederatedRun:
@@ -264,7 +266,7 @@ def federated_run(
 
 
 def compiled(problem: Problem, setup: Setup) -> bool:
-    """Whether a run that is one of many goes through compiled passes.
+    """Whether a run that is one of many is compiled.
 
     Args:
         problem: data.
@@ -292,7 +294,7 @@ class FederatedFamily:
     clients: int | None
     partition: str | None
     n: int | None
-    built_in: str = "digits"  # the data if the user names none
+    built_in: str = "digits"  # the built-in data, used if the user names none
     unit: bool = False
     options_data: str | None = None
     trials: int = 200
@@ -302,7 +304,7 @@ class FederatedFamily:
 
     @property
     def required(self) -> int:
-        """Cases a verdict needs."""
+        """Number of cases that a verdict needs."""
         return needed(self.trials)
 
     def problem(self, seed: int) -> Problem:
@@ -357,8 +359,9 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-DEFAULT_TRIALS = 60  # seeds of each default family; no failure in both excludes 1/30; B.3 allows 1/10
-OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
+# seeds of each default family; no failure in two families excludes a failure rate of 1/30; B.3 allows 1/10
+DEFAULT_TRIALS = 60
+OWN_TRIALS = 30  # seeds of a statement's own families
 
 
 def federated_families(
@@ -370,7 +373,7 @@ def federated_families(
         options: the user's choices.
         label: name of the choice in `defaults`, for reports.
         linearised: the patterns stay as at the start.
-        movements: record movements too, which takes half as much time again.
+        movements: record movements too, which takes 1.5 times as long.
         defaults: fields of Setup whose values differ from the defaults; `label` names this choice in reports.
     """
     setup = options.setup(**defaults)
@@ -419,7 +422,8 @@ def federated_runs(
     x = draw(points(n, d))
     owner = draw(partitions(len(x), clients=clients))
     weights = draw(networks(x.shape[1], width))
-    assume((x @ weights.hidden.T).all())  # a neuron at its kink makes a case of the convention for relu'(0)
+    # no neuron at its kink, where only the convention for relu'(0) would be tested
+    assume((x @ weights.hidden.T).all())
     h = gram.finite(x, weights.hidden)
     outputs = weights.outputs(x)
     problem = Problem(x, draw(targets(outputs)), owner, name="drawn")

@@ -1,4 +1,4 @@
-"""A formula is written once, in sympy, and evaluated in balls: its value always comes with a rigorous enclosure."""
+"""Formulas in sympy, evaluated in balls: every value is a rigorous enclosure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from flint import arb, arb_mat
 from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 
-COMPILED = 4096  # expressions whose compiled evaluation is kept
-# The setup has the size that a premise requires; 1: at least, -1: at most.
+COMPILED = 4096  # number of expressions whose compiled evaluation is kept
+# By symbol of a premise, the setup's field, and 1 for at least the required size, -1 for at most.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
-LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
+LARGEST_PRODUCT = 64  # largest power of a ball around 0 that is computed as a product
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
 
@@ -60,7 +60,7 @@ class Formula:
         return self.expression if isinstance(self.expression, tuple) else (self.expression,)
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
-        """The enclosure of each part, in its shape; array-valued scalar symbols are run through together, elementwise.
+        """The enclosure of each part, in its shape; arrays for scalar symbols are evaluated elementwise.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -82,7 +82,7 @@ class Formula:
         return evaluate(self.lower, constants)
 
     def failure_at(self, constants: Constants) -> float:
-        """The largest failure probability the form allows on a case.
+        """The largest failure probability that the form allows on a case.
 
         Args:
             constants: a number, array or `Estimate` for each symbol.
@@ -156,7 +156,7 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
 
 
 def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any, arb_mat]) -> Estimate:
-    """The enclosure of an expression; `made` has the matrices of what was evaluated with these constants before."""
+    """The enclosure of an expression; `made` has the matrices of expressions evaluated with the same constants."""
     compiled = _compiled(sp.sympify(expression))
     try:
         values, matrices = ([_known(constants[s]) for s in part] for part in (compiled.scalars, compiled.matrices))
@@ -168,7 +168,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
     shape = np.broadcast_shapes(*(np.shape(value) for value, *_ in values if not isinstance(value, float)))
     method = _method({known_by for _, _, known_by, _ in values + matrices})
     rigour = max((known for *_, known in values + matrices), default=Rigour.EXACT)
-    rigour = max(rigour, Rigour.ENCLOSED)  # a ball is as good as its inputs
+    rigour = max(rigour, Rigour.ENCLOSED)  # a ball is as rigorous as its inputs
     with precision(bits):
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
@@ -188,7 +188,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
 
 
 def _method(inputs: set[str]) -> str:
-    """The method of an estimate: a ball is as reliable as its inputs, so it says how these are known."""
+    """The method of an estimate. A ball is as reliable as its inputs, so that the method names theirs."""
     others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
@@ -198,7 +198,7 @@ def _estimate(value: Any) -> Estimate:
 
 
 def _known(value: Any) -> tuple[Any, Any, str, Rigour]:
-    """Value, error, method and rigour; single numbers, which most are, as floats."""
+    """Value, error, method and rigour; for single numbers, the usual case, as floats."""
     if (isinstance(value, float) and value == value) or (isinstance(value, int) and abs(value) <= 2**53):
         return float(value), 0.0, "exact", Rigour.EXACT
     estimate = _estimate(value)
@@ -213,7 +213,7 @@ def _column(part: np.ndarray) -> np.ndarray:
 
 
 def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[..., Any]:
-    """A function of balls that takes object arrays too; values constant over an array are computed once."""
+    """A function of balls that also takes object arrays of balls."""
     return np.frompyfunc(function, arguments, 1)
 
 
@@ -231,18 +231,18 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class _Environment:
-    """Balls of the scalar symbols in their order, of the matrix symbols, and of matrices computed from both."""
+    """Balls of the scalar symbols in order; matrices of the matrix symbols and of computed matrix expressions."""
 
     scalars: list
     matrices: dict[Any, Any]
 
 
-Value = Callable[[_Environment, list], Any]  # a ball, an array of balls, or a matrix of them, after the values before
+Value = Callable[[_Environment, list], Any]  # computes a ball, an array or a matrix of balls from the earlier values
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and the steps by which values of its parts follow, the expression's own value last."""
+    """An expression's symbols, and the steps that compute its parts' values; the last value is its own."""
 
     scalars: tuple
     matrices: tuple
@@ -287,7 +287,7 @@ def _is_root(node: Any) -> bool:
 
 
 def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
-    """How the value of a sympy node follows from the values of its arguments, whose places are given."""
+    """The computation of a sympy node's value from its arguments' values, at these places."""
     if isinstance(node, sp.MatrixSymbol):
         return lambda environment, values: environment.matrices[node]
     if node.is_Symbol:
@@ -320,7 +320,7 @@ def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
 
 
 def _combined(node: Any) -> Callable[..., Any]:
-    """How the value of a sympy node follows from the values of its arguments."""
+    """The computation of a sympy node's value from its arguments' values."""
     if isinstance(node, sp.Transpose):
         return arb_mat.transpose
     if isinstance(node, sp.Inverse):
@@ -365,7 +365,7 @@ def _power(base: arb, exponent: arb) -> arb:
     if whole is None or abs(whole) >= 2**31:
         return base**exponent
     if 0 < whole <= LARGEST_PRODUCT and base.contains(0):
-        return reduce(mul, [base] * int(whole))  # flint's power of a ball around 0 has no end
+        return reduce(mul, [base] * int(whole))  # flint's power of a ball around 0 is not finite
     return base ** int(whole)
 
 
@@ -373,7 +373,7 @@ _POWERS = _elementwise(_power, 2)
 
 
 class _Identity:
-    """An identity matrix, of the size of the matrix that it is added to; scaled by `factor`."""
+    """`factor` times an identity matrix, which takes its size from the matrix to which it is added."""
 
     def __init__(self, factor: arb | int = 1):
         self.factor = factor

@@ -1,4 +1,4 @@
-"""A statement's requirement on a case, as a predicate with a margin, and the options by which a user can meet it."""
+"""A statement's requirement on a case: a predicate with a margin, and the options by which a user can meet it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = Estimate | float
 
 @dataclass(frozen=True)
 class Limit:
-    """A margin that knows its quantity and limit: `at_most - value`, or `value - at_least`.
+    """A margin with its quantity and limit: `at_most - value`, or `value - at_least`.
 
     Args:
         quantity: the limited quantity, in words for a user.
@@ -57,7 +57,7 @@ class Hypothesis:
     name: str
     says: str
     margin: Callable[[Any], Estimate | float]
-    # whether it depends on the case's data and setup alone, without balls: it is checked before any simulation
+    # whether it depends only on the case's data and setup, without balls; it is then checked before any simulation
     free: bool = False
     eased_by: tuple[str, ...] = ()  # the `Options` by which a user may meet it
 
@@ -102,8 +102,7 @@ class Hypothesis:
         )
 
     def found(self, case: Any, least: float) -> str:
-        """The value on a case beside the required one; if only the margin is known, the amount by which the case misses
-        it.
+        """The value on a case and the required value; if only the margin is known, by how much the case misses it.
 
         Args:
             case: a case of the statement's families.

@@ -1,4 +1,4 @@
-"""Case: a network at initialisation, a radius, and the Gram matrices that perturbations within the radius can reach."""
+"""Case: a network at initialisation, a radius, and the change of the Gram matrix by perturbations within it."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class InitialNetwork(Case):
 
     @cached_property
     def reachable_deviation(self) -> Estimate:
-        """sup |H(w~, w^) - H(0)|_F over perturbations within R: at least that of a perturbation tried, at most a bound.
+        """sup |H(w~, w^) - H(0)|_F over perturbations within R, between the value at one perturbation and a bound.
 
-        Entry (i, j) counts the neurons that are active on both samples. It loses at most the D_ij of these that have a
-        pre-activation within R of 0, and gains at most the U_ij others that are within R of being active on both. So it
-        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The perturbation that is tried moves every neuron by R along one
-        direction.
+        Entry (i, j) counts the neurons that are active on both samples. It loses at most D_ij of these, with a
+        pre-activation within R of 0, and gains at most U_ij others, within R of being active on both. So the entry
+        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The perturbations that are tried move every neuron by R along
+        one direction.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
@@ -116,7 +116,7 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
 
 
 def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
-    """A network on the data of a FederatedFamily, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+    """A network on the data of a FederatedFamily, with R log-uniform in .02..0.5, independent of W."""
     problem, setup = base.problem(seed), base.setup
     radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
     weights = gaussian(setup.width, problem.d, seed, setup.sigma)
@@ -124,7 +124,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of networks at initialisation, which knows the memory of its cases."""
+    """A family of networks at initialisation that can tell the memory of its cases."""
 
     @property
     def base(self) -> FederatedFamily:
@@ -158,7 +158,7 @@ def initial_network_families(options: Options) -> tuple[InitialNetworkFamily, ..
 @cache
 @st.composite
 def initial_networks(draw: DrawFn) -> InitialNetwork:
-    """Gaussian networks of any width up to 2^9 and sigma on up to four points, with R and delta of any size."""
+    """Gaussian networks of any width up to 2^9 and any sigma, on up to four points, with any R and delta."""
     x = draw(points((1, 4), (1, 3)))
     width, sigma = draw(sizes(1, 512)), draw(st.one_of(st.just(1.0), log_uniform(0.05, 4)))
     weights = gaussian(width, x.shape[1], draw(st.integers(0, 2**16)), sigma)

@@ -1,6 +1,6 @@
-"""All statements: those in the papers' folders, in installed packages that announce them, and in loaded files.
+"""All statements: of the papers' folders, of installed packages with an entry point, and of loaded files.
 
-The command line takes a file of yours in place of a statement's id: `my_theorem.py` for all its statements,
+On the command line a file can take the place of a statement's id: `my_theorem.py` for all its statements,
 `my_theorem.py::mine/T1` for one.
 """
 
@@ -115,7 +115,7 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
 
 
 def _said(statement: Statement | Card) -> str:
-    """The texts of a statement without its formulas, which would take long to write."""
+    """The texts of a statement without its formulas, which take long to write."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
     texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)
     return "\n".join(map(str, texts)).casefold()

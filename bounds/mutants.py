@@ -1,4 +1,4 @@
-"""Constructors of mutants: formulas made wrong on purpose. A checker that accepts one is at fault."""
+"""Constructors of mutants, formulas made wrong on purpose. A checker that accepts a mutant is at fault."""
 
 from typing import Any
 

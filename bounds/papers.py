@@ -1,4 +1,4 @@
-"""This project's statements, found by listing the papers' folders: a new file there is a new statement.
+"""This project's statements, from the files in the papers' folders: a new file is a new statement.
 
 A new folder with a PAPER is a new paper.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _papers() -> dict[str, str]:
-    """The folders of `bounds` with a PAPER, by that paper's id; folders with a PLACE come first, in its order."""
+    """The folders of `bounds` with a PAPER, by the paper's id; folders with a PLACE first, in their order."""
     papers = []
     for info in pkgutil.iter_modules(bounds.__path__):
         folder = importlib.import_module(f"bounds.{info.name}") if info.ispkg else bounds
@@ -60,7 +60,7 @@ def modules() -> Iterator[tuple[str, str, ModuleType]]:
 
 
 def conventions(paper: str) -> "tuple[Convention, ...]":
-    """How a paper's statements are read where the paper leaves a choice; nothing if its folder has no `conventions`.
+    """The readings of a paper's statements where the paper leaves a choice; empty if its folder has no `conventions`.
 
     Args:
         paper: its id, such as "fl-ntk".

@@ -1,8 +1,9 @@
 """Hypothesis strategies for the parts of cases: sizes, points, networks, targets and steps.
 
-Small sizes and wide ranges: every counterexample search draws from these, and the statement's hypotheses reject cases.
-Steps are drawn relative to the eigenvalues that limit them, so that both sides of each limit are met. A case's own
-strategy is in the case's module: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
+Sizes are small and ranges wide: every counterexample search draws from these strategies, and the statement's hypotheses
+reject cases. Steps are drawn relative to the eigenvalues that limit them, so that cases lie on both sides of each
+limit. Strategies of whole cases are in the cases' modules: `federated_runs`, `kernel_cases`, `initial_networks`,
+`width_ladders`.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from ntkfl.problem import Weights
 
 
 def log_uniform(low: float, high: float) -> SearchStrategy[float]:
-    """Positive numbers, log-uniform, of two significant digits; the simplest is the one nearest to 1.
+    """Positive numbers of two significant digits, log-uniform; the number nearest to 1 is the simplest.
 
     Raises:
         ValueError: a range that is empty, or not positive and finite.
@@ -34,7 +35,7 @@ def sizes(low: int, high: int) -> SearchStrategy[int]:
 
 
 def points(n: Range = (1, 3), d: Range = (1, 3)) -> SearchStrategy[np.ndarray]:
-    """Unit rows (n, d), no two equal; in two dimensions or more also nearly parallel ones."""
+    """Unit rows (n, d), no two equal; in two or more dimensions also nearly parallel rows."""
     spread = [unit_data(n=n, d=(max(2, d[0]), max(2, d[1])), distinct=True)]
     if d[0] == 1:
         spread.append(unit_data(n=(1, min(2, n[1])), d=(1, 1), distinct=True))
@@ -47,8 +48,8 @@ def points(n: Range = (1, 3), d: Range = (1, 3)) -> SearchStrategy[np.ndarray]:
 def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
     """Networks on d features: Gaussian, or a few groups of equal neurons in small integer directions.
 
-    The sizes of the groups are log-uniform up to four times the largest width, so that rare neurons are met as often as
-    common ones.
+    The sizes of the groups are log-uniform up to four times the largest width, so that cases have rare neurons as often
+    as common ones.
     """
     if draw(st.booleans()):
         return gaussian(draw(sizes(*width)), d, draw(st.integers(0, 2**16)))
@@ -65,7 +66,7 @@ def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
 
 @st.composite
 def targets(draw: DrawFn, outputs: np.ndarray) -> np.ndarray:
-    """Labels (n,): +-1, anywhere in [-1, 1], or the outputs plus a residual of any size in any direction."""
+    """Labels (n,): all +-1; or anywhere in [-1, 1]; or the outputs plus a residual of any size and direction."""
     n = len(outputs)
     if draw(st.booleans()):
         return draw(labels(n))
@@ -94,10 +95,10 @@ def steps(
 
 
 def largest_block(h: np.ndarray, owner: np.ndarray) -> float:
-    """The largest eigenvalue of any client's block of a Gram matrix, 0 where all vanish."""
+    """The largest eigenvalue of any client's block of a Gram matrix, 0 if all blocks vanish."""
     return largest_eigenvalue(h * (owner[:, None] == owner))
 
 
 def largest_eigenvalue(h: np.ndarray) -> float:
-    """The largest eigenvalue of a Gram matrix, 0 where it vanishes."""
+    """The largest eigenvalue of a Gram matrix, 0 if the matrix vanishes."""
     return max(float(np.linalg.eigvalsh(h)[-1]), 0.0)

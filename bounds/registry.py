@@ -1,6 +1,6 @@
 """The register of the meaning of each id: a form whose meaning changes gets a new version.
 
-`python -m bounds.registry` adds what is new to registry.json and takes nothing away.
+`python -m bounds.registry` adds new meanings to registry.json and removes nothing.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its 
 def meaning(statement: Statement, form: Form) -> str:
     """The hash of a form's claim: its kind, formulas, failure probability, premise and hypotheses in words.
 
-    Titles, notes and how the left side is measured are not part of it.
+    Titles, notes and the measurement of the left side are not part of the meaning.
     """
     claim = statement.forms[form]
     premise = sorted((str(symbol), _spelled(needed)) for symbol, needed in (claim.premise or {}).items())

@@ -1,4 +1,4 @@
-"""A theorem as data: hypotheses, formulas in every form, how the left side is measured, and how it is attacked."""
+"""A theorem as data: hypotheses, formulas in every form, the measurement of the left side, cases and mutants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from ntkfl.messages import refusing
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong version of a formula that the checker must call violated; `reverse`: its comparison turned round."""
+    """A wrong version of a formula, which the checker must call violated. `reverse`: its comparison is reversed."""
 
     name: str
     change: Callable[[Any], Any]
@@ -45,17 +45,14 @@ class Claim(Formula):
     """A statement in one of its forms: a formula, the cases where it is claimed, and the recorded outcome.
 
     Args:
-        recorded: the settled outcome.
-        witness: for a violated form, a function that gives a stored case of the violation.
-        nature: how this form differs from one that holds; None: it does not differ.
-        hypotheses: hypotheses in addition to the statement's.
-        measure: the left side, where it differs from the statement's.
-        left_formula: the formula of that left side, as in `Statement`.
-        families: the families of cases, where they differ from the statement's.
-        note: a text beside the formula.
-        consequence: what changes for a reader who relies on this form, where it differs from one that holds.
-        read: the kind of text that the formula is read from, where it differs from that of the source.
-        reading: how sure the signs of a scanned formula are: where the same formula occurs again, and in which way.
+        recorded: the settled outcome. witness: for a violated form, a function that gives a stored case of the
+        violation. nature: how this form differs from one that holds; None: it does not differ. hypotheses: hypotheses
+        in addition to the statement's. measure: the left side, if it differs from the statement's. left_formula: the
+        formula of that left side, as in `Statement`. families: the families of cases, if they differ from the
+        statement's. note: a text beside the formula. consequence: what a reader who relies on this form must change, if
+        it differs from a form that holds. read: the kind of text from which the formula is read, if it differs from the
+        source's. reading: how sure the signs of a scanned formula are: the other places of the same formula, and its
+        form there.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -88,19 +85,19 @@ class Statement:
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             an Estimate for each part.
-        constants: the values of the formulas' symbols on a case, where there are any. `measure` and `constants` share
-            nothing but the case.
-        families: the families of cases on which it is checked: values, or a function of the user's options that returns
-            them.
+        constants: the values of the formulas' symbols on a case, if there are any. `measure` and `constants` share only
+            the case.
+        families: the families of cases on which the statement is checked: values, or a function of the user's options
+            that returns families.
         hypotheses: required by every form.
         mutants: wrong formulas, derived from the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as
             "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
-        uses: ids of the statements on which it rests.
-        symbols: meanings of its own symbols, where the glossary lacks the name or gives it another meaning.
-        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: among those that
+        uses: ids of the statements on which the statement rests. symbols: meanings of the statement's own symbols, if
+        the glossary lacks the name or gives it another meaning. knobs: the horizontal axes of its picture, symbols or
+        words of a case's description; default: among those that
             vary over its cases, the two that correlate best with left/right.
     """
 

@@ -1,8 +1,8 @@
 """Hypothesis strategies for data, partitions, labels, problems and setups.
 
-Every range is a pair (lowest, highest), both ends included, and every argument is keyword-only except the number of
-samples that a partition or labels belong to. Directions are drawn as small integer vectors and normalised, so that
-examples shrink to the likes of (1, 0), and so that equal, opposite and dependent rows are decided exactly.
+Every range is a pair (lowest, highest), both ends included. Every argument is keyword-only, except the number of
+samples of a partition or of labels. Directions are small integer vectors, normalised: so examples shrink to vectors
+such as (1, 0), and equal, opposite and dependent rows are recognised exactly.
 """
 
 from functools import lru_cache
@@ -73,12 +73,12 @@ def nearly_parallel(
 def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
     """Unit data with antipodal pairs, and whether lambda_min(H_inf) > 0 there.
 
-    It is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly independent: for
-    the features f_x(w) = x 1{w.x >= 0}, f_x - f_{-x} = x, so that a linear relation of such x is one of the features.
-    Up to three further rows belong to no pair; no two rows are equal.
+    lambda_min(H_inf) is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly
+    independent: the features f_x(w) = x 1{w.x >= 0} have f_x - f_{-x} = x, so that a linear relation of these x is a
+    relation of the features. Up to three further rows belong to no pair; no two rows are equal.
 
     Args:
-        d: range of the number of features; it starts at 2, for one pair alone is always independent; default (2, 5).
+        d: range of the number of features; it starts at 2, since a single pair is always independent; default (2, 5).
 
     Raises:
         ValueError: a range that is empty or starts below 2.
@@ -133,8 +133,7 @@ def problems(
         bound: largest size of a label; default 1.
 
     Raises:
-        ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the
-            smallest number of clients, when that happens.
+        ValueError: as `partitions` and `labels`; or, at a draw, fewer rows than the smallest number of clients.
     """
     _check_range("clients", clients)
     labels(1, bound=bound)
@@ -177,7 +176,7 @@ def setups(
     return st.builds(Setup, **drawn, **{name: st.floats(*bounds) for name, bounds in floats.items()})
 
 
-@lru_cache(typed=True)  # the labels of bound 1 are integers, those of 1.0 are not
+@lru_cache(typed=True)  # `typed`, since the labels for bound 1 are integers, and for 1.0 they are floats
 def _labels(n: int, bound: float) -> SearchStrategy[np.ndarray]:
     entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
     return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
@@ -196,34 +195,34 @@ def _normalised(rows) -> np.ndarray:
 
 
 def _primitive(row: Direction) -> Direction:
-    """The shortest integer vector of this direction: equal exactly for parallel rows."""
+    """The shortest integer vector of this direction, the same for all parallel rows."""
     return tuple(entry // gcd(*row) for entry in row)
 
 
 def _axis(row: Direction) -> Direction:
-    """The shortest integer vector of this axis: equal exactly for parallel and for antipodal rows."""
+    """The shortest integer vector of this axis, the same for all parallel and antipodal rows."""
     return max(_primitive(row), _primitive(tuple(-entry for entry in row)))
 
 
 @lru_cache
 def _grid(d: int, size: int, longest: int) -> SearchStrategy[Direction]:
-    """Nonzero integer vectors (d,) with entries up to size; (1, 0, ..., 0) stands in for zero.
+    """Integer vectors (d,) with entries up to `size`; zero is replaced by (1, 0, ..., 0).
 
-    The longest number of entries is drawn whatever d is and the last are kept, so that an example can shrink to fewer
-    features: Hypothesis holds (0, 0, 1) simpler than (1, 0, 0).
+    `longest` entries are drawn for every d, and the last d are kept, so that an example can shrink to fewer features:
+    for Hypothesis (0, 0, 1) is simpler than (1, 0, 0).
     """
     entries = st.tuples(*[st.integers(-size, size)] * longest)
     return entries.map(lambda row: row[-d:] if any(row[-d:]) else (1,) + (0,) * (d - 1))
 
 
 def _grid_size(n: int) -> int:
-    """Entries up to this leave room for n directions in the plane, and keep those well apart."""
+    """Largest entry for which the plane has n directions that are well apart."""
     return max(3, isqrt(2 * n))
 
 
 @lru_cache
 def _around(centre: Direction, size: int, longest: int) -> SearchStrategy[Direction]:
-    """Integer vectors within size of a centre that is longer than that."""
+    """Integer vectors within `size` of a centre that is longer than `size`."""
     offset = st.tuples(*[st.integers(-size, size)] * longest)
     return offset.map(lambda step: tuple(a + b for a, b in zip(centre, step[-len(centre) :], strict=True)))
 
@@ -246,7 +245,7 @@ def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> Sea
             return _around(_scaled(draw(_grid(d, 2, longest)), 10 ** draw(st.integers(2, 6))), size, longest)
 
 
-@lru_cache  # a strategy made anew at each draw is validated anew: most of the time of a draw
+@lru_cache  # a strategy that is built anew at each draw is validated anew, which takes most of a draw's time
 @st.composite
 def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
     features = draw(st.integers(*d))
@@ -281,7 +280,7 @@ def _nearly_parallel(draw: DrawFn, angle: Interval, n: Range, d: Range, antipoda
 
 @lru_cache
 def _orthogonal_to(row: Direction) -> SearchStrategy[Direction]:
-    """Integer vectors orthogonal to this one, exactly: in the plane of its largest entry and another."""
+    """Integer vectors exactly orthogonal to this vector, in the plane of its largest entry and another entry."""
     largest = max(range(len(row)), key=lambda j: abs(row[j]))
 
     def turned(other: int, sign: int) -> Direction:
@@ -297,13 +296,13 @@ def _orthogonal_to(row: Direction) -> SearchStrategy[Direction]:
 def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
     features, positive = draw(st.integers(*d)), draw(st.booleans())
     count = draw(st.integers(1 if positive else 2, features))
-    # rows of a unit triangular matrix, its columns permuted, are independent whatever the other entries are
+    # the rows of a unit triangular matrix with permuted columns are independent for any other entries
     below = [draw(st.lists(st.integers(-2, 2), min_size=i, max_size=i)) for i in range(count)]
     columns = [j for j in draw(st.permutations(range(d[1]))) if j < features]
     triangular = [[*row, 1, *[0] * (features - len(row) - 1)] for row in below]
     chosen = [tuple(row[j] for j in columns) for row in triangular]
     if not positive:
-        terms = draw(st.integers(2, count))  # a combination of two or more independent rows: parallel to none of them
+        terms = draw(st.integers(2, count))  # a combination of two or more independent rows is parallel to none of them
         factors = draw(st.lists(st.sampled_from([1, -1, 2, -2]), min_size=terms, max_size=terms))
         parts = [_scaled(row, factor) for row, factor in zip(chosen, factors, strict=False)]
         chosen.append(tuple(sum(column) for column in zip(*parts, strict=True)))
@@ -318,7 +317,8 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
 def _partitions(draw: DrawFn, n: int, clients: Range) -> np.ndarray:
     count = draw(st.integers(clients[0], min(clients[1], n)))
     owner = np.array(draw(st.lists(st.integers(0, count - 1), min_size=n, max_size=n)))
-    owner[draw(st.permutations(range(n)))[:count]] = range(count)  # as many draws for any count: 1 is simplest
+    # the number of draws does not depend on count, so that count 1 is simplest
+    owner[draw(st.permutations(range(n)))[:count]] = range(count)
     return owner
 
 

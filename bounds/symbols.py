@@ -1,4 +1,4 @@
-"""The symbols that formulas are written in: one sympy symbol, one long name and one meaning each (the glossary)."""
+"""The symbols of the formulas: for each a sympy symbol, and in the glossary a long name and a meaning."""
 
 import sympy as sp
 

@@ -1,7 +1,7 @@
-"""The words that statements are described in: kinds, forms, outcomes, sources. None of them needs a formula.
+"""The vocabulary of statements: kinds, forms, outcomes, sources. Nothing here needs a formula.
 
-Other modules import them from `bounds`, or with `Statement` from `bounds.statement`; modules of `bounds` that must not
-load formulas import them from here.
+Other modules import it from `bounds`, or with `Statement` from `bounds.statement`; modules of `bounds` that must not
+load formulas import it from here.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """As printed; as its proof gives it; repaired, if one of these fails; new: this project's own, in no paper."""
+    """As printed; as the proof gives it; repaired, for a form that fails; new, this project's own and in no paper."""
 
     STATED = "stated"
     PROVED = "proved"
@@ -55,7 +55,7 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-# natures that are charged to nobody: no count of misprints or substance has them
+# natures that are charged to nobody, and do not count as misprints or errors of substance
 UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 
@@ -79,7 +79,7 @@ READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 class Source:
     """The origin of a statement, with the printed and the intended text.
 
-    `read`: the kind of text that its forms are read from; None: the paper's own, a text unless READ_FROM says
+    `read`: the kind of text from which its forms are read; None: the paper's kind, a text unless READ_FROM says
         otherwise.
     """
 
@@ -93,13 +93,13 @@ class Source:
 
     @property
     def provenance(self) -> Provenance:
-        """The kind of text that its forms are read from."""
+        """The kind of text from which the forms are read."""
         return self.read or READ_FROM.get(self.paper, Provenance.TEXT)
 
 
 @dataclass(frozen=True)
 class Convention:
-    """The reading of a paper's statements in one respect, and the paper's text or its silence there."""
+    """The reading of a paper's statements in one respect, and what the paper prints, or that it prints nothing."""
 
     about: str
     used: str

@@ -1,4 +1,4 @@
-"""Cases: pairs of networks with the second aligned to the first, all orders of the second, trained pairs by width."""
+"""Cases: pairs of networks, the second aligned to the first; cubes around pairs; trained pairs by width."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
-MOST = 6  # hidden units; all their orders are tried
+MOST = 6  # most hidden units; all orders of the units are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def aligned(self) -> NetworkPair:
-        """The first network and the second one moved, seen by the same inputs."""
+        """The first network and the aligned second one, on the same inputs."""
         pair = NetworkPair(self.first, self.alignment.aligned, self.x, self.y, self.loss)
         return pair if self.reach is None else replace(pair, reach=farthest(pair.networks, self.x, self.y))
 
@@ -62,7 +62,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def least_cost(self) -> Fraction:
-        """The smallest of all orders."""
+        """The smallest cost over all orders."""
         return min(map(self.cost, permutations(range(len(self.distances)))))
 
     @cached_property
@@ -87,7 +87,7 @@ def as_estimate(value: Fraction) -> Estimate:
 
 
 def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
-    """A network, and a second one with its units in another order, from as near as equal to far; few units."""
+    """A network of few units, and a copy with permuted and perturbed units, from nearly equal to far."""
     rng = np.random.default_rng([seed, 53])
     h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
     if rows is not None:
@@ -104,7 +104,7 @@ def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
     if loss == CROSS_ENTROPY.name:
         y = rng.integers(0, outputs, len(x))
     elif loss != "logistic":
-        y = 1e3 * y  # beyond the outputs: the loss is linear where they are
+        y = 1e3 * y  # labels beyond the outputs, where the loss is linear
     reach = farthest((first, second), x, y) if loss == SQUARED.name else None
     return AlignedPair(first, second, x, y, loss, reach)
 
@@ -121,7 +121,7 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-# Two units in two orders; one unit switches half way along the only input, where the bound by distance is sharp.
+# Two units in two orders; one unit switches halfway between the networks on the only input: the bound is sharp.
 KINK_PAIRS = Family(
     "pairs with one kink to be aligned",
     lambda seed: _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1)))),
@@ -141,13 +141,13 @@ def pair_families(options: Options) -> tuple[Family, ...]:
 
 
 def sharp_families(options: Options) -> tuple[Family, ...]:
-    """The same, and without the user's inputs pairs on which a bound by distances is sharp."""
+    """`pair_families`; without the user's inputs also pairs on which a bound by distances is sharp."""
     return pair_families(options) + (() if options.data else (KINK_PAIRS.with_trials(options.trials),))
 
 
 @lru_cache(maxsize=64)
 def cube_of(pair: AlignedPair) -> CubeNetworks:
-    """The smallest cube around the middle of the first and the aligned network that holds both."""
+    """The smallest cube around the midpoint of the first and the aligned network that holds both."""
     aligned = pair.alignment.aligned
     anchor = between(pair.first, aligned, 0.5)
     far = max(float(np.abs(net.vector() - anchor.vector()).max()) for net in (pair.first, aligned))
@@ -156,14 +156,15 @@ def cube_of(pair: AlignedPair) -> CubeNetworks:
 
 
 def cubes_of(pairs: Family) -> Family:
-    """The cubes of such pairs."""
+    """The cubes of a family of pairs."""
     return changed(pairs, f"cubes around {pairs.name}", cube_of)
 
 
 def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
-    """Two networks of two units, the second's in the other order, that switch along the one input there is.
+    """Two networks of two units in opposite orders, on one input along which a unit switches between the networks.
 
-    Aligned, they differ by 1 in every weight of one hidden unit and nowhere else; the input is along that difference.
+    After alignment they differ by 1 in every weight of one hidden unit and nowhere else; the input is along that
+    difference.
     """
     signs = np.random.default_rng([seed, 59]).choice([-0.5, 0.5], features)
     still = np.full(features, 3.0)
@@ -177,7 +178,7 @@ CHOSEN_PAIRS = Family(
     "two units that differ along the one input",
     chosen_pair,
     st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600)),
-    trials=1,  # a seed draws signs, on which no value depends
+    trials=1,  # a seed only draws signs, which change no value
     needs=1,
     fixed=True,
 )
@@ -188,7 +189,7 @@ class TrainedPairs(Case):
     """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
 
     sizes: np.ndarray  # the widths
-    # barriers of cross-entropy on the training images, (widths, pairs); `aligned`: after alignment
+    # barriers of cross-entropy on the training images, (widths, pairs); `aligned` has those after alignment
     barriers: np.ndarray
     aligned: np.ndarray
 
@@ -199,7 +200,7 @@ class TrainedPairs(Case):
 
 @cache
 def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> TrainedPairs:
-    """Pairs of one seed on 200 digits."""
+    """Pairs trained on 200 digits, for one seed."""
     rows = [[_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)] for width in widths]
     before, after = np.moveaxis(np.array(rows), 2, 0)
     return TrainedPairs(np.array(widths, float), before, after)
@@ -217,7 +218,7 @@ TRAINED_PAIRS = Family(
 
 
 def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float]:
-    """Before and after."""
+    """The barrier of one trained pair before and after alignment."""
     from ntkfl.training.runs.training_run import prepared  # torch is slow to load
 
     seeds = [int(word) for word in np.random.SeedSequence(entropy).generate_state(2)]

@@ -16,8 +16,8 @@ STATEMENTS = (
             "Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)",
             "Conjecture 1",
             note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
-            "with the width: whether its exponent is below 0. That barrier is an upper bound on the smallest one over "
-            "all orders of the units. No such test settles a limit at infinite width",
+            "with the width, that is, has an exponent below 0. This barrier is an upper bound on the smallest barrier "
+            "over all orders of the units. No such test settles a limit at infinite width",
             read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},

@@ -17,10 +17,10 @@ STATEMENTS = (
         Source(
             BEYOND,
             "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound",
-            note="d is the smallest side of a cube, around the middle of the first network and the aligned second one, "
-            "that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
-            "draw. For two given networks it claims no probability, and it fails where they differ along an "
-            "input (1600 features: left/right above 1). Repaired: the sure bound, which needs no draw",
+            note="d is the side of the smallest cube around the midpoint of the first network and the aligned second "
+            "one that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
+            "draw. For two given networks it claims nothing, and its inequality fails for networks that differ along "
+            "an input (1600 features: left/right above 1). The repaired form is the sure bound, which needs no draw",
         ),
         {
             Form.STATED: Claim(
@@ -32,8 +32,8 @@ STATEMENTS = (
                 left_formula="|z_x(alpha)|",
                 families=(CHOSEN_PAIRS,),
                 witness=chosen_pair,
-                consequence="Theorem 3.5 cannot be quoted for models that were trained and then aligned, however near "
-                "they are; the sure bound can",
+                consequence="do not quote Theorem 3.5 for models that were trained and then aligned, however near they "
+                "are; quote the sure bound",
             ),
             Form.REPAIRED: Claim(with_loss(SURE), hypotheses=(LIPSCHITZ_LOSS,)),
         },

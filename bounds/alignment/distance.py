@@ -1,4 +1,4 @@
-"""A bound on the barrier of aligned networks by their distance, with probability one."""
+"""A bound on the barrier of aligned networks by their distance, without a probability."""
 
 import math
 
@@ -26,7 +26,7 @@ def _constants(case: AlignedPair) -> dict:
 
 
 def steep_loss() -> AlignedPair:
-    """The squared loss far from the labels, where its slope exceeds 1, the constant that is used if no R is given."""
+    """The squared loss far from the labels, where its slope exceeds the constant 1 that is assumed without a reach."""
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 
@@ -40,10 +40,10 @@ STATEMENTS = (
             BEYOND,
             "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment",
             note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
-            "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, D_U and D_V the layers' distances and "
-            "M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order of the "
-            "units. So the aligned order has the least right side of all orders, and this right side bounds the least "
-            "of their barriers. "
+            "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
+            "distances, M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order "
+            "of the units. So the aligned order has the smallest right side of all orders, and this right side bounds "
+            "the smallest of their barriers. "
             f"No bound is in {PAPERS}",
         ),
         hypotheses=(
@@ -53,8 +53,8 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.aligned.barrier,
         symbols={
-            D: "distance of the weights, the smallest of all orders of the second network's units",
-            given: "that of the order given",
+            D: "distance of the weights, the smallest over all orders of the second network's units",
+            given: "the distance in the given order",
             R: "(|V_1|_F^2 + |V_2|_F^2)^(1/2)",
             s: "root of the largest eigenvalue of E x x^T",
             L: "Lipschitz constant of the loss in the l2 norm of the outputs",

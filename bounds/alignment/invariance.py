@@ -43,15 +43,15 @@ STATEMENTS = (
         source=Source(
             PAPERS,
             "Entezari et al., section 2; Ainsworth et al., section 3",
-            note="sum_i v_i relu(u_i x) is a sum over the units, in whatever order",
+            note="sum_i v_i relu(u_i x) is a sum over the units, and does not depend on their order",
             read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(outputs)},
         constants=_constants,
         measure=_measure,
         symbols={
-            outputs: "f_2(x), the outputs of the network that was given, in balls",
-            hidden_only: "the same with the hidden units moved and the readout left where it was",
+            outputs: "f_2(x), the outputs of the given network, in balls",
+            hidden_only: "the outputs with the hidden units permuted and the readout not permuted",
         },
         left_formula="f_{aligned}(x)",
         says_left="the outputs of the aligned network for every input, as the library evaluates them",

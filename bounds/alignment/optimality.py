@@ -22,10 +22,10 @@ STATEMENTS = (
         source=Source(
             PAPERS,
             "Ainsworth et al., section 3.2 and Lemma 1",
-            note="with one hidden layer a unit's incoming and outgoing weights move together. The distance is "
-            "then a sum over pairs of units, and the linear assignment problem is solved exactly. With two or "
-            "more hidden layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent "
-            "ends where no single turn lowers it",
+            note="with one hidden layer a unit's incoming and outgoing weights move together. The distance is then a "
+            "sum over pairs of units, and the linear assignment problem is solved exactly. With two or more hidden "
+            "layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent ends where no step "
+            "in a single layer lowers it",
             read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(least)},
@@ -33,8 +33,8 @@ STATEMENTS = (
         measure=lambda case: case.alignment.cost_after,
         symbols={
             least: f"the smallest squared distance of all h! orders, in exact rational numbers (h <= {MOST})",
-            given: "that of the order given",
-            greedy: "that of the order in which each unit in turn takes the nearest one that is left",
+            given: "the squared distance in the given order",
+            greedy: "the squared distance in the greedy order: each unit in turn takes the nearest unit that is left",
         },
         left_formula="|w_1 - w_{aligned}|^2",
         says_left="the squared distance of the weights after `ntkfl.connectivity.alignment.align`",

@@ -1,3 +1,3 @@
-"""The statements on model averaging (IMA), one file a numbered result."""
+"""The statements on model averaging (IMA), one file for each numbered result."""
 
-PAPER, PLACE = "averaging", 3  # the first part of its statements' ids; where the catalogue has them
+PAPER, PLACE = "averaging", 3  # the first part of these statements' ids; their place in the catalogue

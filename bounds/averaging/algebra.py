@@ -1,4 +1,4 @@
-"""Identities that the statements on averaging rest on."""
+"""Algebraic identities used by the statements on averaging."""
 
 import sympy as sp
 
@@ -8,7 +8,7 @@ rho = sp.Symbol("rho", positive=True)
 
 
 def _averaged_variance(window: int) -> sp.Expr:
-    """Var(mean of the last P) of w_t = rho mean(w_{t-1}, ..., w_{t-P}) + noise of variance 1, by its covariances."""
+    """Var(mean of P values) of w_t = rho mean(w_{t-1}, ..., w_{t-P}) + noise, from the covariances' equations."""
     names = sp.symbols(f"g0:{window + 1}")  # covariances at lags 0..P
     equations = []
     for lag in range(window + 1):

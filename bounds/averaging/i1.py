@@ -50,7 +50,7 @@ STATEMENTS = (
             "Eq (1)",
             note="the first expression, sum (n_k/n) L_k with L_k the client's expected loss, is right. The second "
             "writes the sum of the client's sample losses for L_k, without 1/n_k. That 1/n_k was meant follows from "
-            "the definition of L_k as an expectation. The line above it has n = sum up to N, where K is meant",
+            "the definition of L_k as an expectation. The line above (1) has n = sum up to N, where K is meant",
         ),
         forms={
             Form.STATED: Claim(
@@ -58,9 +58,9 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=three_and_seven,
-                reading="once, in (1)",
-                consequence="Nothing in the paper uses the expanded form; who codes it as printed weights clients by "
-                "the square of their sizes.",
+                reading="printed once, in (1)",
+                consequence="Nothing in the paper uses the expanded form; code that follows it as printed weights "
+                "clients by the square of their sizes.",
             ),
             Form.REPAIRED: Claim(sp.Trace(counts.T * means) / n),
         },

@@ -1,4 +1,4 @@
-"""What averaging gains when the clients are identically distributed."""
+"""The variance that averaging removes when the clients are identically distributed."""
 
 import numpy as np
 import sympy as sp
@@ -43,7 +43,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
                 witness=four_coins,
-                reading="twice alike, in section 5.3.3 and in appendix C",
+                reading="printed twice alike, in section 5.3.3 and in appendix C",
                 consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
                 "the part that their common start explains. The claim that the gain flattens with K stands.",
             ),

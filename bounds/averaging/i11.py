@@ -20,7 +20,7 @@ from ntkfl.estimate import Estimate
 window = sp.Symbol("P", positive=True)
 contraction = sp.Symbol("rho", positive=True)
 
-WIDEST = 6  # largest window P; the equation for S has P^2 unknowns, in rationals
+WIDEST = 6  # largest window P; the equation for S, solved in rationals, has P^2 unknowns
 
 
 def _left_over(models: sp.Expr) -> sp.Expr:
@@ -96,10 +96,10 @@ STATEMENTS = (
             "Eq (5), section 6.2",
             note="(5) averages w_t .. w_(t-P+1). The paper prints the models to store as tau = t-P..t, which are P+1 "
             "models, and calls them P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in "
-            "round t = t_s, before any average has been formed; the paper means w^(t_s - 1), which is sent here. The "
-            "average needs t >= max(t_s, P-1). The second part follows from (5), and tells windows of different P "
-            "apart: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)): "
-            "docs/proofs/linear_methods.md#noise-in-a-window",
+            "round t = t_s, before any average exists; the paper means w^(t_s - 1), which is sent here. The average "
+            "needs t >= max(t_s, P-1). The second part follows from (5), and its value differs between windows of "
+            "different P: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)) "
+            "(docs/proofs/linear_methods.md#noise-in-a-window)",
         ),
         forms={
             Form.STATED: Claim(
@@ -107,7 +107,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=lambda: NoisyQuadratic(90, 5),
-                reading="once, in the sentence under (5)",
+                reading="printed once, in the sentence under (5)",
                 note="for the stored set tau = t-P..t",
                 consequence="The algorithm is right; a server that follows the text stores one model more than it "
                 "uses.",
@@ -116,7 +116,7 @@ STATEMENTS = (
         },
         constants=lambda case: {window: case.window, contraction: exact(Fraction(case.hundredths, 100))},
         measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
-        symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
+        symbols={window: "size P of the window", contraction: "factor of a round on the distance to the optimum"},
         left_formula=("number of models in w_IMA", "Var w_IMA"),
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
         "from the Lyapunov equation of the last P models in rationals",

@@ -1,4 +1,4 @@
-"""Eq (2) and (8): bias and variance of one model, and of the weighted ensemble of a round's clients."""
+"""Eq (2) and (8): bias and variance of one model, and of the weighted ensemble of the clients of a round."""
 
 import sympy as sp
 
@@ -39,8 +39,8 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Eq (2) and (8)",
-            note="holds for the squared loss when the mean output is taken over the law of the outer "
-            "expectation; here both means are over the same finite set of draws, so that only rounding is left",
+            note="holds for the squared loss if the mean output and the outer expectation are over the same law; here "
+            "both are over the same finite set of draws, so that the sides differ by rounding only",
         ),
         forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
         constants=_constants,

@@ -1,4 +1,4 @@
-"""Lemma 1: how fast averaging outputs (WENS) and averaging weights (FMA) come together as clients do."""
+"""Lemma 1: the order of the gap between averaged outputs (WENS) and averaged weights (FMA) as clients come together."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ from bounds.vocabulary import IMA
 
 Case = Callable[[], ScaleLadder]
 
-LEAST, LEAST_FIXED = 0.01, 0.002  # a term that decides an exponent must not be hidden by higher powers
+LEAST, LEAST_FIXED = 0.01, 0.002  # least coefficients: the term that decides an exponent must exceed higher powers
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
 TWO = sp.Integer(2)
 
@@ -20,7 +20,9 @@ OFF_KINK = Hypothesis(
     "off-kink", "no kink of a hidden unit comes between the fixed x and any client", lambda case: case.kink_distance
 )
 ROWS_NONZERO = Hypothesis(
-    "rows-nonzero", "every hidden row of the average is longer than any client moves it", lambda case: case.shortest_row
+    "rows-nonzero",
+    "every hidden row of the average is longer than any client moves it",
+    lambda case: case.shortest_row,
 )
 KINKS_MOVE = Hypothesis(
     "kinks-move",
@@ -49,12 +51,12 @@ def on_a_kink() -> ScaleLadder:
 
 
 def fixed_kinks() -> ScaleLadder:
-    """One unit whose row only changes its length: the kink stays, and the gap is smooth elsewhere."""
+    """One unit whose row only changes its length: the kink does not move, and the gap is smooth elsewhere."""
     return _network([[1.0, 0.0]], [1.0], [[1.0, 0.0, 1.0], [-1.0, 0.0, -1.0]])
 
 
 def zero_row() -> ScaleLadder:
-    """A unit of the average with row 0, and a generic one: its kink may be anywhere; the gap is of first order."""
+    """An average with a unit whose row is 0, so that clients' kinks may be anywhere: the gap is of first order."""
     moves = [[0.0, 1.0, 0.0, 1.0, 1.0, 0.5], [0.0, -1.0, 0.0, -1.0, -1.0, -0.5]]
     return _network([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0], moves)
 
@@ -62,7 +64,7 @@ def zero_row() -> ScaleLadder:
 def _in_norm(
     name: str, norm: str, left: str, relu_power: sp.Expr, note: str, needed: Mapping[Hypothesis, Case]
 ) -> Statement:
-    """The statement on one of NORMS."""
+    """The statement for one of NORMS."""
     return Statement(
         id=f"averaging/I3-{name}",
         title=f"Gap between ensemble and averaged network, {norm} over x",
@@ -89,11 +91,11 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Lemma 1, Eq (6)-(7)",
-            note="f_WENS - f_FMA = <grad f, sum p_k Delta_k> + O(Delta^2). The inner product is 0, since the moves "
-            "are centred at the average (the statement defines Delta_k as norms; the proof has the vectors that are "
-            "meant), and the condition on n_i/n_j is not used. True for networks with two derivatives "
-            "and for ReLU at a fixed x that no kink crosses, where the gap is of second order exactly; x on a kink "
-            "has exponent 1. Uniformly in x see I3-sup, in mean square I3-L2, in mean I3-L1",
+            note="f_WENS - f_FMA = <grad f, sum p_k Delta_k> + O(Delta^2). The inner product is 0, since the moves are "
+            "centred at the average (the statement defines Delta_k as norms, where the vectors of the proof are "
+            "meant); the condition on n_i/n_j is not used. The lemma is true for networks with two derivatives, and "
+            "for ReLU at a fixed x that no kink crosses, where the gap is exactly of second order. At an x on a kink "
+            "the exponent is 1. For the largest value over x see I3-sup, for the mean square I3-L2, for the mean I3-L1",
         ),
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
         forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
@@ -112,9 +114,9 @@ STATEMENTS = (
         "mean",
         "E_x |f_WENS(x) - f_FMA(x)|",
         TWO,
-        "a kink moves by O(Delta) and changes f by O(Delta) on the way: O(Delta^2) in the mean, as the rest. So the "
-        "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Proof: "
-        "docs/proofs/connectivity.md#averages-of-near-networks",
+        "a kink moves by O(Delta), and on the inputs that it crosses f changes by O(Delta): O(Delta^2) in the mean, "
+        "like all other terms. So the lemma's order holds for ReLU too in the mean over x, for x in two dimensions or "
+        "more. Proof: docs/proofs/connectivity.md#averages-of-near-networks",
         {ROWS_NONZERO: zero_row},
     ),
     _in_norm(
@@ -122,8 +124,8 @@ STATEMENTS = (
         "root mean square",
         "sqrt(E_x (f_WENS(x) - f_FMA(x))^2)",
         sp.Rational(3, 2),
-        "the square of what kinks change is O(Delta^2) on a share O(Delta) of the circle: exponent 3/2, so that "
-        "O(Delta^2) is not true in mean square. Proof: docs/proofs/connectivity.md#averages-of-near-networks",
+        "moving kinks change f by O(Delta) on a share O(Delta) of the circle: the root mean square has the exponent "
+        "3/2, so that O(Delta^2) is false for it. Proof: docs/proofs/connectivity.md#averages-of-near-networks",
         {ROWS_NONZERO: zero_row, KINKS_MOVE: fixed_kinks},
     ),
     _in_norm(
@@ -131,7 +133,7 @@ STATEMENTS = (
         "largest value",
         "sup_x |f_WENS(x) - f_FMA(x)|",
         sp.Integer(1),
-        "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Proof: "
+        "on a kink the gap is of first order, so that O(Delta^2) is false uniformly in x. Proof: "
         "docs/proofs/connectivity.md#averages-of-near-networks",
         {KINKS_MOVE: fixed_kinks},
     ),

@@ -1,4 +1,4 @@
-"""Theorem 1: the loss of the averaged network as bias, variance, covariance and the average's own term."""
+"""Theorem 1: the loss of the averaged network as bias, variance, covariance and a remainder of averaging weights."""
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink
@@ -22,12 +22,11 @@ STATEMENTS = (
             IMA,
             "Theorem 1, Eq (13)-(14)",
             note="the remainder is R = E[2(f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2] exactly. Delta is random, "
-            "so that O(Delta^2) is O(E Delta^2) or, as here, of the largest Delta of the draws. As printed it "
-            "is checked where no kink lies between clients, with |f_WENS - f_FMA| <= |x| Delta^2/2 for the "
-            "constant of O(). The expectation is over the joint law of a round (see I6), the covariance over k "
-            "!= k' (see I5). "
-            "Train and heterogeneous bias partition one square and carry a cross term; R has either sign, so that a "
-            "smaller Delta need not mean a smaller loss",
+            "so that O(Delta^2) means O(E Delta^2) or, as here, the order of the square of the largest Delta of the "
+            "draws. The printed form is checked where no kink lies between clients; |f_WENS - f_FMA| <= |x| Delta^2/2 "
+            "gives the constant of O(). The expectation is over the joint law of a round (see I6), the covariance over "
+            "k != k' (see I5). Train bias and heterogeneous bias are the parts of one squared sum, which has a cross "
+            "term. R can have either sign, so that a smaller Delta need not mean a smaller loss",
         ),
         forms={
             Form.STATED: Claim(

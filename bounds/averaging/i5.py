@@ -1,4 +1,4 @@
-"""Eq (11) against (12) and (14): over which pairs of clients the covariance is summed."""
+"""Eqs (11), (12) and (14): the pairs of clients over which the covariance is summed."""
 
 import numpy as np
 
@@ -24,9 +24,9 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Eq (12) and (14)",
-            note="(12) and (14) print the covariance over all k, k'; that repeats the variance term. Theorem 1 in the "
-            "main text and (11) have k' != k and are right, so an index was left out. The excess "
-            "is the variance term in every case",
+            note="(12) and (14) print the covariance over all k, k', which repeats the variance term. Theorem 1 in the "
+            "main text and (11) have k' != k and are right, so an index condition was left out. The excess is always "
+            "the variance term",
         ),
         forms={
             Form.STATED: Claim(
@@ -36,8 +36,8 @@ STATEMENTS = (
                 witness=two_coins,
                 reading="(12) and (14) alike; Theorem 1 and (11) have k' != k",
                 note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
-                consequence="The theorem as it stands in the main text is not affected; a reader who codes the "
-                "appendix counts the variance twice.",
+                consequence="The theorem in the main text is not affected; code that follows the appendix counts the "
+                "variance twice.",
             ),
             Form.REPAIRED: Claim(VARIANCE + COVARIANCE),
         },

@@ -1,4 +1,4 @@
-"""The law of the client models: joint, as a round makes them, or the product law that the text prints."""
+"""The law of the client models: the joint law of a round, or the product law that the text prints."""
 
 import numpy as np
 import sympy as sp
@@ -23,7 +23,7 @@ def _constants(case: Ensemble) -> dict:
 
 
 def _measure(case: Ensemble) -> Estimate:
-    """What the decomposition lacks besides the variances: Var f_WENS - sum p_k^2 Var f_k, over the draws of rounds."""
+    """The covariance part of the ensemble's variance, Var f_WENS - sum p_k^2 Var f_k, over the draws of a round."""
     with precision():
         wens = case.wens_outputs - case.wens_outputs.sum(axis=0) / case.draws
         alone = (case.shares[:, None] * case.outputs) - (case.shares[:, None] * case.mean_outputs)
@@ -31,7 +31,7 @@ def _measure(case: Ensemble) -> Estimate:
 
 
 def shared_coin() -> Ensemble:
-    """Two clients that both give the +-1 of their common start: covariance 1, and 0 when they are drawn apart."""
+    """Two clients that both output the +-1 of their common start: covariance 1, or 0 if drawn independently."""
     return one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin")
 
 
@@ -43,10 +43,10 @@ STATEMENTS = (
         source=Source(
             IMA,
             "section 5.2, the law of {w_k}",
-            note="the expectation is written over the product of the clients' solution sets, 'uniform' being said of "
-            "one model's set only. Read as the product law, the clients are independent and every covariance is 0, "
-            "which cannot be meant: the covariance is measured and bounded below. What is meant is the joint law of "
-            "a round, in which clients share their start",
+            note="the paper writes the expectation over the product of the clients' solution sets, and says 'uniform' "
+            "of one model's set only. Under the product law the clients are independent and every covariance is 0. "
+            "This cannot be meant, since the paper measures the covariance and bounds it from below. It means the "
+            "joint law of a round, in which clients share their start",
         ),
         forms={
             Form.STATED: Claim(
@@ -54,8 +54,8 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
                 witness=shared_coin,
-                reading="a product sign, alike in Theorem 1, its proof and Corollary 2",
-                note="covariances over all pairs of draws, each client drawn on its own",
+                reading="Theorem 1, its proof and Corollary 2 print the same product sign",
+                note="covariances under the product law: each client is drawn independently",
                 consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
                 "Corollary 1; with the joint law all of it stands.",
             ),
@@ -63,7 +63,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=_measure,
-        symbols=MEANINGS | {apart: "as C, of clients that are drawn apart"},
+        symbols=MEANINGS | {apart: "as C, for clients that are drawn independently"},
         left_formula="E_x (Var f_WENS(x) - sum_k p_k^2 Var f_k(x))",
         says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
         families=ensemble_families,

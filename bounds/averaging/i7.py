@@ -1,4 +1,4 @@
-"""Theorem 2: the variance of a client's model and the discrepancy of its data from all data."""
+"""Theorem 2: the variance of a client's model, and the discrepancy between its data and all data."""
 
 import numpy as np
 import sympy as sp
@@ -46,7 +46,7 @@ def _mean_rows(rows: np.ndarray) -> Estimate:
 
 
 def _with_kernel(case: KernelLadder) -> Estimate:
-    """The smaller of the remainders of the U- and the V-statistic, MMD in the space of K: whichever was meant."""
+    """The smaller remainder of the U- and the V-statistic, which the paper leaves open; MMD in the space of K."""
     both = [abs(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
     smaller = np.argmin([kernel.value for kernel in both], axis=0)
     value, error = (np.choose(smaller, [getattr(kernel, part) for kernel in both]) for part in ("value", "error"))
@@ -74,21 +74,20 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Theorem 2, Eq (3)",
-            note="adapted from DiWA, whose text was not at hand. MMD is said to be in the space of K, in which case "
-            "its term has degree 0 in K while the left side has degree 1, and the remainder does not vanish at eps = "
-            "0. The same sentence prints beta_D with K^2 over pairs i != j; the unbiased MMD of K^2 has this "
-            "term and subtracts it. So an exponent was lost in print, and the claim is meant for K^2. With the "
-            "kernel K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= (n_k - 1) eps "
-            "lam_D/lam + n_k eps^2/(2 lam), for every eps; with K^2 the V-statistic differs from it by the "
-            "constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows "
-            "with the discrepancy, survives. "
-            "'Var' is the posterior variance of the Gaussian process with kernel K, which is not the ensemble variance "
-            "of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is .16 at right "
-            "angles, and the bound exceeds lam_D from n_k = 8 on. Section 5.3.3 draws 'max_k V_k <= eps' from the "
-            "theorem, whose eps bounds the kernel between different samples and not the variance: a bound on V_k "
-            "needs lam_D and MMD as well, and its name should be another. The same section equates the mean of "
-            "the variance over all data with the mean over D_k. The theorem is about the first, which is the "
-            "larger where the client has not seen the data",
+            note="adapted from DiWA, whose text was not at hand. The paper takes MMD in the space of K. Then the term "
+            "in MMD has degree 0 in K while the left side has degree 1, and the remainder does not vanish at eps = 0. "
+            "The same sentence prints beta_D with K^2 over pairs i != j; the unbiased MMD of K^2 has this term and "
+            "subtracts it. So an exponent was lost in print, and the claim is meant for K^2. With the kernel K^2 and "
+            "the unbiased statistic (pairs i != j) the claim is an identity up to |R| <= (n_k - 1) eps lam_D/lam + n_k "
+            "eps^2/(2 lam), for every eps; with K^2 the V-statistic differs from the unbiased one by the constant "
+            "lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, that the variance grows with "
+            "the discrepancy, survives. 'Var' is the posterior variance of the Gaussian process with kernel K, not the "
+            "ensemble variance of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is "
+            ".16 at right angles, and the bound exceeds lam_D from n_k = 8 on. Section 5.3.3 concludes 'max_k V_k <= "
+            "eps' from the theorem. But the theorem's eps bounds the kernel between different samples, not the "
+            "variance: a bound on V_k needs lam_D and MMD as well, and another name. The same section equates the mean "
+            "of the variance over all data with the mean over D_k. The theorem is about the mean over all data, which "
+            "is larger if the client has not seen all data",
         ),
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         forms={
@@ -97,8 +96,8 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=blocks,
-                reading="once, in Theorem 2 and the sentence under it",
-                note="O(eps): the remainder of the U- or of the V-statistic with kernel K, whichever is smaller",
+                reading="printed once, in Theorem 2 and the sentence under it",
+                note="O(eps): the smaller of the remainders of the U- and the V-statistic with kernel K",
                 consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
                 "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",
             ),

@@ -1,4 +1,4 @@
-"""Corollary 1: a lower bound of the covariance term, and how large the bound is."""
+"""Corollary 1: a lower bound on the covariance term, and the sign of the bound."""
 
 from functools import partial, reduce
 
@@ -61,9 +61,9 @@ STATEMENTS = (
         source=Source(
             IMA,
             "Corollary 1, Eq (4)",
-            note="a mean is at least its smallest entry. (4) prints the double sum without k' != k; it holds either "
-            "way. New: for the sum over k' != k, with the further floor -(1/K) mean Var. With two clients it "
-            "is an equality",
+            note="a mean is at least its smallest entry. (4) prints the double sum without k' != k, and holds with or "
+            "without it. The new form is for the sum over k' != k, with the further lower bound -(1/K) mean Var. With "
+            "two clients it is an equality",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
@@ -79,8 +79,8 @@ STATEMENTS = (
         measure=smallest_covariance,
         symbols=MEANINGS,
         left_formula=FLOOR,
-        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; new: or minus the "
-        "mean variance over K, if that is larger",
+        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; in the new form the "
+        "larger of this and minus the mean variance over K",
         families=partial(ensemble_families, equal=True),
         necessity={EQUAL_SIZES.name: unequal},
         mutants=(
@@ -97,13 +97,12 @@ STATEMENTS = (
         source=Source(
             IMA,
             "section 5.3.4, on Corollary 1",
-            note="said of Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
-            "conclusion drawn from it needs this (that diversity can reduce the loss by little). Word for word "
-            "a floor of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of "
-            "-1, speaks against this reading only. Word for word it fails where clients are drawn "
-            "independently: the floor is 0. In the "
-            "paper's experiments the similarity of clients is positive, and so is the covariance of clients that share "
-            "a start in most runs here",
+            note="the paper says this of Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
+            "paper's conclusion (that diversity reduces the loss only a little) needs a positive bound. Word for word "
+            "a bound of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of -1, "
+            "speaks against this reading only. Word for word the claim fails for clients that are drawn independently, "
+            "whose bound is 0. In the paper's experiments the similarity of clients is positive, and so is the "
+            "covariance of clients with a shared start in most runs here",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
@@ -112,9 +111,9 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
                 witness=opposed,
-                reading="words: 'non-zero' and 'lower bounded' in section 5.3.4",
-                consequence="That diversity of clients can reduce the loss only to a limited extent is an observation "
-                "of the experiments, not a consequence of Corollary 1.",
+                reading="the words 'non-zero' and 'lower bounded' in section 5.3.4",
+                consequence="The experiments show that diversity of clients reduces the loss only to a limited extent; "
+                "Corollary 1 does not imply it.",
             )
         },
         measure=smallest_covariance,

@@ -40,7 +40,7 @@ def _constants(case: Ensemble) -> dict:
 
 
 def unequal_and_close() -> Ensemble:
-    """Eight samples of a client with output 1 and one of a client with 1.001: the bias moves by a fraction of .001."""
+    """Eight samples of a client with output 1 and one of a client with output 1.001: the bias is slightly off."""
     problem = Problem(np.ones((9, 1)), np.zeros(9), np.array([0] * 8 + [1]), name="8 samples and 1")
     return Ensemble(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [1.001]]]))
 
@@ -54,8 +54,9 @@ STATEMENTS = (
             IMA,
             "Corollary 2, Eq (15)",
             note="the printed prefix 1/(n K^2) and the sum over D cover the bias only; variance and covariance are "
-            "averaged over D as well, as they are in (12). O(Delta^2) as in Theorem 1 (I4): between kinks, with its "
-            "constant written out, so that the identity is checked to 1e-6. New: with the exact remainder R",
+            "averaged over D as well, as in (12). O(Delta^2) is taken as in Theorem 1 (I4): for clients without a kink "
+            "between them, with its constant written out, so that the identity is checked to 1e-6. The new form has "
+            "the exact remainder R",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={

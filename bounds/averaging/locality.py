@@ -1,4 +1,4 @@
-"""The contribution of averaging weights to the loss of an ensemble: its symbols, and their values."""
+"""Symbols and values of the remainder: what averaging weights, in place of outputs, adds to the loss."""
 
 import sympy as sp
 
@@ -12,7 +12,7 @@ share = sp.Symbol("u", real=True)
 
 
 def up_to_distance(loss: sp.Expr) -> sp.Expr:
-    """The loss of the ensemble with what O(Delta^2) leaves open: |f_WENS - f_FMA| <= |x| Delta^2 / 2 between kinks.
+    """The ensemble's loss plus O(Delta^2) written out, since |f_WENS - f_FMA| <= |x| Delta^2 / 2 between kinks.
 
     |R| <= 2 sqrt(L E gap^2) + E gap^2 with E gap^2 <= b^2 Delta^4 / 4.
     """

@@ -1,4 +1,4 @@
-"""Hypotheses of statements on averaging about an ensemble."""
+"""Hypotheses on an ensemble, for the statements on averaging."""
 
 import numpy as np
 

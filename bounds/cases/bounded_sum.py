@@ -16,7 +16,7 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True)
 class BoundedSum(Case):
-    """n i.i.d. X_i, mean zero: X = M with probability p <= 1/2, else -M p / (1-p); the tail at t > 0."""
+    """n i.i.d. X_i of mean zero: X = M with probability p <= 1/2, else -M p / (1-p); and a threshold t."""
 
     count: int
     p: Fraction

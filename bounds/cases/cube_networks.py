@@ -1,4 +1,4 @@
-"""Case: networks drawn in a cube around an anchor, as in FedGuCci's theorems; inputs and loss fixed before the draw."""
+"""Case: networks drawn in a cube around an anchor, as in FedGuCci's theorems, for given inputs and a given loss."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class CubeNetworks(Case):
     """Networks w_1..w_K with every parameter within side/2 of the anchor's.
 
     Raises:
-        ValueError: no network or different shapes, inputs, labels or a loss that do not fit, a side, delta or reach
-            not positive.
+        ValueError: no network, or different shapes; inputs, labels or a loss that do not fit; a side, delta or reach
+            that is not positive.
     """
 
     # anchor, networks: networks of one shape, C outputs
     anchor: TwoLayer
     networks: tuple[TwoLayer, ...]
-    side: float  # d, of the cube
+    side: float  # d, the cube's side
     x: np.ndarray  # inputs, (n, l)
     y: np.ndarray  # labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output
     delta: float = 0.1  # failure probability of the claim
@@ -96,8 +96,7 @@ class CubeNetworks(Case):
 
     @cached_property
     def connected_share(self) -> float | Estimate:
-        """P(D): the probability that the loss on the segment from the anchor to a network stays below epsilon; here it
-        is 1."""
+        """P(D), the probability that the loss stays below epsilon on the segment from anchor to network; here 1."""
         return 1.0
 
     def redrawn(self, seed: int) -> CubeNetworks:
@@ -113,7 +112,7 @@ class CubeNetworks(Case):
         return sizes | {"d_anc": self.anchor_norm, "delta": self.delta, "loss": self.loss}
 
 
-FEW = 8  # features up to which every weight is drawn for itself
+FEW = 8  # most features for which the search draws every weight by itself
 
 
 def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) -> tuple[TwoLayer, ...]:
@@ -160,7 +159,7 @@ class CubeFamily:
 
     @property
     def required(self) -> int:
-        """Cases a verdict needs."""
+        """Number of cases that a verdict needs."""
         return needed(self.trials)
 
     def with_trials(self, trials: int | None) -> CubeFamily:
@@ -202,7 +201,7 @@ class CubeFamily:
 
 
 def _labels(signs: np.ndarray, outputs: int, loss: str, rng: np.random.Generator) -> np.ndarray:
-    """Labels for a loss: these signs for one output, classes drawn anew for several."""
+    """Labels for a loss: the given signs for one output, newly drawn classes for several outputs."""
     if outputs == 1:
         return signs
     classes = rng.integers(0, outputs, len(signs))
@@ -217,7 +216,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
 
     def numbers(size: int) -> np.ndarray:
-        """Small integers; beyond a few features drawn by a seed, or all 0."""
+        """Small integers; for many features Gaussian numbers of one seed, or all 0."""
         if size <= FEW * 6:
             return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
         return rng.standard_normal(size) * draw(st.booleans())
@@ -236,7 +235,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
 
 @cache
 def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The user's first n inputs, and ±1 for a label (several: the first) above the median or not."""
+    """The user's first n inputs, with ±1 for a label above the median or not; the first label if there are several."""
     problem = data.named(spec, unit=unit)
     problem.require_no_zero_row()
     y = problem.y.reshape(problem.n, -1)[:n, 0]

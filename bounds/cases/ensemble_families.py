@@ -1,4 +1,4 @@
-"""Families of ensembles: clients trained apart from a shared random initialisation, on random data or the user's."""
+"""Families of ensembles: clients around a shared random initialisation, on random data or the user's data."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from ntkfl import data
 from ntkfl.problem import Problem
 
 DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and seeds of a family
-MOST = 64  # samples of the user's data at most: every output is a ball, which is slow
+MOST = 64  # most samples of the user's data: every output is a ball, which is slow
 WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
 
 
@@ -39,7 +39,7 @@ def ensemble_families(options: Options, *, amplitude: float = WIDE, equal: bool 
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
-    """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`."""
+    """Data for a few networks in balls, at most MOST samples; random clients have unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
         given = federated_families(options)[0].problem(seed)
@@ -53,7 +53,7 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
 
 
 def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
-    """At most MOST samples: every client keeps its share, or all keep equally many."""
+    """At most MOST samples: every client keeps the same fraction, or with `equal` the same number."""
     rows = problem.members
     counts = [len(row) for row in rows]
     if equal:

@@ -1,4 +1,4 @@
-"""Case: a finite ensemble of joint draws of client networks on the clients' data, all of whose moments are balls."""
+"""Case: a finite ensemble of joint draws of client networks on the clients' data; its moments are balls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ ZERO = arb(0)
 class Ensemble(Case):
     """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
 
-    Client k of a draw has the samples that `problem.owner` gives it. The draws of different clients are joint: they
-    share, for example, a random initialisation.
+    `problem.owner` says which samples client k has. The clients of one draw are drawn jointly: they share, for example,
+    a random initialisation.
 
     Raises:
-        ValueError: shapes that do not fit each other or the problem, or several labels a sample.
+        ValueError: shapes that do not fit each other or the problem, or several labels for each sample.
     """
 
     problem: Problem  # inputs (n, l), labels (n,) and K clients
@@ -124,7 +124,7 @@ class Ensemble(Case):
 
     @cached_property
     def independent_covariances(self) -> np.ndarray:
-        """`covariances` of clients from independent draws: off the diagonal over all M^2 pairs of draws, (K, K, n)."""
+        """`covariances` of independently drawn clients, over all M^2 pairs of draws; 0 on the diagonal, (K, K, n)."""
         with precision():
             z = self.deviations
             none = np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)
@@ -154,7 +154,7 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The nearest kink's distance in any draw, less the clients' movement: positive where no pattern differs."""
+        """Least distance of a sample from a kink, less the clients' movement; positive if no pattern differs."""
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
         reach = np.linalg.norm(self.hidden - u[:, None], axis=3).max(axis=1)  # (M, h)
@@ -173,7 +173,7 @@ def forward(x: arb_mat, hidden: arb_mat, readout: Sequence[arb]) -> list[arb]:
 
 
 def squared(balls: np.ndarray) -> np.ndarray:
-    """The squares of balls; their power 2 is not finite where a ball contains 0."""
+    """The squares of balls; not their power 2, which is not finite if a ball contains 0."""
     return balls * balls
 
 

@@ -48,5 +48,5 @@ def _any_tail(largest: float, unit_sigma: bool) -> SearchStrategy[GaussianTail]:
 
 
 def gaussian_tails(largest: float = 1.0, unit_sigma: bool = False) -> Family:
-    """Thresholds up to `largest` standard deviations, of any sigma or of 1."""
+    """Thresholds up to `largest` standard deviations, for any sigma or for sigma = 1."""
     return Family("Gaussian tails", _tail, _any_tail, (largest, unit_sigma), trials=200, needs=20)

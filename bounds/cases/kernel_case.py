@@ -1,4 +1,4 @@
-"""Case: the kernel regime of given data and steps: as the library computes it, and its matrices in balls."""
+"""Case: the kernel regime of given data and steps, by the library and in balls."""
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -23,7 +23,7 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.problem import Problem, Setup
 
 BITS = 256
-SMALLEST_EIGENVALUE = 1e-9  # the smallest eigenvalue of H_inf at which its Cholesky factor exists in floats
+SMALLEST_EIGENVALUE = 1e-9  # least eigenvalue of H_inf for its Cholesky factor to exist in floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class KernelCase(Case):
 
 
 def orthogonal_points(setup: Setup) -> KernelCase:
-    """Two orthogonal points with equal labels on one client: a round of the kernel regime is known by hand."""
+    """Two orthogonal points with equal labels on one client; a round is easily computed by hand."""
     return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
 
 
@@ -151,7 +151,7 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 
 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
+    """The default families, or the user's data, at infinite width; 50 seeds each, or 10 where balls are slow.
 
     `reach`: the largest eta_l q. `most`: the largest number of seeds, for statements that take long on each case.
     `steps`:

@@ -1,7 +1,7 @@
 """The Lipschitz constant of a loss in the outputs (Assumption 3.2), which every bound on a barrier uses.
 
-With this constant B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) f_2)) <= L sup over alpha of
-E_x |z|_2, by convexity first and then by the constant.
+By convexity, B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) f_2)); by the constant L, the
+right side is at most L sup over alpha of E_x |z|_2.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ EPS = np.finfo(float).eps
 
 
 def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
-    """In the l2 norm of the outputs: 1 of absolute and logistic, sqrt 2 of cross-entropy, 2 R of squared.
+    """In the l2 norm of the outputs: 1 for absolute and logistic loss, sqrt 2 for cross-entropy, 2 R for squared loss.
 
     Raises:
         ValueError: an unknown loss, or the squared loss without a reach.

@@ -1,4 +1,4 @@
-"""The public kernel regime with an error on each of its numbers, measured by taking the samples in the other order."""
+"""The public kernel regime with a measured error of each number: the samples are taken in two orders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
 EPS = np.finfo(float).eps
-ROUNDINGS = 16  # least error, times n eps: on few samples two orders may agree bit for bit although both round
+ROUNDINGS = 16  # least error in units of n eps: on few samples two orders may agree in every bit although both round
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class MeasuredRegime:
     """
 
     problem: Problem  # labels (n,) or (n, C)
-    setup: Setup  # steps, of which none is warned about
+    setup: Setup  # steps, without warnings
     gram: np.ndarray  # H, (n, n), symmetric
 
     @cached_property
@@ -46,7 +46,7 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """A quantity of the regime, computed with the samples in two orders; it may use the order, and `start` in it.
+        """A quantity of the regime, computed in two orders of the samples; it gets the order, and `start` so ordered.
 
         `samples` are the quantity's axes of samples. `size` is the size of the numbers that the quantity adds or
         subtracts. `start` are outputs (n, ...) rounded to float64; the second order takes them one rounding away.

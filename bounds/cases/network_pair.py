@@ -19,8 +19,8 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
-Rows = tuple[str, int, bool]  # data, how many of them at most, whether they are normalised
-LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; absolute else
+Rows = tuple[str, int, bool]  # data, most rows, whether rows are normalised
+LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; otherwise the absolute loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class NetworkPair(Case):
 
 
 def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
-    """Gaussian networks, far or near, wide or of one unit; one output comes with every loss, several with one loss.
+    """Gaussian networks, far or near, wide or of one unit; one output with every loss, several with cross-entropy.
 
     Every third pair has a single unit and a single input, where the bound is sharp.
     """
@@ -110,7 +110,8 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
     first, second = _gaussian_pair(rng, shape, outputs, seed)
     loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
     x = rng.standard_normal((n, shape[1]))
-    x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
+    # so that the first unit is active, and no network is 0 on every input
+    x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]
     y = _labels(rng, n, outputs, loss)
     return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
 
@@ -129,7 +130,7 @@ def _gaussian_pair(
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes; for absolute and squared loss labels beyond most outputs, where these losses are nearly linear."""
+    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, nearly linear there."""
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)
@@ -141,7 +142,7 @@ def _steep_pair(seed: int) -> NetworkPair:
 
 
 def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
-    """One input, 1: a unit that sees `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit.
+    """On the input 1 a unit with preactivations `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit.
 
     The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1.
     """
@@ -154,8 +155,8 @@ def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
     return NetworkPair(first, second, np.ones((1, 1)), np.array([1]), CROSS_ENTROPY.name)
 
 
-# On these pairs cross-entropy has its largest slope, sqrt 2, all along the segment. Even seeds have a kink, odd seeds
-# the product of the layers' differences.
+# On these pairs cross-entropy has its largest slope, sqrt 2, along the whole segment. In even seeds the gap comes from
+# a kink, in odd seeds from the product of the layers' differences.
 STEEP_PAIRS = Family(
     "steep pairs, 3 outputs, cross-entropy",
     _steep_pair,

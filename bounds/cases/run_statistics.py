@@ -1,4 +1,4 @@
-"""The statistics of a run whose rates in the width are claimed, each computed when it is asked for."""
+"""The statistics of a run for claims on rates in the width; each is computed when it is used."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,9 +73,7 @@ class RunStatistics:
 
     @property
     def movement_limit(self) -> float:
-        """The leading order of `movement`: max_r |X^T (c_T * s_r)| / sqrt m over the patterns s_r of the initial
-        network, c_T = H_inf^-1 (y_inf(T) - y(0)).
-        """
+        """Leading order of `movement`: max_r |X^T (c_T * s_r)| / sqrt m, s_r the initial patterns, c_T as in X.8."""
         return self._against_limits["movement_limit"]
 
     @property
@@ -105,7 +103,7 @@ class RunStatistics:
 
     @property
     def jacobian(self) -> float:
-        """|J(t,k) - J(0,0)|_F, every sample at its own client."""
+        """|J(t,k) - J(0,0)|_F, every sample under the weights of its own client."""
         return self._inside["jacobian"]
 
     @property

@@ -34,7 +34,7 @@ class Snapshot:
 
     @cached_property
     def local(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weights w_{k,c}(t), (K+1, N, m, d); residuals y - y^{(k)}(t), (K, n), of each sample at its own client."""
+        """w_{k,c}(t), (K+1, N, m, d); residuals y - y^{(k)}(t), (K, n), each sample under its own client's weights."""
         problem, setup, signs = self.run.problem, self.run.setup, self.run.weights.signs
         weights = np.empty((setup.local_steps + 1, problem.n_clients, *self.hidden.shape))
         residual = np.empty((setup.local_steps, problem.n))
@@ -57,7 +57,7 @@ class Snapshot:
 
     @cached_property
     def radius(self) -> float:
-        """R: no global weight vector has moved further by round t+1."""
+        """R: the largest movement of a global weight vector up to round t or t+1."""
         moved = [np.linalg.norm(u - self.run.weights.hidden, axis=1).max() for u in (self.hidden, self.next_hidden)]
         return float(max(moved) * (1 + 1e-9))
 
@@ -115,7 +115,7 @@ class Snapshot:
 
     @cached_property
     def mean_slope_grams(self) -> Estimate:
-        """[G^(0) ... G^(K-1)], (n, K n): as H(t,k), with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
+        """[G^(0) ... G^(K-1)], (n, K n): H(t,k) with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
         x = self.run.problem.x
         before, after = x @ self.hidden.T, x @ self.next_hidden.T
         change = after - before
@@ -125,7 +125,7 @@ class Snapshot:
             (np.maximum(after, 0) - np.maximum(before, 0)) / np.where(change == 0, 1, change),
         )
         blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self.local_active]
-        # A slope is a quotient of differences: wrong by rounding / |change|, or anything in [0, 1].
+        # A slope is a quotient of differences in [0, 1]: its error is rounding / |change|, at most 1.
         rounding = 4 * (x.shape[1] + 4) * EPS * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         flips = (before >= 0) != (after >= 0)
         doubt = np.where(flips, np.minimum(1, rounding / np.maximum(np.abs(change), 1e-300)), 0)
@@ -144,7 +144,7 @@ class Snapshot:
         value = moved @ self.run.weights.signs / np.sqrt(m)
         norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         setup = self.run.setup
-        steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) carries eta_g times the rounding of each step
+        steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) has eta_g times the rounding of each step
         of_weights = (x.shape[1] + 6 * steps + 8) * EPS * norms.sum(axis=1)
         error = (of_weights + m * EPS * np.abs(moved).sum(axis=1)) / np.sqrt(m)
         return Estimate(value, error, "rounding bound")

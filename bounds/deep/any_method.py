@@ -1,4 +1,4 @@
-"""A method with memory from a certified checkpoint of a smooth network: its rate, and how far its models go."""
+"""A method with memory from a certified checkpoint of a smooth network: its rate, and the reach of its models."""
 
 import sympy as sp
 
@@ -31,17 +31,17 @@ def _measure(case: MethodRounds) -> tuple[Estimate, Estimate]:
 
 
 def _curved() -> MethodRounds:
-    """A residual 20,000 times too large: gradients turn on the way, and the linear model's rate is not kept."""
+    """A residual 20,000 times too large: gradients turn during training, and the linear model's rate fails."""
     return method_case(2, "fedavgm", 2e4, "fc:3:erf", 8, 2, 0.6)
 
 
 def _long_steps() -> MethodRounds:
-    """A certified network, and local steps six times as long as those that are certified."""
+    """A certified network, trained with local steps six times as long as the certified ones."""
     return method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, longer=6.0)
 
 
 def _with_a_memory() -> MethodRounds:
-    """A certified network, and a velocity that is not 0 at the beginning."""
+    """A certified network, trained from a velocity that is not 0."""
     return method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, remembered=1.0)
 
 
@@ -53,10 +53,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/any_method.md#smooth-networks",
-            note="all layers are trained. S z is the state of residual and memory, in a norm in which every "
-            "round of the linear model at the checkpoint contracts. The change by the network's curvature is at "
-            "most L_J, which bounds how fast gradients turn, times the movement. s_0 is e_0 |S z_0|; q and R "
-            "are the certificate's.",
+            note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
+            "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "
+            "movement. s_0 is e_0 |S z_0|; q and R are the certificate's.",
         ),
         hypotheses=(
             Hypothesis(
@@ -72,9 +71,9 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={
-            size: "a bound of (r' K^-1 r)^(1/2) at the checkpoint, by the norm of states",
-            rate: "a bound of the factor by which the norm of states falls in a round",
-            reach: "no model is farther than this from the checkpoint",
+            size: "bound on (r' K^-1 r)^(1/2) at the checkpoint, by the norm of states",
+            rate: "bound on the factor by which the norm of states falls in a round",
+            reach: "bound on the distance of every model from the checkpoint",
             rounds: "rounds",
         },
         left_formula=("(r_t' K^{-1} r_t)^{1/2}", "max_{t,c,k} |theta_{t,c,k} - theta_0|"),

@@ -1,4 +1,4 @@
-"""Training of all layers of a smooth network in any order from a certified checkpoint: each window brings it nearer."""
+"""Training all layers of a smooth network in any order: from a certified checkpoint each window approaches a fit."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import band, huber
 from ntkfl.smooth_networks.window import Window
 
-CLEAR = 1e4  # least distance whose change is measured, in roundings
+CLEAR = 1e4  # least distance for which a change is measured, in units of the rounding
 
 sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
 bend, turn, radius, residual = sp.symbols("L L_J rho r", positive=True)
@@ -29,7 +29,7 @@ gain = eps * root**2 / (2 * spread**2)
 loss = bend**2 * away**2 * distance**2 / (2 * eps)
 drift = bend * distance**2 * sp.sqrt(2 * away * gain / eps) / (gain - loss) / (1 - 2 * turn * farthest / root)
 FALL, REACH = 1 - share * eta * (gain - loss), distance + drift + farthest
-# under other losses: x and X of the proof; (2 gain / eps)^(1/2) is root / spread
+# under other losses: x and X of the proof, with (2 gain / eps)^(1/2) = root / spread
 added = 2 * bend * distance * root / spread / (gain - loss)
 under = (1 - added) ** 2 - 2 * eta * bend**2 * distance**2 / eps
 REACH_OF_LOSSES = distance + distance * sp.sqrt(2) / sp.sqrt(1 - added + sp.sqrt(under))
@@ -56,7 +56,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
     """Ratios of squared distances around each window; the first distance; the largest one from the checkpoint."""
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
-    told = before > CLEAR * off  # a window that begins at a fit stays there
+    told = before > CLEAR * off  # a window that begins at a fit stays at it
     ratio = np.where(told, (after / np.where(told, before, 1)) ** 2, 0)
     error = np.where(told, ((after + off) / np.where(told, before - off, 1)) ** 2 * (1 + 1e-9) - ratio, 0)
     return (
@@ -67,7 +67,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
 
 
 def _too_small_a_ball() -> OrderedWindows:
-    """A residual 10 times too large: the ball holds no fit, and gradients turn on the way to a fit."""
+    """A residual 10 times too large: the ball contains no fit, and gradients turn on the way to a fit."""
     return small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9)
 
 
@@ -87,17 +87,17 @@ def _eager_server() -> OrderedWindows:
 
 
 def _too_small_a_ball_with_band() -> OrderedWindows:
-    """Outputs 10 times too far from a band: the ball holds no fit, and gradients turn on the way to a fit."""
+    """Outputs 10 times too far from a band: the ball contains no fit, and gradients turn on the way to a fit."""
     return loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9)
 
 
 def _long_steps_with_band() -> OrderedWindows:
-    """A certified network, steps 4 times as long as allowed, which cross a narrow band."""
+    """A certified network, steps 4 times as long as allowed: outputs jump across a narrow band."""
     return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(1e-6), longer=4.0)
 
 
 def _left_out_with_band() -> OrderedWindows:
-    """A certified network, and windows that never visit one of the samples that have a pull."""
+    """A certified network, and windows that never visit one sample whose loss is not minimal."""
     return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True)
 
 
@@ -107,7 +107,7 @@ def _eager_server_with_band() -> OrderedWindows:
 
 
 def _linear_loss() -> OrderedWindows:
-    """Outputs where Huber's loss is linear, so that its pull is far smaller than their distance from the labels."""
+    """Outputs where Huber's loss is linear: its slope is far smaller than their distance from the labels."""
     return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=huber(1e-9))
 
 
@@ -118,8 +118,9 @@ ANY_ORDER = Statement(
     source=Source(
         BEYOND,
         "docs/proofs/smooth_networks.md#the-theorem",
-        note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, from norms of "
-        "layers. Windows visit each sample once (v = 1); with two clients a model weighs p = 1/2 in the mean.",
+        note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, and come from norms "
+        "of layers. Windows visit each sample once (v = 1); with two clients a model has the weight p = 1/2 in the "
+        "mean.",
     ),
     hypotheses=(
         Hypothesis(
@@ -143,7 +144,7 @@ ANY_ORDER = Statement(
         turn: "at least |J(t) - J(t')| / |t - t'| in the ball",
         radius: "radius of the ball about the checkpoint in which L and L_J are bounds",
         residual: "|y - f| at the checkpoint",
-        eta: "the longest step on half the sum of squares, and the sum of each sample's steps in a window",
+        eta: "the longest step on half the sum of squares, which is also the sum of each sample's steps in a window",
         share: "weight of each model in a mean",
     },
     left_formula=(
@@ -178,12 +179,12 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/smooth_networks.md#other-losses",
-            note="squared hinges, squares with a band, and Huber's loss where it is squares. A fit is a model at which "
-            "the losses of all kept samples are minimal; the other samples, whose outputs stay where theirs are, count "
-            "nowhere. Windows visit each kept sample once (v = 1); with two clients a model weighs p = 1/2. "
-            "That no sample comes too often is needed too: a test breaks a certificate by 40,000 visits of a sample in "
-            "a window. The single inequalities of the first hypothesis are sufficient only: each bounds a sum of "
-            "terms by the largest that the ball allows.",
+            note="squared hinges, squares with a band, and Huber's loss where it is quadratic. A fit is a model at "
+            "which the losses of all kept samples are minimal; the losses of the other samples stay minimal, and enter "
+            "nothing. Windows visit each kept sample once (v = 1); with two clients a model has the weight p = 1/2. "
+            "The number of visits must be bounded too: in a test 40,000 visits of one sample in a window break a "
+            "certificate. The inequalities of the first hypothesis are sufficient, not necessary: each bounds a sum of "
+            "terms by the largest value that the ball allows.",
         ),
         hypotheses=(
             Hypothesis(
@@ -205,7 +206,7 @@ STATEMENTS = (
         symbols={
             **ANY_ORDER.symbols,
             residual: "distance of the kept outputs from the minimisers of their losses at the checkpoint",
-            eta: "the longest step on the sum of losses, and the sum of each sample's steps in a window",
+            eta: "the longest step on the sum of losses, which is also the sum of each sample's steps in a window",
         },
         says_left=ANY_ORDER.says_left.replace("residuals", "pulls"),
         families=(OTHER_LOSSES,),

@@ -1,4 +1,4 @@
-"""Deep networks: FedAvg against gradient descent on all the data, over widths and over steps."""
+"""Deep networks: the distance between FedAvg and gradient descent on all the data, by width and by step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from ntkfl.problem import Problem, Setup
 
-# eta_l and rounds are those of the first rung; each further rung halves the step
+# eta_l and rounds of the first rung; each further rung halves the step and doubles the rounds
 LARGEST, LOCAL_STEPS, ROUNDS, RUNGS = 0.06, 3, 6, 5
 NETWORKS = 2
 
@@ -32,8 +32,8 @@ class StepLadder(Case):
 
     problem: Problem  # data of clients of equal weight
     network: str  # as `WideNetwork.named` takes it
-    width: int  # its neurons a layer
-    seed: int  # the first
+    width: int  # neurons of each layer
+    seed: int  # seed of the first network
     largest: float = LARGEST  # eta_l of the first rung
 
     @property
@@ -53,7 +53,7 @@ class StepLadder(Case):
 
     @prepared
     def differences(self) -> np.ndarray:
-        """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, the same at every rung, (rungs,)."""
+        """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, which are the same at every rung, (rungs,)."""
         seeds = range(self.seed, self.seed + NETWORKS)
         stacks = list(NetworkStack.of_seeds(self.network, self.problem, self.width, seeds))
         gaps = [np.concatenate([self._apart(stack, float(eta)) for stack in stacks]) for eta in self.sizes]
@@ -102,12 +102,13 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=reported(
             "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
-            "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the distance of "
-            "the two networks tends to theirs. The authors' public code (kkhuge/ICML2025, fedavg11) trains such "
-            "networks, of three ReLU layers with biases, both ways from one start. A run has one width; the "
-            "released figure reads files named for width 4096 and shows losses. The code stores the distance of "
-            "the two outputs in each round, and no released script draws it or compares widths",
+            note="reported: at infinite width FedAvg with K local steps is after t rounds where gradient descent on "
+            "the mean over clients is after K t steps. Both have a limit, and the limits differ (fl-ntk/centralised): "
+            "the distance of the two networks tends to the distance of the limits. The authors' public code "
+            "(kkhuge/ICML2025, fedavg11) trains such networks, with three ReLU layers and biases, both ways from one "
+            "start. A run has one width; the released figure reads files named for width 4096 and shows losses. The "
+            "code stores the distance of the two outputs in each round, and no released script draws this distance or "
+            "compares widths",
         ),
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={
@@ -119,9 +120,9 @@ STATEMENTS = (
                 left_formula=f"exponent in m of {APART}",
                 witness=lambda: deep_ladder(ERF, 0).first_look(1 / 4),
                 hypotheses=(EQUAL,),
-                reading="a report, not the text: the text may ask for steps that go to 0, with which it is true",
-                note="what equality at infinite width would give: both come to one limit as m^(-1/2), and together",
-                consequence="a step size, not a width, decides how far FedAvg is from centralised descent: see "
+                reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
+                note="the exponent if the limits were equal: both networks would approach one limit as m^(-1/2)",
+                consequence="the step size, not the width, decides how far FedAvg is from centralised descent: see "
                 "deep/centralised-steps",
             ),
             Form.REPAIRED: Claim(
@@ -150,15 +151,15 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=reported(
             "T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
-            "the step, and a run takes of the order of 1/eta_l rounds",
+            note="T3 is true in the limit of gradient flow, at any width. The maps of a round differ in the second "
+            "order of the step, and a run takes of the order of 1/eta_l rounds",
         ),
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.NEW: Claim(sp.Integer(1))},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
         left_formula=f"exponent in eta_l of {APART}",
-        says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
-        "time eta_l T being the same",
+        says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, with "
+        "the same time eta_l T at every step",
         families=STEP_LADDERS,
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised-order", "deep/centralised"),

@@ -1,4 +1,4 @@
-"""Deep networks: the clients' distance from their mean, compared with the movement of a round."""
+"""Deep networks: the clients' distance from their mean, alone and relative to the movement of a round."""
 
 import sympy as sp
 
@@ -31,12 +31,12 @@ STATEMENTS = (
                 HALF,
                 measure=lambda ladder: ladder.exponent("neuron", biased=True),
                 left_formula=OF_A_NEURON,
-                note="of a neuron: over all parameters, divided by the root of the width",
+                note="for a neuron: the distance over all parameters, divided by the root of the width",
             ),
             Form.NEW: Claim(
                 (HALF, ZERO, sp.log(q)),
-                note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over "
-                "|theta' - theta|; the logarithm of the latter's limit",
+                note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over |theta' - "
+                "theta|; the logarithm of the second quantity's limit",
             ),
         },
         constants=lambda ladder: {q: ladder.limit_divergence},

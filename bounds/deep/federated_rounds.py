@@ -1,4 +1,4 @@
-"""Full rounds of federated averaging, all layers of a smooth network trained, from a certified checkpoint: the rate."""
+"""Full rounds of federated averaging on all layers of a smooth network, from a certified checkpoint: the rate."""
 
 import numpy as np
 import sympy as sp
@@ -51,7 +51,7 @@ def _constants(case: FederatedRounds) -> dict:
 
 
 def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
-    """Ratios of the residual's size after and before each round, twice; the largest distance from the checkpoint."""
+    """For each round, the residual's size after it over before it, twice; the largest distance from the checkpoint."""
     run = case.run
     if not (np.isfinite(run.size).all() and run.size.all()):
         raise ArithmeticError("a residual is 0, or the run overflowed")
@@ -62,7 +62,7 @@ def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
 
 
 def _too_small_a_ball() -> FederatedRounds:
-    """A residual 300 times too large: the ball holds no fit, and gradients turn on the way to a fit."""
+    """A residual 300 times too large: the ball contains no fit, and gradients turn on the way to a fit."""
     return rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9)
 
 
@@ -91,7 +91,7 @@ STATEMENTS = (
             "docs/proofs/smooth_networks.md#rounds-of-federated-averaging",
             note="all layers are trained; clients and the server may have any weights and steps for which the "
             "inequalities hold. phi = (r' D r)^(1/2), D with the blocks p_c eta sum_(k<K) (I - eta K_cc)^k. The right "
-            "sides are h = eta (K-1), lambda, Lambda, Omega, M, Y, X, nu and g of the proof, written out.",
+            "sides have the proof's h = eta (K-1), lambda, Lambda, Omega, M, Y, X, nu and g written out.",
         ),
         hypotheses=(
             Hypothesis(
@@ -111,17 +111,17 @@ STATEMENTS = (
             sigma: "smallest singular value of J, the Jacobian of all outputs at the checkpoint",
             size: "phi at the checkpoint",
             low: "smallest eigenvalue of J J' D at the checkpoint",
-            high: "its largest eigenvalue",
+            high: "largest eigenvalue of J J' D at the checkpoint",
             client: "the largest norm of a client's rows of J at the checkpoint",
             most: "largest weight of a client in the mean",
             least: "smallest weight of a client in the mean",
-            grown: "how much more than its kernel says a client may move in a round; chosen",
+            grown: "chosen factor by which a client may move more in a round than its kernel says",
             own: "zeta; sqrt(eta) (G + L_J rho) if K = 1",
             turn: "at least |J(t) - J(t')| / |t - t'| in the ball",
             radius: "radius of the ball about the checkpoint in which L_J is a bound",
             eta: "local step on half the sum of squares",
             steps: "local steps",
-            server: "the server's step, on the weighted sum of what clients moved",
+            server: "the server's step, on the weighted sum of the clients' movements",
         },
         left_formula=("varphi_{t+1} / varphi_t", "varphi_{t+1} / varphi_t", "max_{t,c,k} |theta_{t,c,k} - theta_0|"),
         says_left="left 1 and 2: phi after each of 12 rounds over phi before; left 3: the largest distance of a "

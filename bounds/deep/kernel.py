@@ -21,23 +21,23 @@ HALF = sp.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Recursion:
-    """Theta of `depth` layers of weights; the other fields plant faults in it."""
+    """Theta of `depth` layers of weights; fields with a default plant faults in it, for mutants."""
 
     activation: str  # activation of the hidden layers
     depth: int  # layers of weights
-    one: bool = False  # a sample with itself, not two samples
-    he: Any = 2  # between ReLU layers; None: 2
+    one: bool = False  # Theta of a sample with itself, not of two samples
+    he: Any = 2  # factor between ReLU layers
     readout_gain: Any = 1  # gain of the last layer
-    with_readout: bool = True  # its part is counted
-    arc: Any = sp.acos  # the inverse cosine
+    with_readout: bool = True  # whether the readout's part is counted
+    arc: Any = sp.acos  # the function for the inverse cosine
     slope_of: Any = 1  # multiplies E[phi' phi']
-    trained_bias: bool = True  # the biases' own part is counted
-    biased_readout: bool = False  # the readout has a bias too
-    size: Any = 2  # size of a in erf's 1 + 2 a
-    curved: Any = 1  # GELU's part beside c / 4
+    trained_bias: bool = True  # whether the biases' own part is counted
+    biased_readout: bool = False  # whether the readout has a bias too
+    size: Any = 2  # factor of a in erf's 1 + 2 a
+    curved: Any = 1  # factor of GELU's part beside c / 4
 
     def expression(self) -> sp.Expr:
-        """In |x|^2, |z|^2, x.z and the biases' factor."""
+        """Theta as a formula in |x|^2, |z|^2, x.z and the biases' factor."""
         square = bias**2
         a, b, c = first, first if self.one else second, first if self.one else inner
         theta = c + (square if self.trained_bias else 0)
@@ -86,7 +86,7 @@ def _formulas() -> tuple[sp.Expr, ...]:
 
 
 def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:
-    """Every formula with some field of the recursion changed, or of so many layers more."""
+    """A mutant: every formula with fields of the recursion changed, or with `layers` more layers."""
 
     def change(expression: sp.Expr) -> sp.Expr:
         activation, depth, one = CASES[_formulas().index(expression)]
@@ -125,8 +125,8 @@ STATEMENTS = (
             note="Theta_1 = Sigma_1 = x.z + beta^2, Sigma_{l+1} = c E[phi(u) phi(v)] + beta^2 with Gaussian u, v of "
             "covariance Sigma_l, Theta_{l+1} = Sigma_{l+1} + c Theta_l E[phi'(u) phi'(v)]; c = 2 from ReLU layer to "
             "ReLU layer, 1 for erf, GELU and before the readout, which has no bias. ReLU's moments are the arc-cosine "
-            "kernels, erf's an arcsine, GELU's by Stein's identity. That finite networks have this limit is tested by "
-            "their mean kernels (tests/ntkfl/test_gram_deep.py)",
+            "kernels, erf's an arcsine; GELU's follow by Stein's identity. A test checks by mean kernels that finite "
+            "networks have this limit (tests/ntkfl/test_gram_deep.py)",
         ),
         hypotheses=(UNPARALLEL,),
         forms={Form.NEW: Claim(lambda: _formulas())},

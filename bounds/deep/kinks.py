@@ -1,4 +1,4 @@
-"""A ReLU network's kernel moves by m^(-1/2), not by 1/m: neurons cross kinks, whichever layers are trained."""
+"""A ReLU network's kernel moves by m^(-1/2), not by 1/m, also if all layers are trained: neurons cross kinks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from ntkfl.problem import Problem, Setup
 
 RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
 DRAWS = 8  # draws of B, each from 8 replicates of SAMPLING
-SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts, which are stratified
+SAMPLING = {"draws": 512, "starts": 16}  # draws of B matter more than starts, which are stratified
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,9 @@ class KinkLadder(Rungs):
 
     @property
     def multiple(self) -> Estimate:
-        """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
+        """The limit, along B, of the mean over networks of m^(1/2) (H(T) - H(0)), as a multiple of B."""
         mean = self.layers.mean(axis=0)
-        # it would be 1 if B had no error
+        # the error of B: without it this would be 1
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
@@ -101,19 +101,19 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#deep-networks",
-            note="The mean E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m). B is that of X.9, along the residuals of the "
-            "limit in which both layers are trained. The cube: a neuron with readout weight a moves |a| times as far, "
+            note="E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B of X.9 along the residuals of the limit in which "
+            "both layers are trained. The cube has two reasons: a neuron with readout weight a moves |a| times as far, "
             "so that |a| times as many of its patterns change, and its part of the kernel is a^2 times as large. "
-            "Slopes over few widths show 1/m: at these widths the fluctuation is larger, and its exponent moves from "
-            "-1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth activations it is not "
-            "(deep/smooth)",
+            "Slopes over few widths show 1/m: at these widths the fluctuation is larger than the mean, and its "
+            "exponent moves from -1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth "
+            "activations it is not (deep/smooth)",
         ),
         forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
         constants=lambda ladder: {third: evaluate(THIRD, {})},
         measure=lambda ladder: ladder.multiple.log(),
-        symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
+        symbols={third: "third absolute moment of a standard Gaussian, the law of the initial readout weights"},
         left_formula="log lim_{m -> inf} sqrt(m) tr(B^T E (H(T) - H(0))) / |B|_F^2",
-        says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2: its logarithm, extrapolated from widths 2^8..2^13",
+        says_left="the logarithm of m^(1/2) <E[H(T) - H(0)], B> / |B|^2, extrapolated from widths 2^8..2^13",
         families=(KINK_LADDERS,),
         mutants=(
             replaced(third, 1, "readouts of +-1", Change.CONSTANT),

@@ -1,4 +1,4 @@
-"""Deep networks: how far training is from that of the linearised network."""
+"""Deep networks: the distance between training and the training of the linearised network."""
 
 import sympy as sp
 
@@ -16,8 +16,9 @@ STATEMENTS = (
         kind=Kind.ORDER,
         source=reported(
             "T2",
-            note="reported: sup_t |f_lin - f| = O(width^-1/2). True; for smooth activations it is of order 1/m "
-            "(deep/smooth), for ReLU its mean is of order m^(-1/2) in the end (deep/kinks), smaller at these widths",
+            note="reported: sup_t |f_lin - f| = O(width^-1/2). This is true. For smooth activations the error is of "
+            "order 1/m (deep/smooth); for ReLU its mean is of order m^(-1/2) at large widths (deep/kinks) and smaller "
+            "at these widths",
         ),
         forms={Form.STATED: Claim(1 / sp.sqrt(m), note="O(): the ratio of the two sides must not grow with the width")},
         constants=lambda ladder: {m: Estimate.exact(ladder.sizes)},

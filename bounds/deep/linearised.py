@@ -1,4 +1,4 @@
-"""A network of any depth, linearised in its parameters, trains exactly as its own kernel's round map says."""
+"""A network of any depth, linearised in its parameters, trains exactly by the round map of its own kernel."""
 
 import sympy as sp
 
@@ -48,8 +48,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#the-round-map",
-            note="X.1 and X.8 with H = J J^T of any network: nothing in them is about two layers. Fully connected and "
-            "convolutional networks, all layers trained",
+            note="X.1 and X.8 with H = J J^T: their proofs do not use that a network has two layers. Checked on fully "
+            "connected and convolutional networks with all layers trained",
         ),
         hypotheses=(POSITIVE_SPECTRUM,),
         forms={Form.NEW: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
@@ -61,8 +61,8 @@ STATEMENTS = (
             start: "y(0) - y, y(0) the outputs of the network itself",
         },
         left_formula=("y_{lin}(T) - y", "|theta_{lin}(T) - theta(0)|^2") * 2,
-        says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
-        "kernel regime",
+        says_left="left 1 and 2: y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; "
+        "left 3 and 4: the same by the kernel regime",
         families=deep_run_families,
         mutants=(
             MILLIONTH_MORE,

@@ -1,4 +1,4 @@
-"""A smooth deep network keeps to its own kernel up to 1/m."""
+"""A smooth deep network follows the kernel regime of its own kernel up to 1/m."""
 
 from bounds import Source
 from bounds.deep.cases.deep_ladder import ERF, LEFT, SECTION, deep_ladders
@@ -18,8 +18,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             SECTION,
-            note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true and for smooth "
-            "activations not sharp",
+            note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true, but not sharp for smooth "
+            "activations",
         ),
         says_left=f"{LEFT}{OWN}, y_own the kernel regime of H(0), and of {DRIFT}",
         note="exponents of both; erf of depth 3",

@@ -16,7 +16,9 @@ STATEMENTS = (
             Quantity(LIMIT, HALF, statistic("limit"), biased=False),
         ),
         source=Source(
-            BEYOND, SECTION, note="the kernel's own fluctuation; what training adds is of this order or smaller"
+            BEYOND,
+            SECTION,
+            note="the order is that of the kernel's own fluctuation; training adds terms of this order or smaller",
         ),
         says_left=f"{LEFT}{KERNEL}, and of {LIMIT}",
         note="exponents of both; ReLU of depth 2, erf of depth 3",

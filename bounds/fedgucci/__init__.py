@@ -1,3 +1,3 @@
-"""The statements of FedGuCci and the connectivity results beyond it, one file a numbered result."""
+"""The statements of FedGuCci and the connectivity results beyond it, one file for each numbered result."""
 
-PAPER, PLACE = "fedgucci", 2  # the first part of its statements' ids; where the catalogue has them
+PAPER, PLACE = "fedgucci", 2  # the first part of these statements' ids; their place in the catalogue

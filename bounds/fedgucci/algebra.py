@@ -1,4 +1,4 @@
-"""Identities and inequalities that the connectivity results rest on."""
+"""Algebraic identities and inequalities used by the connectivity results."""
 
 import sympy as sp
 

@@ -45,7 +45,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """Left sides: for each loss its values at both ends and its exact barrier; the largest losses; the largest gap."""
+    """For each loss the barrier at both ends, 0, and the exact barrier; then the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
@@ -60,8 +60,8 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Definition 2.1, Eq (3)",
-            note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. Checked "
-            "with the squared and the absolute loss, whose barriers are exact",
+            note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. It is "
+            "checked with the squared and the absolute loss, whose barriers are exact",
         ),
         forms={
             Form.STATED: Claim(
@@ -71,11 +71,12 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={
-            between_loss: "L(alpha w_1 + (1 - alpha) w_2), the network there evaluated",
+            between_loss: "L(alpha w_1 + (1 - alpha) w_2), by evaluation",
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
-            highest_loss: "L on the segment at the alpha where it is largest, evaluated",
-            farthest_gap: "mean over samples of |f_alpha - alpha f_1 - (1 - alpha) f_2|, alpha where it is largest",
+            highest_loss: "L on the segment at the alpha where L is largest, by evaluation",
+            farthest_gap: "mean over samples of |f_alpha - alpha f_1 - (1 - alpha) f_2| at the alpha where this mean "
+            "is largest",
         },
         left_formula=(
             "B_{loss}(w_1, w_2; alpha)",

@@ -1,4 +1,4 @@
-"""The prefactor of Theorem 3.5 as a scan reads it in places: sqrt(2hb), against sqrt(2h) b."""
+"""The prefactor of Theorem 3.5: sqrt(2hb), as a scan reads in places, and the printed sqrt(2h) b."""
 
 from dataclasses import replace
 
@@ -35,11 +35,11 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Eqs (14), (33), (37) of the ICLR version",
-            note="no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives it. The machine "
-            "that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and took its own line numbers "
-            "into the text. The form stays for readers of that version. z is homogeneous of degree one in x, so "
-            "b has to enter to the first power: with sqrt(2hb) the bound fails more often than delta once b is "
-            "large (here b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
+            note="no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives this prefactor. "
+            "The machine that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and read that "
+            "version's line numbers into the text. The form stays for readers of that version. z is homogeneous of "
+            "degree one in x, so b must enter to the first power: with sqrt(2hb) the bound fails with probability "
+            "above delta once b is large (here b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
             read=Provenance.SCAN,
         ),
         {
@@ -55,8 +55,8 @@ STATEMENTS = (
                 witness=lambda: LONG_INPUTS.case(1),
                 reading="sqrt(2hb) in (10), (14), (33), (37) and (38), sqrt(2) h b in (6) and (53); the KDD text has "
                 "sqrt(2h) b in all of them",
-                consequence="none for readers of the KDD text; with inputs longer than 1 the scan's number is too "
-                "small by a factor sqrt(b); normalised inputs, b = 1, are not affected",
+                consequence="none for readers of the KDD text; for inputs longer than 1 the scan's bound is too small "
+                "by a factor sqrt(b); normalised inputs, b = 1, are not affected",
             ),
             Form.REPAIRED: Claim(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },

@@ -20,7 +20,7 @@ NODES = np.array([-np.sqrt(3 / 5), 0.0, np.sqrt(3 / 5)])
 
 
 def _constants(case: CubeNetworks) -> dict:
-    """Sums over the pieces of width times loss, at the three Gauss points of each."""
+    """For each of the three Gauss points, the sum over the pieces of width times loss."""
     edges = crossings(case)
     left, widths = edges[:-1], np.diff(edges)
     sums = widths @ mean_square(case, left[:, None] + widths[:, None] * (NODES + 1) / 2)
@@ -50,8 +50,8 @@ STATEMENTS = (
             FEDGUCCI,
             "Eqs (7) and (8)",
             note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
-            "alpha, so three Gauss points, exact to degree 5, make no error there; one rule of 5 points on all of [0, "
-            "1] is off by 1e-4. One uniform alpha for each batch is unbiased",
+            "alpha, so three Gauss points, exact to degree 5, make no error; a single rule of 5 points on [0, 1] is "
+            "off by 1e-4. One uniform alpha for each batch gives an unbiased estimate",
         ),
         forms={Form.STATED: Claim((GAUSS, own_loss + beta * GAUSS))},
         constants=_constants,
@@ -60,11 +60,12 @@ STATEMENTS = (
             outer_low: "sum over the pieces of width times L at the first Gauss point",
             middle: "sum over the pieces of width times L at the piece's middle",
             outer_high: "sum over the pieces of width times L at the third Gauss point",
-            own_loss: "L(w_1), the network that is trained; w_2 is the anchor",
+            own_loss: "L(w_1); w_1 is the network that is trained, w_2 the anchor",
             beta: "weight of the connectivity loss",
         },
         left_formula=(CONNECTION, f"L(w_1) + beta {CONNECTION}"),
-        says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) + beta times it",
+        says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) plus beta times this "
+        "integral",
         families=small_families,
         mutants=(
             MILLIONTH_MORE,

@@ -39,7 +39,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    """The loss barrier, and 1 less the accuracy barrier: its scale is never 0."""
+    """The loss barrier, and 1 less the accuracy barrier, a number whose scale is never 0."""
     drop = group_accuracy_barrier(case.networks, case.x, _signs(case))
     return group_barrier(case.networks, case.x, case.y), 1 - drop
 
@@ -58,9 +58,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Definition 3.6, Eq (9)",
-            note="there is no supremum in it: for two networks it is the value of Definition 2.1 at alpha = 1/2. Both "
-            "versions may be negative; the paper claims [0, 1] for Definition 2.1 only. The accuracy needs a positive "
-            "mean. Squared loss here",
+            note="the definition has no supremum: for two networks it is the value of Definition 2.1 at alpha = 1/2. "
+            "The loss barrier and the accuracy barrier may be negative; the paper claims [0, 1] for Definition 2.1 "
+            "only. The accuracy barrier needs a positive mean accuracy. The loss here is squared",
         ),
         hypotheses=(SOME_ACCURATE,),
         forms={Form.STATED: Claim((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
@@ -81,7 +81,7 @@ STATEMENTS = (
             index_shifted(K, -1),
             without(K),
             sign_flipped(losses, "the networks' own losses"),
-            replaced(mean_accuracy, accuracies / K, "the mean accuracy for that of the mean", Change.OTHER),
+            replaced(mean_accuracy, accuracies / K, "the networks' mean accuracy for the mean network's", Change.OTHER),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Equations (47)-(50): the mean network against the mean output at one input, hidden layers drawn as well."""
+"""Equations (47)-(50): mean network and mean output at one input, with drawn hidden layers."""
 
 import sympy as sp
 
@@ -20,12 +20,12 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Eqs (47)-(50)",
-            note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K "
-            "<= 1: it holds at a fixed x. It grows like log K^2, which nothing in the problem asks for. New, for "
-            "the mean over any data on |x| <= b fixed before the draw, hence at one x too: by Jensen over clients and "
-            "data (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r but with "
-            "probability .034 delta, and the v_i - v_anc are one sub-Gaussian sum (.953 delta); with C outputs one for "
-            "each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
+            note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K <= "
+            "1: the bound holds at a fixed x. It grows like log K^2, which the problem does not require. The new form "
+            "is for the mean over any data on |x| <= b that are fixed before the draw, hence also for one x. By Jensen "
+            "over clients and data, (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r, "
+            "except with probability .034 delta; the v_i - v_anc make one sub-Gaussian sum (.953 delta). With C "
+            "outputs there is one such sum for each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
         ),
         {
             Form.STATED: Claim(
@@ -40,7 +40,7 @@ STATEMENTS = (
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
         left_formula=GROUP_GAP,
-        says_left="E_x |z(x)|_2; as printed: |z(x)| at the first input, fixed before the draw",
+        says_left="E_x |z(x)|_2; printed form: |z(x)| at the first input, which is fixed before the draw",
         families=lambda options: counted(gap_families(options)),
         mutants=MUTANTS,
         necessity={"in-the-cube": scattered},

@@ -32,20 +32,19 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (51)-(52); (52)-(53) of the KDD text",
-            note="(51) is checked, with Delta = |w_anc - w_anc,i| as it prints. (52) puts Definition 3.7's Gamma = "
-            "max_i |w_i* - w*| in the place of Delta. The two are the same only if the anchor is the global minimum "
-            "w*, and the theorem asks nothing of its anchor: with any other anchor Gamma may be 0 and Delta anything, "
-            "and d_* and F18 inherit that gap. Read with the client's loss L_i on both sides (the index is missing in "
-            "print; with the global loss L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 gives 2 > 1.5). Derived again "
-            "from the text: gamma-smoothness gives L_i(p) <= L_i(q) + grad L_i(q).(p - q) + gamma |p - q|^2/2 for "
-            "points p, q of the two segments at most Delta apart; the gradient is not 0 away from the minimum, and "
-            "(51) has no term for it. In one dimension, and for a convex L_i with w_anc,i its minimiser, the "
-            "inequality holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
-            "then |grad L_i| <= sqrt(2 gamma L_i). Each point of the new segment is at most Delta from its old "
-            "place and so has sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Delta; no minimiser is needed. The "
-            "printed bound follows from "
-            "it where Delta >= 2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that "
-            "it is smooth on the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
+            note="(51) is checked as printed, with Delta = |w_anc - w_anc,i|. (52) puts Definition 3.7's Gamma = max_i "
+            "|w_i* - w*| in place of Delta. The two are equal only if the anchor is the global minimum w*, and the "
+            "theorem asks nothing of its anchor: with another anchor Gamma may be 0 and Delta any number, and d_* and "
+            "F18 inherit this gap. The client's loss L_i is read on both sides (the index is missing in print; with "
+            "the global loss L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 gives 2 > 1.5). Derived again from the text: "
+            "gamma-smoothness gives L_i(p) <= L_i(q) + grad L_i(q).(p - q) + gamma |p - q|^2/2 for points p, q of the "
+            "two segments at most Delta apart; the gradient is not 0 away from the minimum, and (51) has no term for "
+            "it. The inequality holds in one dimension, and for a convex L_i whose minimiser is w_anc,i; in the plane "
+            "it does not. The repaired form is for L_i >= 0 that is gamma-smooth everywhere: then |grad L_i| <= sqrt(2 "
+            "gamma L_i). Each point of the new segment is at most Delta from its old place, and so has sqrt(L_i) <= "
+            "sqrt(epsilon) + sqrt(gamma/2) Delta; this needs no minimiser. It implies the printed bound where Delta >= "
+            "2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that it is smooth on "
+            "the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
         ),
         forms={
             Form.STATED: Claim(
@@ -54,9 +53,10 @@ STATEMENTS = (
                 nature=Nature.SUBSTANCE,
                 hypotheses=(MINIMISER,),
                 witness=planar_counterexample,
-                reading="the KDD text and the scan agree sign by sign",
-                consequence="a low barrier to the common anchor does not carry over to the client's own minimiser with "
-                "a term of second order in the heterogeneity alone; a term of first order has to be added",
+                reading="the KDD text and the scan agree in every sign",
+                consequence="from a low barrier to the common anchor a low barrier to the client's own minimiser "
+                "follows only with a term of first order in the heterogeneity; a term of second order alone is not "
+                "enough",
             ),
             Form.REPAIRED: Claim(MOVED),
         },
@@ -65,7 +65,7 @@ STATEMENTS = (
         symbols={
             eps: "sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc)",
             gamma: "Lipschitz constant of the gradient of L_i",
-            shift: "|w_anc - w_anc,i|, how far the client's minimum is from the anchor",
+            shift: "|w_anc - w_anc,i|, the distance of the client's minimum from the anchor",
         },
         left_formula="sup_alpha L_i(alpha w_i + (1 - alpha) w_{anc,i})",
         says_left="sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc,i), enclosed by branch and bound in balls",

@@ -1,4 +1,4 @@
-"""Eqs (11) and (12): the window of anchors, and the objective that averages over it."""
+"""Eqs (11) and (12): the window of anchors, and the objective with the mean over the window."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class AnchorWindow(Case):
 
     @cached_property
     def store(self) -> tuple[int, ...]:
-        """The rounds whose models the clients hold after round t, as a store of N places that is filled in turn."""
+        """The rounds whose models the clients hold after round t: a store of N places, filled in turn."""
         return tuple(deque(range(1, len(self.models) + 1), maxlen=self.keep))
 
     def describe(self) -> dict:
@@ -90,7 +90,7 @@ def _residual(case: AnchorWindow, readout: np.ndarray) -> np.ndarray:
 
 
 def _constants(case: AnchorWindow) -> dict:
-    """Residuals of the client and of the last min(t, N) global models, whose products are averaged over the data."""
+    """Means over the data of products of residuals, of the client and of the last min(t, N) global models."""
     last = case.models[-case.keep :]
     r, others = _residual(case, case.client.readout), [_residual(case, model.readout) for model in last]
     sums = {own: (r**2).mean(), cross: sum((r * a).mean() for a in others), anchors: sum((a**2).mean() for a in others)}
@@ -100,7 +100,7 @@ def _constants(case: AnchorWindow) -> dict:
 
 
 def _measure(case: AnchorWindow) -> tuple[Estimate, ...]:
-    """Size of the store, its oldest and newest round, and the client's objective with the anchors in it."""
+    """Size of the store, its oldest and newest round, and the client's objective with the store's models as anchors."""
     held = case.store
     own_loss = float((_residual(case, case.client.readout) ** 2).mean())
     losses = [connectivity_loss(case.client, case.models[round_ - 1], case.x, case.y) for round_ in held]
@@ -121,9 +121,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (11) and (12)",
-            note="the window always contains the current global model, at which the client itself starts; with N = 1 "
-            "the anchor is the start. For the squared loss and outputs linear along the segment the connectivity "
-            "loss is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
+            note="the window always contains the current global model, at which the client starts; with N = 1 the "
+            "start is the only anchor. For the squared loss and outputs linear along the segment the connectivity loss "
+            "is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
         ),
         forms={
             Form.STATED: Claim(
@@ -142,8 +142,8 @@ STATEMENTS = (
             anchors: "sum over the anchors of the mean of r_a^2",
         },
         left_formula=("|W_t|", "min W_t", "max W_t", "L(w) + beta mean_{tau in W_t} L_{connect}(w, w_tau)"),
-        says_left="size, oldest and newest round of a store of N places filled round by round; and L + beta times the "
-        "mean of the exact connectivity losses to the models in it",
+        says_left="left 1 to 3: size, oldest and newest round of a store of N places that is filled round by round; "
+        "left 4: L plus beta times the mean of the exact connectivity losses to the store's models",
         families=(ANCHOR_WINDOWS,),
         mutants=(
             MILLIONTH_MORE,

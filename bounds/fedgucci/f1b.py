@@ -14,11 +14,11 @@ from ntkfl.connectivity.network import between
 from ntkfl.estimate import Estimate
 
 between_accuracy, first_accuracy, second_accuracy = sp.symbols("A_alpha A_1 A_2", positive=True)
-BESIDE = 1e-9  # the accuracy jumps where the supremum is taken; its limit is read this far to either side
+BESIDE = 1e-9  # distance to either side of a jump at which the limits of the accuracy are taken
 
 
 def _lowest_near(case: CubeNetworks, place: float) -> float:
-    """The accuracy at a place or, where it jumps there, the lower of its limits."""
+    """The accuracy at a place; at a jump, the lower of its limits."""
     near = np.clip([place - BESIDE, place, place + BESIDE], 0, 1)
     return min(accuracy(between(*pair(case), a), case.x, case.y) for a in near)
 
@@ -35,7 +35,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _measure(case: CubeNetworks) -> Estimate:
-    """1 - B: 1 at both ends, for B = 0 there, and at the barrier; so that the scale is never 0."""
+    """1 - B at both ends, where B = 0, and at the barrier; the scale of 1 - B is never 0."""
     barrier = accuracy_barrier(*pair(case), case.x, case.y).value
     return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - barrier])
 
@@ -55,7 +55,7 @@ NO_DEAD_INPUT = Hypothesis(
 
 
 def _families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families whose anchor's units see something."""
+    """The default families whose anchor's hidden weights are not 0."""
     families = cube_families(options, side=1.5, n=24, trials=20)
     return tuple(family for family in families if not family.at_origin)
 
@@ -68,9 +68,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Definition 2.1, Eq (4)",
-            note="it lies in [0, 1] only if the accuracy is positive at both ends, since it is 0/0 at an end "
-            "where no sample is correct. Then it is at least 0 by the ends, and at most 1 because no accuracy "
-            "is negative",
+            note="the barrier lies in [0, 1] only if the accuracy is positive at both ends, since it is 0/0 at an end "
+            "where no sample is correct. It is then at least 0 because it is 0 at the ends, and at most 1 because no "
+            "accuracy is negative",
         ),
         hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
         forms={Form.STATED: Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},

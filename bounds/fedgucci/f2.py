@@ -22,9 +22,9 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class CircleNeuron(Case):
-    """f = v relu(u.x), |u| = length at an angle, x uniform on |x| = radius in the plane; u is turned by `turn`.
+    """f = v relu(u.x) in the plane: x uniform on |x| = radius, |u| = length, u at `angle`, then turned by `turn`.
 
-    The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y has the gradient of E f.
+    The loss is |f - y| with y <= 0 and v > 0, so that E L = E f - E y, whose gradient is that of E f.
 
     Raises:
         ValueError: a readout, length or radius that is not positive, or a turn outside (0, pi].
@@ -50,7 +50,7 @@ class CircleNeuron(Case):
         return scale * (high.sin() - low.sin()), scale * (low.cos() - high.cos())
 
     def curvature(self) -> Estimate:
-        """|grad(u') - grad(u)| / |u' - u| for the turned u, which no smoothness constant of E L can be below."""
+        """|grad(u') - grad(u)| / |u' - u| for the turned u: a lower bound on every smoothness constant of E L."""
         with precision():
             start, end = ball(self.angle), ball(self.angle) + ball(self.turn)
             change = [b - a for a, b in zip(self._gradient(start), self._gradient(end), strict=True)]
@@ -83,7 +83,7 @@ lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 
 
 def short_row() -> CircleNeuron:
-    """|u| = 1/64: sixty-four times the curvature of |u| = 1."""
+    """|u| = 1/64, where the curvature is 64 times that at |u| = 1."""
     return CircleNeuron(readout=1.0, length=1 / 64)
 
 
@@ -95,13 +95,13 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Assumption 3.2, first part",
-            note="an assumption, and met with the constant 1 by the logistic and the absolute loss of a scalar "
-            "network, which is the one the theorems have; by any Lipschitz loss in another unit. Beside it the "
-            "constant that each loss has, which every bound on a barrier takes here as L: cross-entropy, the loss of "
-            "the experiments, has sqrt 2 in the l2 norm of the logits (a supremum, not taken), so that with it every "
-            "bound is multiplied by sqrt 2, |z| read as the l2 norm of the vector of gaps, and the bounds for C "
-            "outputs are taken (F9, R1, R1g, sure, R4); the squared loss has none on an unbounded set, 2R on |f - y| "
-            "<= R",
+            note="an assumption. The logistic and the absolute loss of a scalar network, the network of the theorems, "
+            "meet it with the constant 1; any Lipschitz loss meets it in another unit. The new form has each loss's "
+            "own constant, the L of every bound on a barrier here. Cross-entropy, the loss of the experiments, has the "
+            "constant sqrt 2 in the l2 norm of the logits (a supremum that is not attained). So for cross-entropy "
+            "every bound is multiplied by sqrt 2, |z| is the l2 norm of the vector of gaps, and the bounds for C "
+            "outputs apply (F9, R1, R1g, sure, R4). The squared loss has no constant on an unbounded set, and 2R on |f "
+            "- y| <= R",
         ),
         forms={
             Form.STATED: Claim(sp.Integer(1), families=(SCALAR_LOSSES,)),
@@ -111,7 +111,8 @@ STATEMENTS = (
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
         left_formula="sup_{f,f',y} |L(f,y) - L(f',y)| / |f - f'|_2",
-        says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
+        says_left="the largest |L(f) - L(f')| / |f - f'|_2, enclosed between one such quotient and a bound on the "
+        "gradient",
         families=(ALL_LOSSES,),
         mutants=(
             scaled(sp.Rational(1001, 1000)),
@@ -127,12 +128,12 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Assumption 3.2, second part",
-            note="an assumption: printed is that the loss is gamma-smooth, with no number for gamma. Checked is "
-            "whether one gamma serves all weights: here the one that serves |u| = 1, b v/pi; any other fails in the "
-            "same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient in u depends "
-            "on u/|u| alone, so the curvature is v E relu(x_1)/|u| and no gamma serves near a dead row; on finite "
-            "data the loss has kinks. Theorem 3.5 uses smoothness nowhere (Lemma 3.3 needs continuity alone), Theorem "
-            "3.8 in (51). Repaired: the constant on |u| >= r, attained at |u| = r",
+            note="an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check "
+            "is whether one gamma serves all weights. It takes b v/pi, the gamma that serves |u| = 1; any other gamma "
+            "fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient "
+            "in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; "
+            "on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
+            "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
         ),
         forms={
             Form.STATED: Claim(
@@ -140,7 +141,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
                 witness=short_row,
-                reading="words, alike in both versions",
+                reading="in words, which both versions print alike",
                 consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "
                 "and a bound that contains gamma (Theorem 3.8) is infinite on a domain with a dead row",
             ),

@@ -1,4 +1,4 @@
-"""Lemma 3.3 / B.1, Eqs (5) and (13): how likely a network near the anchor is connected to it, by volume."""
+"""Lemma 3.3 / B.1, Eqs (5) and (13): the probability, by volumes, that a network near the anchor is connected to it."""
 
 from fractions import Fraction
 
@@ -46,7 +46,7 @@ def wide_well() -> LowLossRegion:
 
 
 def two_wells() -> LowLossRegion:
-    """L = (w^2 - 1)^2, eps = 1/4, the anchor in one of the wells 1 and -1, d = 8: both lie in the cube."""
+    """L = (w^2 - 1)^2, eps = 1/4, wells at 1 and -1, the anchor in the first, d = 8: both wells lie in the cube."""
     one = Fraction(1)
     return LowLossRegion((Fraction(0),), (one,), (one,), Fraction(8), Fraction(1, 4), Fraction(4))
 
@@ -59,12 +59,11 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Lemma 3.3 / B.1, Eqs (5) and (13)",
-            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD "
-            "text prints it; the scan of the ICLR version reads 'there exists w' in it, which no part of the "
-            "proof uses. "
-            "Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU network's E_eps is "
-            "infinite (rescaling u, v), and so is d_eps; on a box both grow with it. Continuity of L is enough. "
-            "Losses with exact volumes",
+            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
+            "prints it. The scan of the ICLR version reads 'there exists w' in this definition, and no part of the "
+            "proof uses these words. Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU "
+            "network's E_eps is infinite (rescale u and v), and so is d_eps; on a box both grow with the box. "
+            "Continuity of L is enough. The check uses losses with exact volumes",
         ),
         forms={
             Form.STATED: Claim((SHARE, SHARE), families=(WELLS, ONE_WELL, *WIDE_CUBES)),
@@ -74,8 +73,8 @@ STATEMENTS = (
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
         left_formula=(CONNECTED,) * 2,
-        says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
-        "networks, sampled, each segment exactly",
+        says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; for "
+        "networks by sampling, with each segment exact",
         families=(WELLS, ONE_WELL),
         mutants=(
             index_shifted(n_parameters, 1),
@@ -90,11 +89,11 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Lemma 3.3 / B.1, equality clause",
-            note="the clause prints the cube |w - w_anc|_inf <= d, twice alike in either version; the proof has d/2, "
-            "as the lemma's first sentence does, which is right and meant. 'Only if' holds up to null sets: L = 1 - "
-            "(w - 1)^2 on (0, 2), eps = 1, anchor 1/2 misses the one point w = 1, so that E_eps is no star, and yet P "
-            "= |E_eps|/d. Equality holds if and only if E_eps without the cube and E_eps without the connected set "
-            "are null",
+            note="the clause prints the cube |w - w_anc|_inf <= d, twice alike in either version. The proof and the "
+            "lemma's first sentence have d/2, which is right and meant. 'Only if' holds up to null sets: with L = 1 - "
+            "(w - 1)^2 on (0, 2), eps = 1 and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no "
+            "star, and yet P = |E_eps|/d. Equality holds if and only if the part of E_eps outside the cube, and its "
+            "part outside the connected set, are null sets",
         ),
         forms={
             Form.STATED: Claim(
@@ -103,9 +102,9 @@ STATEMENTS = (
                 nature=Nature.MISPRINT,
                 hypotheses=(_inside(2), STAR),
                 witness=wide_well,
-                reading="in the lemma and in its copy in the appendix, alike in both versions",
-                consequence="d_eps/d may exceed 1 for a star within d of the anchor, where the probability cannot: "
-                "equality needs the cube of half-side d/2, and (5) itself is untouched.",
+                reading="the lemma and its copy in the appendix print d alike, in both versions",
+                consequence="d_eps/d may exceed 1 for a star within d of the anchor, and a probability cannot: "
+                "equality needs the cube of half-side d/2. (5) itself is not affected.",
             ),
             Form.REPAIRED: Claim(SHARE, hypotheses=(_inside(1), STAR)),
         },

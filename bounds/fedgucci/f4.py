@@ -1,4 +1,4 @@
-"""The tail bound for sums of uniform variables that the proofs rest on (before Eq (17))."""
+"""The tail bound for sums of uniform variables, which the proofs use (before Eq (17))."""
 
 import math
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class UniformSum(Case):
         return sum((a * a for a in self.weights), Fraction(0))
 
     def probability(self) -> Estimate:
-        """Pr[|sum| > t]: twice the volume above t, by the corners of the cube that lie beyond, with signs."""
+        """Pr[|sum| > t]: twice the volume above t, as a signed sum over the cube's corners beyond t."""
         sizes = [abs(a) for a in self.weights]
-        reach = sum(sizes, Fraction(0)) / 2 - self.t / self.side  # how far the top corner lies beyond the level
+        reach = sum(sizes, Fraction(0)) / 2 - self.t / self.side  # distance of the top corner beyond the level
         total = Fraction(0)
         for corner in product((0, 1), repeat=len(sizes)):
             beyond = reach - sum((a for a, down in zip(sizes, corner, strict=True) if down), Fraction(0))
@@ -60,7 +60,7 @@ class UniformSum(Case):
 
 
 def _sum(seed: int) -> UniformSum:
-    """Sums of 1 to 8 variables with weights in 1/4..2, levels up to the largest sum; every fifth near 0."""
+    """Sums of 1 to 8 variables with weights in 1/4..2, levels up to the largest sum; every fifth level is near 0."""
     rng = np.random.default_rng(seed)
     size = int(rng.integers(1, 9))
     sign = 1 if rng.integers(2) else -1

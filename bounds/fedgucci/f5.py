@@ -1,4 +1,4 @@
-"""Eqs (18) to (20): the part of the gap that the random readout makes, at a fixed input and alpha."""
+"""Eqs (18) to (20): the part of the gap from the random readout, at a fixed input and alpha."""
 
 import sympy as sp
 
@@ -42,8 +42,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (18), (19) and (20)",
-            note="holds for one input and one alpha fixed before the draw, given U_1 and U_2, which v_1 must not "
-            "depend on; k = 6 as in the paper. Both right sides fail together, with probability delta/k at most",
+            note="holds for one input and one alpha that are fixed before the draw, given U_1 and U_2, with v_1 "
+            "independent of both; k = 6 as in the paper. Both right sides fail together, with probability at most "
+            "delta/k",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={Form.STATED: Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart), failure=delta / k)},

@@ -1,4 +1,4 @@
-"""Eqs (21) to (23): the part of the gap that comes from the anchor's readout."""
+"""Eqs (21) to (23): the part of the gap from the anchor's readout."""
 
 import numpy as np
 import sympy as sp
@@ -24,7 +24,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def _rounding(case: CubeNetworks, active: np.ndarray) -> np.ndarray:
-    """Bound for v_anc . t with |t_i| <= |u_i| |x| where `active` (A, n, h), else 0; (A, n)."""
+    """Rounding of v_anc . t, (A, n), where |t_i| <= |u_i| |x| for `active` units (A, n, h), and t_i = 0 for others."""
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     sizes = active @ (rows * np.abs(case.anchor.readout))
     return 4 * (case.l + case.h + 8) * EPS * np.linalg.norm(case.x, axis=1) * sizes
@@ -39,7 +39,7 @@ def _as_printed(case: CubeNetworks) -> Estimate:
 
 
 def _measure(case: CubeNetworks) -> Estimate:
-    """The two terms of the anchor's readout together: |v_anc . J|."""
+    """|v_anc . J|, the two terms of the anchor's readout together."""
     kinks = kink_terms(case, ALPHAS)
     return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
 
@@ -58,8 +58,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (21), (22) and (23)",
-            note="for any two networks. New: both terms of the anchor's readout combined before they are bounded "
-            "give half of the paper's sum of the two, and only units whose sign differs between the networks count",
+            note="for any two networks. The new form combines both terms of the anchor's readout before it bounds "
+            "them, which gives half of the paper's sum of two bounds; and only units whose sign differs between the "
+            "networks count",
         ),
         forms={
             Form.STATED: Claim(
@@ -73,11 +74,12 @@ STATEMENTS = (
         measure=_measure,
         symbols={
             sides_apart: "|(U_2 - U_1) x|_2",
-            crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",
+            crossing: "|(U_2 - U_1) x|_2 over the units with (U_1 x)_i (U_2 x)_i < 0",
         },
         left_formula="|v_anc^T (alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g_alpha(x)))|",
-        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|, g = g_alpha(x) = (alpha U_1 + (1 - alpha) U_2) x; new: "
-        "|v_anc . J|, J = alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
+        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|, g = g_alpha(x) = (alpha U_1 + (1 - alpha) U_2) x; new "
+        "form: |v_anc . J|, J = alpha relu(U_1 x) + (1 - alpha) relu(U_2 x) - relu(g); for every input and eleven "
+        "alphas",
         families=wide_cube_families,
         mutants=(
             replaced(1 - alpha, (1 - alpha) / 2, "half the share of w_2", Change.CONSTANT),

@@ -1,4 +1,4 @@
-"""Eqs (24) to (27): the distance of two networks' hidden layers, both drawn in the cube, on an input."""
+"""Eqs (24) to (27): |(U_2 - U_1) x| for the hidden layers of two networks that are drawn in the cube."""
 
 import numpy as np
 import sympy as sp
@@ -49,10 +49,10 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (24) to (27)",
-            note="(27) prints an equality though |x| < b; it is an upper bound. It is right for one fixed input, with "
-            "2 l variables a row and a union bound over h rows. The new bounds have no logarithm and no failure "
-            "probability: one for the mean over the inputs, by their second moment (x uniform in the ball: largest "
-            "eigenvalue b^2/(l+2)), and one for each input",
+            note="(27) prints an equality though |x| < b; an upper bound is meant. It is right for one fixed input, "
+            "with 2 l variables in each row and a union bound over h rows. The new bounds have no logarithm and no "
+            "failure probability: one bounds the mean over the inputs by their second moment (for x uniform in the "
+            "ball the largest eigenvalue is b^2/(l+2)), one bounds the value at each input",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
@@ -68,11 +68,11 @@ STATEMENTS = (
         measure=_mean_distance,
         symbols={
             k: "number of events of the union bound, 6",
-            length: "|x| of the input at hand",
+            length: "|x| of the first input",
             moment: "largest eigenvalue of the mean of x x^T over the inputs",
         },
         left_formula=("E_x |(U_2 - U_1) x|", "max_x |(U_2 - U_1) x|"),
-        says_left="|(U_2 - U_1) x| of the first input; new: its mean over the inputs, and the largest",
+        says_left="|(U_2 - U_1) x| for the first input; new form: the mean over the inputs, and the largest value",
         families=fixed_input_families,
         mutants=(
             power(h, -1),

@@ -25,7 +25,7 @@ def printed_bound(events: int) -> sp.Expr:
 
 
 def families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families, and one unit at a zero anchor with a large readout, where a kink is as likely as not."""
+    """The default families, and one unit at a zero anchor with a large readout, where a kink has probability 1/2."""
     one = CubeFamily(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
     return fixed_input_families(options) + ((one,) if options.data is None else ())
 
@@ -38,9 +38,9 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (28) to (32), k = 6",
-            note="printed with sqrt(hb) in (31) and (32), which (30) gives as sqrt(h) b; so the KDD version. Both (30) "
-            "and (32) are checked. There are three events: v_1, v_2, and one for (U_2 - U_1) x. So k = 3 is "
-            "enough, and the two terms of the anchor's readout count once (F6)",
+            note="(31) and (32) read sqrt(hb), where (30) gives sqrt(h) b, which the KDD version prints. Both (30) and "
+            "(32) are checked. There are three events: one for v_1, one for v_2, and one for (U_2 - U_1) x. So k = 3 "
+            "is enough, and the two terms of the anchor's readout count once (F6)",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={

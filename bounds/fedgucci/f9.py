@@ -1,4 +1,4 @@
-"""Theorem 3.5 (B.2), Eqs (6) and (32)-(37), and its reading for every input at once."""
+"""Theorem 3.5 (B.2), Eqs (6) and (32)-(37), and a reading of Eq (32) for all inputs at once."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class WorstInput(CubeNetworks):
 
 
 def chosen_input(case: CubeNetworks) -> WorstInput:
-    """The case with the unit input along u_1 - u_2 of the first unit, on which this unit switches most."""
+    """The case on the unit input along u_1 - u_2 of the first unit, where its two preactivations differ most."""
     first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)
     return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta, case.loss, case.reach)
 
 
-# One unit around u_anc = 0, v_anc = 100, with 1600 features, and the input that depends on the draw.
+# One unit around u_anc = 0, v_anc = 100, with 1600 features, on an input that depends on the draw.
 _UNIT = CubeFamily(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
 WORST_INPUTS = changed(_UNIT, _UNIT.name, chosen_input)
 
@@ -52,20 +52,18 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Theorem 3.5 (B.2), Eqs (6), (32)-(37)",
-            note="read with the prefactor sqrt(2h) b, which is what (30) gives and the KDD version prints, and the "
-            "exponent 2/(hl+h). As printed it is for one output and a 1-Lipschitz loss. Repaired for any loss "
-            "times its own constant L, and for C outputs, by the paper's own proof with a union over the C rows "
-            "of the readout as well: |V_i - V_anc| times a vector is then at most sqrt(C) times a row's part, "
-            "|V_anc| is the largest singular value, and the one logarithm of 12Ch/delta exceeds both of the "
-            "proof's. The proof shows (32) for "
-            "one x and one alpha and uses it under E_x and sup over alpha; the conclusion holds all the same, with the"
-            " same constants (R1g: Jensen for tails over x, a net for alpha). In most families the domain is "
-            "the cube, and epsilon is above every loss in it: then d_epsilon = d, P(D) = 1. In two families the "
-            "domain is wider, and epsilon selects a region of it, whose d_epsilon and P(D) are sampled. By "
-            "Lemma 3.3 the right side is never below (32) "
-            "at the true d, our own form, which bounds E_x |z|_2 for every alpha at once. It exceeds the "
-            "sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 "
-            "in everyday cases",
+            note="read with the prefactor sqrt(2h) b, which (30) gives and the KDD version prints, and the exponent "
+            "2/(hl+h). The printed theorem is for one output and a 1-Lipschitz loss. The repaired form is for any "
+            "loss, times its own constant L, and for C outputs; it follows from the paper's own proof with a union "
+            "over the C rows of the readout. Then |V_i - V_anc| times a vector is at most sqrt(C) times a row's part, "
+            "|V_anc| is the largest singular value, and the single logarithm of 12Ch/delta exceeds both logarithms of "
+            "the proof. The proof shows (32) for one x and one alpha, and uses it under E_x and sup over alpha; the "
+            "conclusion still holds, with the same constants (R1g: Jensen for tails over x, a net for alpha). In most "
+            "families the domain is the cube, and epsilon is above every loss in the cube: then d_epsilon = d, P(D) = "
+            "1. In two families the domain is wider, and epsilon selects a region of it, whose d_epsilon and P(D) are "
+            "sampled. By Lemma 3.3 the theorem's right side is never below (32) at the true d; this is our repaired "
+            "form, which bounds E_x |z|_2 for every alpha at once. It exceeds the sure bound for x uniform in the ball "
+            "and h up to about 1000, and the barrier by a factor of 100 to 10000 in everyday cases",
         ),
         {
             Form.STATED: Claim(
@@ -77,9 +75,9 @@ STATEMENTS = (
                 measure=barrier,
                 left_formula=BARRIER,
                 families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
-                consequence="none for the inequality, which is true; but for inputs spread over the ball and up "
-                "to a thousand hidden units it says less than the sure bound, which holds without probability, "
-                "so it does not by itself explain small barriers",
+                consequence="none for the inequality, which is true. But for inputs spread over the ball and up to a "
+                "thousand hidden units it is weaker than the sure bound, which holds without probability; so it does "
+                "not by itself explain small barriers",
             ),
             Form.REPAIRED: Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
@@ -94,11 +92,11 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Theorem 3.5, Eq (32)",
-            note="a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over "
-            "|x| <= b of |z_x| at the same delta. It fails, since the largest singular value of U_1 - U_2 grows "
-            "like d sqrt(l/6), and (32) has no such term. One unit, u_anc = 0, v_anc = 100, d = 1, l = 1600: "
-            "left/right is above 1 in "
-            "every draw, at the input along u_1 - u_2. Repaired: the bound that holds surely for every x",
+            note="a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over |x| <= b "
+            "of |z_x| at the same delta. It fails, since the largest singular value of U_1 - U_2 grows like d "
+            "sqrt(l/6), and (32) has no such term. For one unit, u_anc = 0, v_anc = 100, d = 1, l = 1600, left/right "
+            "is above 1 in every draw, at the input along u_1 - u_2. The repaired form is the bound that holds surely "
+            "for every x",
         ),
         {
             Form.STATED: Claim(
@@ -112,8 +110,8 @@ STATEMENTS = (
                 read=Provenance.OURS,
                 families=(WORST_INPUTS,),
                 witness=lambda: WORST_INPUTS.case(0),
-                consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "
-                "after the networks are seen, such as adversarial ones",
+                consequence="(32) may be averaged over data that are fixed before the draw; it is no bound for inputs "
+                "that are chosen after the draw, such as adversarial inputs",
             ),
             Form.REPAIRED: Claim(EVERY_INPUT),
         },
@@ -124,8 +122,8 @@ STATEMENTS = (
         families=gap_families,
         necessity={"in-the-cube": scattered},
         left_formula=GAP,
-        says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; as printed: |z_x(alpha)| in balls at "
-        "one input chosen after the draw and one alpha, which the supremum over both is not below",
+        says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; stated form: |z_x(alpha)| in balls at "
+        "one input chosen after the draw and one alpha, a lower bound on the supremum over both",
         mutants=MUTANTS,
     ),
 )

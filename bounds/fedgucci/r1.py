@@ -1,4 +1,4 @@
-"""R1: the transitivity bound for the mean over data and every alpha at once, by the data's second moment."""
+"""R1: the transitivity bound for the mean over data and all alpha at once, by the data's second moment."""
 
 import sympy as sp
 

@@ -1,4 +1,4 @@
-"""R2: a bound on the barrier from one pass over the data, for any two networks and any number of outputs."""
+"""R2: a bound on the barrier of any two networks, with any number of outputs, from one pass over the data."""
 
 import numpy as np
 import sympy as sp
@@ -15,7 +15,7 @@ p, q = sp.symbols("p q", positive=True)
 
 
 def steep_loss() -> NetworkPair:
-    """The squared loss far from the labels and no R: its slope exceeds 1, the constant used without R."""
+    """The squared loss far from the labels, without R: its slope exceeds 1, the constant that is used without R."""
     first, second = (TwoLayer(np.array([[u]]), np.array([1.0])) for u in (1.0, -1.0))
     return NetworkPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 
@@ -34,8 +34,8 @@ STATEMENTS = (
             "readout's columns; the loss has its own Lipschitz constant, sqrt(2) for cross-entropy, which is attained "
             "in the limit of far outputs (steep pairs: left/right 1). Measured on 400 digits in ten classes (`ntkfl "
             "connectivity-table`; h = 32, clients trained apart): cross-entropy barrier .605 against R2 15.6, and .094 "
-            "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) costs nothing that matters, "
-            "and R2, which sees the gap of the outputs but not how flat the loss is there, does not tell the two apart",
+            "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) matters little. R2 measures "
+            "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish the two",
         ),
         hypotheses=(LIPSCHITZ_LOSS,),
         forms={Form.NEW: Claim(L * (p / 4 + q))},

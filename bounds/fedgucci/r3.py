@@ -19,17 +19,17 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
 density, ratios = sp.symbols("c_l q", positive=True)
-MISSED = 1e-6  # probability that the sample of the ball misleads
+MISSED = 1e-6  # probability that a bound from the sample of the ball is wrong
 R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l + 2)) / 2 * (
     1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)
 )
 
 
 def mean_gap(case: CubeNetworks) -> Estimate:
-    """sup over alpha of E_x |z_x(alpha)|_2 over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
+    """sup over alpha of E_x |z_x(alpha)|_2, enclosed between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
-    Means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein bounds (Maurer
-    and Pontil 2009), both at the level 1 - MISSED.
+    Both are means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein bounds
+    (Maurer and Pontil 2009) at the level 1 - MISSED.
     """
     first, second = case.networks[:2]
     a, c = (np.asarray(case.x @ net.hidden.T) for net in (first, second))
@@ -61,7 +61,7 @@ def _dead_rows(anchor: TwoLayer) -> int:
 
 
 def _bernstein(values: np.ndarray, reach: float) -> float:
-    """How far the mean of values in [0, reach] may be from its expectation."""
+    """A bound on the distance of the mean of values in [0, reach] from its expectation."""
     logs, n = np.log(4 / MISSED), len(values)
     return float(np.sqrt(2 * values.var(ddof=1) * logs / n) + 7 * reach * logs / (3 * (n - 1)))
 
@@ -70,18 +70,18 @@ def _small_population(units: int, features: int, side: float, seed: int) -> Cube
     return CubeFamily(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
 
 
-# Up to eight units and six features, of any side, not only the family's.
+# For the search: up to eight units and six features, of any side.
 _SMALL_POPULATIONS = st.builds(
     _small_population, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16)
 )
 
 
 def with_populations(base: CubeFamily) -> Family:
-    """The networks of a family whose inputs are a sample of the ball; the search keeps to such inputs too."""
+    """The networks of a family whose inputs are a sample of the ball; the search draws such inputs too."""
     return Family(base.name, CubeFamily.case, _SMALL_POPULATIONS, (base,), base.trials)
 
 
-# h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
+# h = 64, l = 4, and smaller networks in smaller cubes; the law of x is part of the claim.
 BALLS = tuple(
     with_populations(
         CubeFamily(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss)
@@ -103,7 +103,7 @@ def _constants(case: CubeNetworks) -> dict:
 
 
 def zero_rows() -> CubeNetworks:
-    """U_anc = 0: kinks are crossed by a share of the inputs that does not fall with the side."""
+    """U_anc = 0: the share of inputs at which a unit switches does not fall with the side."""
     return CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
 
 
@@ -114,13 +114,12 @@ STATEMENTS = (
         Source(
             BEYOND,
             "docs/proofs/connectivity.md#second-order-in-the-side",
-            note="x uniform in the ball of radius b. A unit switches between the two networks only where "
-            "|u_anc,i . x| <= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d "
-            "sqrt(l)/|u_anc,i|, since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) "
-            "Gamma((l+1)/2)). So R1's "
+            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
+            "<= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d sqrt(l)/|u_anc,i|, "
+            "since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2)). So R1's "
             "first term becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
-            "outputs. It bounds the gap of the outputs; a barrier is at most the loss's Lipschitz constant times that. "
-            "Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
+            "outputs. The bound is on the gap of the outputs; a barrier is at most the loss's Lipschitz constant times "
+            "this gap. Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),
         {Form.NEW: Claim(R3, failure=delta)},
         hypotheses=(
@@ -140,9 +139,9 @@ STATEMENTS = (
             ratios: "sum_i |v_anc,i|_2/|u_anc,i|",
         },
         left_formula=GAP,
-        says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: "
-        "from below E_x |z_x(1/2)|, from above the mean of a bound on sup over alpha of |z_x|, each with an "
-        "empirical Bernstein bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
+        says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, enclosed by a sample of x: from below by E_x "
+        "|z_x(1/2)|, from above by the mean of a bound on sup over alpha of |z_x|, each with an empirical Bernstein "
+        "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
         families=BALLS,
         mutants=(
             power(side, 3),

@@ -1,4 +1,4 @@
-"""R5: the side of the cube against the volume of low mean loss, without the clients' heterogeneity."""
+"""R5: a bound on the side of the cube by the volume of low mean loss, without the clients' heterogeneity."""
 
 import math
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LossTable(Case):
-    """A cube of side d in R^S cut into cells; losses[k][i] is client i's loss on cell k, against the level epsilon."""
+    """A cube of side d in R^S, cut into cells; losses[k][i] is client i's loss on cell k; `level` is epsilon."""
 
     losses: tuple[Row, ...]
     level: int
     size: int
     side: float
-    low_outside: int = 0  # cells of the same size outside the cube, in the domain, with a mean loss below epsilon
+    low_outside: int = 0  # number of equal cells of the domain outside the cube with a mean loss below epsilon
 
     @property
     def clients(self) -> int:
@@ -50,18 +50,18 @@ class LossTable(Case):
 
     @property
     def joint_failure(self) -> Fraction:
-        """The probability that among K independent networks, one for each client, some network fails for its client."""
+        """The probability that, of K independent networks, one for each client, at least one fails for its client."""
         return 1 - math.prod((1 - failure for failure in self.failures), start=Fraction(1))
 
     @property
     def low_share(self) -> Fraction:
-        """Volume of the domain where the mean loss is below epsilon, over that of the cube."""
+        """Volume of the part of the domain where the mean loss is below epsilon, over the volume of the cube."""
         low = sum(sum(row) < self.clients * self.level for row in self.losses) + self.low_outside
         return Fraction(low, len(self.losses))
 
     @property
     def radius(self) -> Estimate:
-        """d_epsilon of the mean loss: the S-th root of the volume where that loss is below epsilon."""
+        """d_epsilon of the mean loss: the S-th root of the volume where the mean loss is below epsilon."""
         with precision():
             share = exact_ball(self.low_share)
             root = (share.log() / self.size).exp() if share > 0 else arb(0)
@@ -73,7 +73,7 @@ class LossTable(Case):
 
 
 def _table(seed: int) -> LossTable:
-    """Up to five clients on 64 cells; most clients fail on cells of their own, where the mean loss is high as well."""
+    """Up to five clients on 64 cells; mostly each client fails on its own cells, where the mean loss is high too."""
     rng = np.random.default_rng([seed, 5])
     clients, cells, level = int(rng.integers(2, 6)), 64, 10
     losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)
@@ -109,7 +109,7 @@ def _constants(case: LossTable) -> dict:
 
 
 def one_client_fails() -> LossTable:
-    """Three clients; one of them fails on two cells of five, so that K times the largest delta is above 1."""
+    """Three clients; one fails on two cells of five, so that K times the largest delta is above 1."""
     return LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0)
 
 
@@ -127,10 +127,11 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/connectivity.md#groups",
             note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
-            "L_i < epsilon have at least 1 - K delta of it in common, and there the mean loss is below epsilon. "
-            "Neither gamma nor Gamma is needed. The statement holds for any losses; it is checked on losses that are "
-            "constant on cells, where every volume is rational. Second part: K independent networks, one a client, "
-            "are all good with probability 1 - delta_K. Then sum_i delta_i <= -log(1 - delta_K), so K does not enter",
+            "L_i < epsilon have at least the share 1 - K delta of the cube in common, and on this share the mean loss "
+            "is below epsilon. Neither gamma nor Gamma is needed. The statement holds for any losses; it is checked on "
+            "losses that are constant on cells, for which every volume is rational. In the second part K independent "
+            "networks, one for each client, are all below epsilon with probability 1 - delta_K. Then sum_i delta_i <= "
+            "-log(1 - delta_K), so that K does not enter",
         ),
         hypotheses=(
             Hypothesis(
@@ -152,7 +153,8 @@ STATEMENTS = (
             S: "number of parameters",
             d_eps: "S-th root of the volume of the networks with a mean loss below epsilon",
             delta: "largest probability, over the clients, that a draw in the cube has L_i >= epsilon",
-            joint: "probability that one of K independent draws, one a client, has L_i >= epsilon for its client",
+            joint: "probability that of K independent draws, one for each client, at least one has L_i >= epsilon for "
+            "its client",
         },
         left_formula=("d", "d"),
         says_left="d, the side of the cube, an input",

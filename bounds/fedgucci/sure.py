@@ -1,4 +1,4 @@
-"""The bound on the barrier that holds with probability one."""
+"""The bound on the barrier that holds surely, without a probability."""
 
 import numpy as np
 import sympy as sp
@@ -18,11 +18,11 @@ from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer
 
-INSIDE = 0.999  # share of half the side: the largest distance of the networks from the anchor
+INSIDE = 0.999  # largest distance of the networks' parameters from the anchor's, over half the side
 
 
 def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:
-    """Signs, side and lengths of one seed; 16 units, 3 features."""
+    """Networks with the signs, side and lengths of one seed; 16 units, 3 features."""
     rng = np.random.default_rng([seed, 31])
     return _built(kinks, outputs, (16, 3), rng, np.exp(rng.uniform(-4, 0, 3)) * (1, 1, 1e4))
 
@@ -40,13 +40,13 @@ def _any_corners(kinks: bool, outputs: int) -> SearchStrategy[CubeNetworks]:
 def _built(
     kinks: bool, outputs: int, shape: tuple[int, int], rng: np.random.Generator, sizes: np.ndarray
 ) -> CubeNetworks:
-    """Two networks at opposite corners, seen by one input all of whose entries have the same size.
+    """Two networks at opposite corners of the cube, on one input whose entries all have the same size.
 
     The loss is the absolute loss for one output, and cross-entropy for several. For cross-entropy one more unit, equal
     in both networks, moves the outputs to where the loss is steepest.
 
-    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only.
-    Otherwise all rows are on and the readouts are +-d/2 around 0, so that z is a parabola.
+    With `kinks` the rows are +-d/2 around U_anc = 0 under equal readouts, so that each unit is active in one network
+    only. Otherwise all units are active and the readouts are +-d/2 around 0, so that z is a parabola.
     """
     (h, features), (side, length, norm) = shape, sizes.tolist()
     x = rng.choice([-length, length], (1, features))
@@ -57,7 +57,7 @@ def _built(
         direction = np.ones(1) if outputs == 1 else np.eye(outputs)[1] - np.eye(outputs)[0]
         direction *= norm / np.linalg.norm(direction) / np.sqrt(h - 1)
         hidden, readout = np.zeros((h, features)), np.tile(direction[:, None], h)
-        readout[:, -1] *= -1e-3 * (outputs > 1)  # its unit is far on: class 0 leads, the label is 1
+        readout[:, -1] *= -1e-3 * (outputs > 1)  # its unit is far from its kink: class 0 leads, and the label is 1
         hidden[-1] = 1e4 * (h * side * features * length + 1 / norm) / length / features * along
         pulls = np.zeros_like(readout)
     else:
@@ -71,7 +71,7 @@ def _built(
 
 
 def corner_families(options: Options) -> tuple[Family, ...]:
-    """One output and several, both ways; none with the user's inputs, which have entries of different sizes."""
+    """One output and several, with kinks and without; no family for the user's inputs, whose entries differ in size."""
     return () if options.data is not None else tuple(family.with_trials(options.trials) for family in CORNERS)
 
 

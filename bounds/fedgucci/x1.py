@@ -1,4 +1,4 @@
-"""X1: along a segment the mean loss is piecewise polynomial, so that barriers need no grid."""
+"""X1: along a segment the mean loss is piecewise polynomial, so that barriers are exact without a grid."""
 
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate
 u = sp.Symbol("u", real=True)  # place within a piece, -1..1
 COEFFICIENTS = sp.symbols("c_0:5", real=True)
 peak, first_loss, second_loss = sp.symbols("L_peak L_1 L_2", positive=True)
-NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # where a piece is interpolated
+NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # points at which a piece is interpolated
 FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
 BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
 NARROW = 1e-6  # narrower pieces are not interpolated
@@ -35,7 +35,7 @@ def _pieces(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _interpolated_peak(case: CubeNetworks) -> tuple[float, float]:
-    """The loss where the loss less its line is largest, and that place: every piece's ends and stationary points."""
+    """The loss where it exceeds its chord most, and the place, from every piece's ends and stationary points."""
     left, widths, quartics = _pieces(case)
     ends = mean_square(case, np.array([0.0, 1.0]))
     best, place = 0.0, 0.0
@@ -77,7 +77,7 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 
 
 def _largest_activation(case: CubeNetworks) -> float:
-    """The largest pre-activation of a unit on an input at either end; below 0 all outputs on the segment are 0."""
+    """The largest pre-activation at either end; if it is negative, all outputs on the segment are 0."""
     return max(float((case.x @ network.hidden.T).max()) for network in pair(case))
 
 
@@ -85,7 +85,7 @@ ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at on
 
 
 def _families(options: Options) -> tuple[Family, ...]:
-    """There are also cases of so few units and inputs that the barrier is often on the last piece."""
+    """`small_families`, and a family of so few units and inputs that the barrier is often on the last piece."""
     few = CubeFamily(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
     return small_families(options) + ((with_far_labels(few),) if options.data is None else ())
 
@@ -100,9 +100,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="at no more than n h points of the segment (kinks) a unit changes its sign. Between them an output is "
-            "quadratic in alpha and the mean squared error quartic; the absolute loss is quadratic between the kinks "
-            "and the roots of the residuals",
+            note="a unit changes its sign at no more than n h points of the segment, the kinks. Between kinks an "
+            "output is quadratic in alpha and the mean squared error quartic; the mean absolute loss is quadratic "
+            "between kinks and roots of residuals",
         ),
         forms={Form.NEW: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
         hypotheses=(ACTIVE,),
@@ -112,7 +112,7 @@ STATEMENTS = (
             u: "place within a piece, -1..1",
             **{c: f"coefficient of u^{k} of the quartic through five evaluations" for k, c in enumerate(COEFFICIENTS)},
             peak: "loss at the highest of all pieces' ends and stationary points",
-            alpha: "where L_peak is taken, on the segment alpha w_1 + (1 - alpha) w_2",
+            alpha: "the place of L_peak on the segment alpha w_1 + (1 - alpha) w_2",
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
         },

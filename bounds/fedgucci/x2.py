@@ -30,12 +30,13 @@ def _constants(case: CubeNetworks) -> dict:
 STATEMENTS = (
     Statement(
         id="fedgucci/X2",
-        title="The gap z is a parabola in alpha and what the kinks add",
+        title="The gap z is a parabola in alpha plus a term of the kinks",
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
+            note="J is 0 on units that have the same sign in both networks: without kinks z is a parabola, largest at "
+            "1/2",
         ),
         forms={Form.NEW: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))},
         constants=_constants,
@@ -46,7 +47,7 @@ STATEMENTS = (
             second_kinks: "v_2 . J",
         },
         left_formula="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)",
-        says_left="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x) evaluated, every input, eleven alphas",
+        says_left="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x) by evaluation, for every input and eleven alphas",
         families=lambda options: cube_families(options, trials=20),
         mutants=(
             scaled(sp.Rational(100_001, 100_000)),

@@ -1,4 +1,4 @@
-"""X3: at large width a group barrier is minus the variance between the clients' kernel predictions; three exponents."""
+"""X3: at large width a group barrier is minus the variance between the clients' kernel predictions."""
 
 from bounds import Source
 from bounds.fedgucci.cases.group_ladder import GROUP_LADDERS, GroupLadder
@@ -23,15 +23,15 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#groups-of-wide-networks",
-            note="B = L(mean of the clients) - mean of their losses, squared loss; B_inf = -E_x Var_k f_k with f_k = "
-            "Theta(x, X_k) Theta^-1 (I - (I - eta Theta)^K) y at infinite width, nothing fitted. -1/2: the kernel at "
-            "the start fluctuates; kinks near the training points shift the mean besides. -3/4: of m^(1/2) neurons "
-            "with a kink between the clients each adds m^(-1) with its own sign. -1: averaged over x all m neurons "
-            "add m^(-3/2). Hidden layer trained, d = 2, x uniform on the circle, integrated without sampling error: "
-            "over M sampled x the last one is -1 only while m is small against M^2. Rows have the length "
-            "2^(1/2), with which the limit is the same. For Gaussian rows in the plane E |w|^-2 is infinite: "
-            "the last difference then has heavy tails and the root of a logarithm more (slopes of -.84 to -.90 "
-            "were seen); from d = 3 on that moment is finite",
+            note="B = L(mean of the clients) - mean of their losses, for the squared loss. B_inf = -E_x Var_k f_k with "
+            "f_k = Theta(x, X_k) Theta^-1 (I - (I - eta Theta)^K) y at infinite width; nothing is fitted. Reason for "
+            "-1/2: the kernel at the start fluctuates, and kinks near the training points shift the mean. For -3/4: "
+            "m^(1/2) neurons have a kink between the clients, and each adds m^(-1) with its own sign. For -1: averaged "
+            "over x, all m neurons add m^(-3/2). The hidden layer is trained, d = 2, and x is uniform on the circle, "
+            "integrated without sampling error: over M sampled x the last exponent is -1 only while m is small against "
+            "M^2. Rows have the length 2^(1/2), which leaves the limit unchanged. For Gaussian rows in the plane E "
+            "|w|^-2 is infinite: the last difference then has heavy tails and a further factor, the root of a "
+            "logarithm (measured slopes of -.84 to -.90); from d = 3 on this moment is finite",
         ),
         note="exponents in the width of |B_m - B_inf|, rms(f_FMA - f_WENS) and |L(FMA) - L(WENS)|",
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over starts, three clients trained by gradient "

@@ -18,13 +18,12 @@ from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped, withou
 from bounds.vocabulary import BEYOND
 
 NOTE = (
-    "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) "
-    "/ (1 + c) it is the gradient of L alone, times (1 + beta/3)(1 + c). This needs outputs that are affine in "
-    "the weights, the squared loss (with any factor), the full integral over alpha on the same samples, and "
-    "server weights that sum to one; unequal clients, partial participation and any number of local steps are "
-    "allowed. An alpha drawn at "
-    "random gives it in the mean only. The paper trains networks with cross-entropy and momentum and does not claim "
-    "it. Source: Eqs (7), (11), (12) with N = 1"
+    "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / (1 + "
+    "c) it is the gradient of L alone, times (1 + beta/3)(1 + c). This needs outputs that are affine in the weights, "
+    "the squared loss (with any factor), the full integral over alpha on the same samples, and server weights that sum "
+    "to one; unequal clients, partial participation and any number of local steps are allowed. With an alpha drawn at "
+    "random the equality holds in the mean only. The paper trains networks with cross-entropy and momentum and does "
+    "not claim it. Source: Eqs (7), (11), (12) with N = 1"
 )
 
 
@@ -40,13 +39,15 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime", note=NOTE),
         hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
-        forms={Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")},
+        forms={
+            Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of the FedAvg run whose weights are compared")
+        },
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,
         left_formula=("eta_l^{FedAvg}", "eta_g^{FedAvg}"),
-        says_left="every global weight of every round of FedGuCci, its connectivity loss integrated by a rule that is "
-        "exact: in rationals on a few samples, in float64 on linearised networks",
+        says_left="every global weight of every round of FedGuCci, with the connectivity loss integrated by an exact "
+        "rule: in rationals on a few samples, in float64 on linearised networks",
         families=linear_families,
         mutants=(
             MILLIONTH_MORE,

@@ -1,4 +1,4 @@
-"""X4 with several anchors: not plain FedAvg, but FedAvg whose clients start at a point between the anchors."""
+"""X4 with several anchors: FedAvg with clients that start between the global model and the anchors' mean."""
 
 from functools import partial
 
@@ -16,21 +16,21 @@ PULL = beta / (6 + 3 * beta)  # c / (1 + c)
 STATEMENTS = (
     Statement(
         id="fedgucci/X4-anchors",
-        title="With several anchors, FedGuCci(beta) is FedAvg with its clients started nearer to the anchors' mean",
+        title="With several anchors, FedGuCci(beta) is FedAvg with clients that start nearer to the anchors' mean",
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), where a is "
-            "the mean of the anchors of Eq (11), and take steps times (1 + beta/3). The server adds (1 + c) "
-            "times the mean of their displacements from s to w_t. The objective (12) is affine in the anchors, "
-            "so only their mean counts. "
-            "Since s is a mean of past models it acts as a momentum of the other sign",
+            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), where a is the mean "
+            "of the anchors of Eq (11), and take steps times (1 + beta/3). The server adds (1 + c) times the mean of "
+            "their displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean "
+            "counts. Since s is a mean of past models it acts as a negative momentum",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),
         forms={
             Form.NEW: RescaledFedAvg(
-                (LOCAL, SERVER, PULL), note="the two steps of FedAvg and the pull of its start to the anchors' mean"
+                (LOCAL, SERVER, PULL),
+                note="the two steps of FedAvg, and the pull of the clients' start to the anchors' mean",
             )
         },
         constants=run_constants,

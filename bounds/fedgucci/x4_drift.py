@@ -1,4 +1,4 @@
-"""X4 and client drift: how much farther a client goes from the global model when it is kept connected to it."""
+"""X4 and client drift: the connectivity loss lengthens a client's way from the global model; by how much."""
 
 from functools import partial
 from typing import Any
@@ -31,17 +31,17 @@ def one_sample(**changed) -> LinearCase:
 
 
 def long_steps() -> LinearCase:
-    """eta_l = .9: with beta = 3 the first step goes past the label, the second brings the client back."""
+    """eta_l = .9: with beta = 3 the first step overshoots the label, and the second brings the client back."""
     return one_sample(eta_local=0.9)
 
 
 def far_quartic() -> LinearCase:
-    """The fourth power of a residual of 4: its slope is 64 where that of the square is 4."""
+    """The fourth power of a residual of 4: it has the slope 64, the square the slope 4."""
     return one_sample(degree=4, labels=np.array([4.0]), eta_local=0.05)
 
 
 def decay_against_slope() -> LinearCase:
-    """One step, decay and slope nearly cancel; the connectivity loss raises the slope only."""
+    """One step in which decay and slope nearly cancel; the connectivity loss raises the slope only."""
     return one_sample(decay=1.0, labels=np.array([1.9]), start=np.array([1.0]), local_steps=1)
 
 
@@ -53,18 +53,19 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l "
-            "q), where g(z) = 1 - (1 - z)^K is concave and increasing on [0, 1]. The upper bound, (1 + c)(1 + "
-            "beta/3) = 1 + beta/2, is attained with one step, the lower bound by clients that converge. With "
-            "longer steps the "
-            "ratio can be below 1 (.45 at eta_l q = .9, beta = 3, K = 2). A longer way from the global model is not a "
-            "larger spread between the clients, which may fall; the paper's claim is about the barrier between them",
+            note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l q), "
+            "where g(z) = 1 - (1 - z)^K is concave and increasing on [0, 1]. The upper bound, (1 + c)(1 + beta/3) = 1 "
+            "+ beta/2, is attained with one step, the lower bound by clients that converge. With longer steps the "
+            "ratio can be below 1 (.45 at eta_l q = .9, beta = 3, K = 2). A longer way from the global model does not "
+            "imply a larger spread of the clients: the spread may fall. The paper's claim is about the barrier between "
+            "clients",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
         forms={Form.NEW: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
         constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
         measure=lambda case: case.client_moves(connected=True).norm(axis=1),
-        symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},
+        symbols=BETA
+        | {move: "|w_c - w_0| of the client under FedAvg, after the same number of steps of the same size"},
         left_formula="|w_c^{FedGuCci} - w_0|",
         says_left="|w_c - w_0| of each client of FedGuCci after its local steps of the first round",
         families=partial(linear_families, reach=30),

@@ -37,9 +37,9 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
             note="r = f - y of the global model on the client's samples, c = beta/(6 + 2 beta) < 1/2. A client that "
-            "converges ends at the residual r' = -c r, where r'^2 + beta (r'^2 + r' r + r^2)/3 is least: its loss plus "
-            "beta times the mean loss on the line to the anchor. Where f = 0 at the start its outputs end at "
-            "(1 + c) y, which is 1.125 y at beta = 1",
+            "converges ends at the residual r' = -c r, which minimises r'^2 + beta (r'^2 + r' r + r^2)/3, its loss "
+            "plus beta times the mean loss on the line to the anchor. If f = 0 at the start, its outputs end at (1 + "
+            "c) y, which is 1.125 y at beta = 1",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),
         forms={Form.NEW: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},

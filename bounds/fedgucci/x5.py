@@ -1,4 +1,4 @@
-"""X5: with which power of the cube's side the barrier grows."""
+"""X5: the power of the cube's side with which the barrier grows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SIDES = tuple(0.1 * 2.0**-k for k in range(5))
 
 @dataclass(frozen=True)
 class SideLadder(Case):
-    """`pairs` draws in the unit cube, each with its own anchor and inputs, shrunk to cubes of the other sides.
+    """`pairs` draws in the unit cube, each with its own anchor and inputs, shrunk to cubes of several sides.
 
-    Shrinking keeps the law: at side d the networks are uniform in the cube of that side. Rows of U_anc lie on the unit
-    sphere, or are 0.
+    Shrinking keeps the law: the shrunk networks are uniform in the shrunk cube. Rows of U_anc lie on the unit sphere,
+    or are 0.
     """
 
     seed: int
@@ -57,7 +57,7 @@ class SideLadder(Case):
 
 @lru_cache(maxsize=16)
 def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
-    """The slope of the RMS over pairs, each pair being the same draw shrunk towards its anchor."""
+    """The slope of the RMS over pairs; every pair is one draw, shrunk towards its anchor to each side."""
     unit = CubeFamily(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
     cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
     squares = np.zeros(len(ladder.sides))
@@ -82,17 +82,17 @@ SIDE_LADDERS = Family(
 STATEMENTS = (
     Statement(
         id="fedgucci/X5",
-        title="The barrier goes like d^2, and like d at U_anc = 0",
+        title="The barrier is of order d^2, and of order d at U_anc = 0",
         kind=Kind.RATE,
         source=Source(
             BEYOND,
             "docs/proofs/connectivity.md#powers-of-the-side",
-            note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 "
-            "both parts of z are of second order: the product of the layers' differences, and the kinks (R3). "
-            "At U_anc = 0 a unit switches on a share of the inputs that does not fall with d. 1.86 was seen on "
-            "d = .2 to .0125, where the larger sides are not yet small against the rows",
+            note="for small d the right side of Theorem 3.5 is of order d d_anc. With anchor rows away from 0 both "
+            "parts of z are of second order: the product of the layers' differences, and the kinks (R3). At U_anc = 0 "
+            "a unit switches on a share of the inputs that does not fall with d. A ladder from d = .2 to .0125 gave "
+            "1.86, since its larger sides are not small against the rows",
         ),
-        forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
+        forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d, for unit rows and for U_anc = 0")},
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         left_formula=(
             "exponent in d, anchor rows of length 1, of sup_alpha E_x |z_x(alpha)|",

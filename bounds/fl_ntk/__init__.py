@@ -1,3 +1,3 @@
-"""The statements of FL-NTK, one file for each numbered result; `bounds.listing` finds them."""
+"""The statements of FL-NTK, one file for each numbered result."""
 
-PAPER, PLACE = "fl-ntk", 1  # the first part of its statements' ids; where the catalogue has them
+PAPER, PLACE = "fl-ntk", 1  # the first part of the ids of FL-NTK's statements; the paper's place in the catalogue

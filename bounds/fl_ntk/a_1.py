@@ -1,4 +1,4 @@
-"""Lemma A.1 (Bernstein): as the scan reads it, it bounds the wrong tail."""
+"""Lemma A.1, Bernstein's inequality: as the scan reads, the lemma bounds the wrong tail."""
 
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ STATEMENTS = (
             FL_NTK,
             "Lemma A.1",
             note="the scan reads Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form. "
-            "Nothing says that the paper prints it otherwise",
+            "Nothing suggests that the paper prints another form",
         ),
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
         forms={
@@ -33,7 +33,7 @@ STATEMENTS = (
                 left_formula="Pr(sum_i X_i <= t)",
                 witness=lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1)),
                 note="the left side is Pr[sum <= t], as the scan reads",
-                reading="the lemma comes once; the four places that apply it read '>' or '>=', which is right",
+                reading="the lemma occurs once; the four places that apply it read '>' or '>=', which is right",
                 consequence="none: every use in the paper is of the upper tail, for which the bound is right",
             ),
             Form.REPAIRED: Claim(TAIL),

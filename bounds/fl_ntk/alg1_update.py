@@ -40,7 +40,7 @@ def _by_the_engine(*run: Any, **named: Any) -> Trajectory:
 
 
 WAYS: dict[str, Way] = {
-    # functions, not partials, so that a fault planted in `simulate` reaches them
+    # functions, not partials: a fault that a test plants in `simulate` must reach them
     "in arrays": lambda *run, **named: simulate(*run, compiled=False, **named),
     "compiled": lambda *run, **named: simulate(*run, compiled=True, **named),
     "by the host's threads": lambda *run, **named: simulate(
@@ -53,10 +53,10 @@ WAYS: dict[str, Way] = {
 
 
 def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
-    """u(t+1) - u(t) of every round, (T, m, d), by each implementation; none for a network of very few neurons.
+    """u(t+1) - u(t) of every round, (T, m, d), by each implementation; an empty list below FEW_NEURONS neurons.
 
-    The error is ten times the difference to the same network with its neurons in the opposite order, and some roundings
-    of the weights. FEW_NEURONS say too little of it. It is measured, not proved.
+    The error is measured, not proved: ten times the difference to a run of the same network with its neurons in the
+    opposite order, plus some roundings of the weights. Fewer neurons than FEW_NEURONS would show too little of it.
     """
     if run.setup.width < FEW_NEURONS:
         return []
@@ -74,10 +74,11 @@ def _updates(run: FederatedRun, way: Way) -> Estimate:
 
 
 def _every_way(d: int, n: int, width: int, seed: int) -> FederatedRun:
-    """Two clients of unlike sizes on the sphere, three local steps, two rounds: few enough neurons for balls.
+    """Two clients of unequal sizes on the sphere, three local steps, two rounds; few enough neurons for balls.
 
-    All seeds have clients of the same sizes, so that what is compiled for one serves all. In two dimensions the clients
-    have samples enough to be trained in weight space by what trains in groups, else by coefficients.
+    The clients' sizes are the same for all seeds, so that code compiled for one seed serves the others. In two
+    dimensions the clients have enough samples for the grouped simulator to train in weight space; otherwise it trains
+    by coefficients.
     """
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     problem = Problem(whole.x, whole.y, (np.arange(n) < n // 2 - 1).astype(int), name=whole.name)
@@ -123,9 +124,10 @@ STATEMENTS = (
             FL_NTK,
             "Algorithm 1, lines 4-19, and the display of Delta u_r(t) below Eq (2)",
             note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}; section 3.1 has w_{k+1} = w_k - "
-            "eta_l dL_c(w_k)/dw_k. With the latter the sum over k in [K] runs over 0..K-1, and Lemma B.10 does use "
-            "(15) for k = 0; [K] is nowhere defined. Read as 1..K, as [n] is, the display is false. y_c^{(k)}(t) "
-            "there lacks its index j, and dL_c/du_r is printed with a sum over all n, meant over S_c",
+            "eta_l dL_c(w_k)/dw_k. With the step of section 3.1 the sum over k in [K] runs over 0..K-1, and Lemma B.10 "
+            "does use (15) for k = 0; [K] is nowhere defined. If [K] means 1..K, as [n] means 1..n, the display is "
+            "false. In the display y_c^{(k)}(t) lacks its index j, and dL_c/du_r is printed with a sum over all n, "
+            "where S_c is meant",
         ),
         forms={
             Form.STATED: Claim(
@@ -134,7 +136,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 witness=small_run,
                 note="k in [K] read as 1..K",
-                reading="the indices come alike in Algorithm 1 and in six displays",
+                reading="Algorithm 1 and six displays print the indices alike",
                 consequence="index local steps from 0 to K-1; with 1..K the update of a round comes out wrong "
                 "by the size of one local step",
             ),
@@ -148,9 +150,9 @@ STATEMENTS = (
             pull_printed: "the same with k = 1..K",
         },
         left_formula="(u_r(t+1) - u_r(t))/eta_g",
-        says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls; for networks "
-        "of 64 neurons or more also in arrays, compiled, by the host's threads, tracking switches, on JAX "
-        "devices and by the training engine",
+        says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds, from a plain run in balls; for networks of 64 "
+        "neurons or more also from six other implementations: in arrays, compiled, by the host's threads, tracking "
+        "switches, on JAX devices and by the training engine",
         families=with_own(weight_families, *WAYS_DRAWS),
         mutants=(
             MILLIONTH_MORE,

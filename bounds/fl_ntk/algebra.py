@@ -1,4 +1,4 @@
-"""Identities that the proofs of FL-NTK, and the results beyond it, rest on."""
+"""Algebraic identities used in the proofs of FL-NTK and of the results beyond it."""
 
 import sympy as sp
 
@@ -28,7 +28,7 @@ def _lower(size: int, name: str) -> sp.Matrix:
 _L, _P = _lower(3, "l"), _symmetric(3, "p")
 _H2, _P2, _STEP = _symmetric(2, "h"), _symmetric(2, "p"), sp.Symbol("c", positive=True)  # c = eta_g / N
 _M = sp.eye(2) - _STEP * _H2 * _P2
-_M2 = _M * _M  # a power would be simplified on the way, which takes long
+_M2 = _M * _M  # not a power: sympy would simplify it, which takes long
 _VECTORS = {count: [sp.Matrix(2, 1, sp.symbols(f"v{c}_0 v{c}_1")) for c in range(count)] for count in range(2, 6)}
 
 
@@ -48,7 +48,7 @@ _SMALLEST = (1 - sp.cos(theta) * (1 - theta / sp.pi)) / 2
 
 
 def __getattr__(name: str) -> tuple[Step, ...]:
-    """STEPS, made at their first use: the algebra takes as long as all other statements' files together."""
+    """STEPS, built at their first use: building them takes as long as importing all statements."""
     if name != "STEPS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return (

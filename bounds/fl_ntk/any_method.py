@@ -1,4 +1,4 @@
-"""A method with memory from a certified checkpoint: no model leaves a ball, which shrinks at the method's own rate."""
+"""Methods with memory from a certified checkpoint: all models stay in a ball that shrinks at the method's own rate."""
 
 import sympy as sp
 
@@ -35,12 +35,12 @@ def _leaving() -> MethodTraining:
 
 
 def _long_steps() -> MethodTraining:
-    """A certified network, and steps twenty times as long as the certified ones."""
+    """A certified network, trained with steps twenty times as long as the certified ones."""
     return method_case(0, "fedavgm", 1e-4, 64, longer=20.0)
 
 
 def _with_a_memory() -> MethodTraining:
-    """A certified network, and a velocity that is not 0 at the beginning."""
+    """A certified network, trained from a velocity that is not 0."""
     return method_case(0, "fedavgm", 1e-4, 64, remembered=1.0)
 
 
@@ -52,10 +52,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/any_method.md#the-theorem",
-            note="S z is the state of residual and memory in a norm that every round multiplies by q or less; e |S z| "
-            "bounds how far models are from W*, which fits. Patterns of neurons cannot change in the ball, so that the "
-            "network's run is that of a linear model. R is e |S z_0| of the norm of the smallest ball, R_q and q are "
-            "those of the norm of the fastest rate.",
+            note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
+            "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "
+            "in the ball, so that the network trains as a linear model does. R is e |S z_0| in the norm with the "
+            "smallest ball; R_q and q belong to the norm with the fastest rate.",
         ),
         hypotheses=(
             certified(
@@ -70,9 +70,9 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         symbols={
-            radius: "no model is farther than this from W*",
-            wide: "the same by the norm of the fastest rate",
-            rate: "a bound of the factor by which that norm of the state falls in a round",
+            radius: "bound on the distance of every model from W*",
+            wide: "the same bound in the norm with the fastest rate",
+            rate: "bound on the factor by which that norm of the state falls in a round",
             rounds: "rounds",
         },
         left_formula=("max_{t,j} |U_{t,j} - W^*|", "max_j |U_{t,j} - W^*|", "|f(x,t) - f^*(x)| / |x|"),

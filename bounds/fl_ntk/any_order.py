@@ -1,4 +1,4 @@
-"""Training in any order from a certified checkpoint: |W - W*| never grows, and predictions stay; other losses too."""
+"""Training in any order from a certified checkpoint: |W - W*| never grows, and predictions hardly change."""
 
 from dataclasses import replace
 
@@ -13,19 +13,19 @@ from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import HINGE
 
-CLEAR = 1e6  # multiple of the rounding that a step must have spent for its ratio to be known
+CLEAR = 1e6  # a step's ratio is known if the step's eps eta r^2 is above this multiple of the rounding
 NEVER = 1e9  # the ratio of a step without a decrease
 
 D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """Least claimed decrease of each step over its decrease; |W - W*|^2 and what was spent; changes of predictions."""
+    """Largest ratio of a step's claimed to its real decrease; |W - W*|^2 plus all claimed decreases; output changes."""
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
     doubt = 2 * off * (distance[:-1] + distance[1:]) + 2 * off**2
-    told = step > CLEAR * doubt  # later the residual is of the size of rounding
+    told = step > CLEAR * doubt  # in later steps the residual is of the size of rounding
     surely = lowered > doubt
     ratio = np.where(surely, step / np.where(surely, lowered, 1), NEVER)[told].astype(float)
     error = np.where(surely, 2 * doubt * step / np.where(surely, lowered, 1) ** 2, 0)[told].astype(float)
@@ -38,7 +38,7 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
 
 
 def _leaving() -> OrderedTraining:
-    """Labels at a distance of their own size from the outputs, 16 neurons, which cross kinks that W* has not."""
+    """Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed."""
     return small_case(2, 1.0, 16, "distance")
 
 
@@ -74,11 +74,10 @@ ANY_ORDER = Statement(
     source=Source(
         BEYOND,
         "docs/proofs/any_order.md#the-theorem",
-        note="one point W* serves every order. relu is homogeneous, so <grad f_i, W* - W> is exactly the "
-        "residual as long as W and W* give w_r.x_i the same sign outside A, the pairs (r, i) that are held at "
-        "kinks; and steps along gradients cannot change these signs. In a mean of models each step counts with "
-        "its model's "
-        "weight. Several outputs need no change; training both layers is not covered.",
+        note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
+        "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
+        "every pair outside A; steps along gradients cannot change these signs. In a mean of models each step counts "
+        "with its model's weight. The argument covers several outputs unchanged, but not the training of both layers.",
     ),
     hypotheses=(
         certified(
@@ -88,8 +87,8 @@ ANY_ORDER = Statement(
         ),
         Hypothesis(
             "steps",
-            "|E J J' E| <= 2 - eps at every step, for an eps > 0; J the gradients of its batch, E = diag(sqrt "
-            "eta_i), eta_i the step of sample i",
+            "|E J J' E| <= 2 - eps at every step, for an eps > 0; J the gradients of its batch, E = diag(sqrt eta_i), "
+            "eta_i the step of sample i",
             lambda case: 1 - case.longer,
         ),
         Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
@@ -97,14 +96,16 @@ ANY_ORDER = Statement(
     forms={Form.NEW: Claim((sp.Integer(1), D**2, 2 * D))},
     constants=lambda case: {D: case.fit[1].distance},
     measure=_measure,
-    symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},
+    symbols={
+        D: "|W0 - W*|, the distance from the checkpoint W0 to W*, a point that fits all labels and holds the pairs of A"
+    },
     left_formula=(
         "max_t eps sum_{in step t} eta r^2 / (|W(t) - W^*|^2 - |W(t+1) - W^*|^2)",
         "|W(T) - W^*|^2 + eps sum_{all steps} eta r^2",
         "|f(x,t) - f(x,0)| / |x|",
     ),
-    says_left="left 1: eps sum eta r^2 of a step over its decrease of |W - W*|^2; left 2: |W - W*|^2 + eps sum "
-    "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "
+    says_left="left 1: eps sum eta r^2 of a step over its decrease of |W - W*|^2; left 2: |W - W*|^2 + eps sum eta r^2 "
+    "in the end; left 3: changes of outputs over |x|; all in long precision, in an order that is random or chosen "
     "against the claim",
     families=ordered_families,
     mutants=(
@@ -135,7 +136,10 @@ STATEMENTS = (
             ),
             *ANY_ORDER.hypotheses[1:],
         ),
-        symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which minimises all losses and holds A"},
+        symbols={
+            D: "|W0 - W*|, the distance from the checkpoint W0 to W*, a point that minimises all losses and holds "
+            "the pairs of A"
+        },
         says_left=ANY_ORDER.says_left.replace("eta r^2 of a step", "eta r^2 of a step, r the slope of the loss,"),
         families=(OTHER_LOSSES,),
         necessity={

@@ -41,10 +41,9 @@ STATEMENTS = (
     method_maps(
         "averaging-maps",
         "FedProx, cyclic training and IMA in the kernel regime: powers of a map",
-        note="FedProx and FedAvg under IMA with weights n_c/n. In cyclic training client c trains on the "
-        "residual that the clients before it leave: its coefficients are m_c = g P_c (r - L m)_c, so that (I + "
-        "g P L) m = g P r. "
-        "IMA sends out the mean of the last two models; after the first round it is that round's model",
+        note="FedProx and FedAvg under IMA have weights n_c/n. In cyclic training client c trains on the residual that "
+        "the clients before it leave: its coefficients are m_c = g P_c (r - L m)_c, so that (I + g P L) m = g P r. IMA "
+        "sends out the mean of the last two models; after the first round it sends out that round's model",
         methods=("FedProx", "cyclic", "IMA"),
         after=_after,
         trainings=_trainings,
@@ -53,7 +52,7 @@ STATEMENTS = (
             earlier: "H(0) between a client's samples and those of the clients before it",
             mu: "FedProx's pull",
             first: "takes r to the state (r, 0)",
-            second: "takes the residual of the model before to the state (0, r)",
+            second: "takes the previous model's residual r to the state (0, r)",
         },
         mutants=(
             replaced(mu, 2 * mu, "twice the pull", Change.CONSTANT),

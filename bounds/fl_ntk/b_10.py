@@ -1,4 +1,4 @@
-"""Lemma B.10: how far local outputs and the averaged update go within a round."""
+"""Lemma B.10: how far local outputs drift within a round, and how large the averaged update is."""
 
 import sympy as sp
 
@@ -38,7 +38,7 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.10",
-            note="'the choice of eta_local' is eta_l n K <= 1.2564, which is enough for every K. The exact "
+            note="'the choice of eta_local' is read as eta_l n K <= 1.2564, which is enough for every K. The exact "
             "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
         ),
         hypotheses=(UNIT_ROWS,),
@@ -47,7 +47,7 @@ STATEMENTS = (
             Form.NEW: Claim(
                 (DRIFT, UPDATE),
                 hypotheses=(SMALL_FOR_K,),
-                note="the factor 2 of the second bound falls with the sqrt 2 of Eq (16)",
+                note="the second bound loses its factor 2, since Eq (16) loses its factor sqrt 2",
             ),
         },
         constants=_constants,

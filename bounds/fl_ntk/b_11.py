@@ -19,9 +19,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.11",
-            note="the proof gives 3R an entry, needs both tails, and treats sums that depend on all of W as "
-            "independent. Counting flips of one direction alone (D_ij and U_ij, binomial, at most .798 R each) "
-            "proves the stated 2nR, uniformly",
+            note="the proof gives 3R for each entry, needs both tails, and treats sums that depend on all of W as "
+            "independent. To count flips in each direction by itself (D_ij and U_ij, binomial, with means of at most "
+            ".798 R) proves the stated 2nR, uniformly",
         ),
         hypotheses=(
             UNIT_ROWS,
@@ -43,8 +43,8 @@ STATEMENTS = (
                 2 * n * R,
                 failure=n**2 * sp.exp(-m * R / 10),
                 nature=Nature.PROOF_GAP,
-                consequence="none: the bound and its probability are right, and hold for weights that depend "
-                "on the initialisation",
+                consequence="none: the bound and its probability are right, also for weights that depend on the "
+                "initialisation",
             ),
             Form.PROVED: Claim(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
             Form.REPAIRED: Claim(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
@@ -52,7 +52,8 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n, m: case.width, R: case.radius},
         measure=lambda case: case.reachable_deviation,
         left_formula="sup |H(w~, w^) - H(0)|_F",
-        says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",
+        says_left="sup |H(w~, w^) - H(0)|_F, enclosed between the value at a perturbation that a search found and a "
+        "rigorous bound for all perturbations",
         families=initial_network_families,
         necessity={
             "unit-rows": lambda: one_point(length=20.0),

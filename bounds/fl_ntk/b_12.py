@@ -20,8 +20,8 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.12",
             note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
-            "of the lemma's own proof and R in C.11. How far a root's bar reaches is what a scan loses first: the "
-            "paper may well print sqrt(m) lambda throughout",
+            "of the lemma's own proof and R in C.11. A scan easily loses how far the bar of a root reaches: the paper "
+            "may well print sqrt(m) lambda throughout",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
         forms={
@@ -33,7 +33,7 @@ STATEMENTS = (
                 reading="the bar covers lambda here and in C.7, which repeats this bound, and ends before it "
                 "everywhere else, in the last line of the lemma's own proof too",
                 consequence="use sqrt(m) lambda: with lambda under the root the radius is too small by a factor "
-                "sqrt(lambda), and so would be the width chosen from it",
+                "sqrt(lambda), and a width chosen from that radius would be too small as well",
             ),
             Form.PROVED: Claim(
                 8 * (1 + 2 * eta_local * n * K) * REACH,

@@ -27,9 +27,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (7)",
-            note="the width and the step that it asks for are out of reach, so its conclusion is checked at sizes that "
-            "can be run. |y_i| = O(1) is used in the proof and stated nowhere; see B.3-unbounded-labels in the list of "
-            "statements",
+            note="the theorem asks for a width and a step that are out of reach, so its conclusion is checked at sizes "
+            "that can be run. The proof uses |y_i| = O(1), which no statement assumes; see B.3-unbounded-labels in the "
+            "list of statements",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
@@ -39,8 +39,8 @@ STATEMENTS = (
                 premise={m: STATED_WIDTH, eta_local: PAPER_STEP},
                 nature=Nature.OUT_OF_REACH,
                 note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
-                consequence="the conclusion may be expected at widths far below the required ones, but this "
-                "theorem does not give it there; a certificate (B.3-certificate, X.12) does for one given network",
+                consequence="the conclusion may be expected at widths far below the required ones, but there the "
+                "theorem does not prove it; a certificate (B.3-certificate, X.12) proves it for one given network",
             ),
             Form.PROVED: Claim(
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
@@ -50,8 +50,8 @@ STATEMENTS = (
                 families=lambda options: federated_families(options, label="eta_l=.01", eta_local=0.01),
                 note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "
                 "lambda/(1000 n)",
-                consequence="the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
-                "theorem's argument applies",
+                consequence="wherever the theorem's argument applies, take the rate 1.95 rho lambda in place of rho "
+                "lambda/2",
             ),
         },
         constants=lambda case: run_values(case, rho, lam, kappa, r0, t, n, K) | {delta: 0.1},

@@ -1,4 +1,4 @@
-"""B.3', the a-priori certificate as a statement: a certified network converges and stays where the certificate says."""
+"""The a-priori certificate, which repairs Theorem B.3: a certified network converges and stays inside its ball."""
 
 import sympy as sp
 
@@ -13,13 +13,13 @@ from ntkfl.problem import Setup
 
 
 def _certifiable(seed: int) -> FederatedRun:
-    """Random unit data at sizes where most draws certify, three that take turns; labels +-1 or uniform in (-1, 1)."""
+    """Random unit data of three sizes in turn, at which most draws certify; labels +-1 or uniform in (-1, 1)."""
     n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
     problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
     return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
 
-# Searched: small runs; those with tiny residuals certify.
+# The search draws small runs; those with tiny residuals certify.
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 
@@ -42,7 +42,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "repairs Theorem B.3, docs/proofs/certificates.md#the-a-priori-certificate",
-            note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand require",
+            note="needs no probability and no sets Q_i, and no more neurons than the given network's own numbers "
+            "require",
         ),
         hypotheses=(certified("the certificate's three conditions hold, in balls", certificate),),
         forms={Form.NEW: Claim((rate**t * r0**2, R, R))},

@@ -1,4 +1,4 @@
-"""Theorem B.3 without a bound on the labels: large ones make the pattern flip, and Eq (7) fails in the first round."""
+"""Theorem B.3 without a bound on labels: large labels make patterns flip, and Eq (7) fails in the first round."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from ntkfl import gram
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
-HUGE = 1e4  # label over sqrt m / eta_l: one step then moves active neurons by 1e4, while they began within 5
+HUGE = 1e4  # label over sqrt m / eta_l: one step then moves active neurons by 1e4, and they start within 5 of 0
 
 
 def opposed_run(
@@ -35,11 +35,11 @@ def opposed_run(
 ) -> FederatedRun:
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
-    The label None is 1e4 sqrt m / eta_l. It moves a neuron with a = -1 that is active on one point alone by about 1e4
-    in the opposite direction, to where the neuron is active on the other point. The neuron then subtracts |cos(angle)|
-    of what the neurons with a = 1 add, in place of nothing, and the residual falls by a tenth of the decrease that H(0)
-    promises. The width 4096 is also beyond lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The
-    angle is in radians.
+    The label None stands for 1e4 sqrt m / eta_l. This label moves a neuron with a = -1 that is active on one point
+    alone by about 1e4 in the opposite direction, and there the neuron is active on the other point. It then subtracts
+    |cos(angle)| times what a neuron with a = 1 adds, where it subtracted nothing before, and the residual falls by a
+    tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4 log(n/delta), about 1600 at this
+    angle and delta = .1. The angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -53,7 +53,7 @@ def opposed_run(
 
 
 def tiny_network() -> FederatedRun:
-    """The round of huge labels in other units: outputs scale with the weights, so labels 1 are huge where sigma is."""
+    """The round with huge labels in other units: outputs scale with sigma, so at a tiny sigma the label 1 is huge."""
     huge = float(opposed_run(0, None).problem.y[0])
     return opposed_run(0, 1.0, sigma=1 / huge)
 
@@ -63,9 +63,9 @@ def _opposed(label: float | None, seed: int) -> FederatedRun:
 
 
 def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
-    """Two points at any angle at which 2048 or 4096 neurons are enough for the theorem, 1 or 2 local steps.
+    """Two points, 1 or 2 local steps; at every angle drawn, 2048 or 4096 neurons are enough for the theorem.
 
-    Labels from .01 up: to 1 where the family has small labels, to 1e16 where it has huge ones.
+    Labels are from .01 to 1 in the family of small labels, and from .01 to 1e16 in the family of huge ones.
     """
     return st.builds(
         opposed_run,
@@ -77,7 +77,7 @@ def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
     )
 
 
-# Such rounds on other networks: labels are 1, or huge.
+# The same rounds on other networks, with the label 1 or with a huge label.
 OPPOSED = Family("two opposed points, y = 1", _opposed, _any_opposed, (1.0,), needs=5)
 OPPOSED_HUGE = Family("two opposed points, y = huge", _opposed, _any_opposed, (None,), needs=5)
 
@@ -117,8 +117,8 @@ def _constants(case: FederatedRun) -> dict:
 def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: float | None) -> FederatedRun:
     """The run with the theorem's width and step for these data.
 
-    Width None is the least power of two with 1.3 times the theorem's width at the lambda of H_inf, up to 2^16. `share`
-    is that of eta_l and eta_g eta_l in lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
+    A width of None is the least power of two above 1.3 times the theorem's width at the lambda of H_inf, at most 2^16.
+    The larger of eta_l and eta_g eta_l becomes `share` of lambda/(1000 kappa n^2 K); None keeps the setup's eta_l.
     """
     if width is None:
         eigenvalue = float(np.linalg.eigvalsh(gram.infinite(problem.x))[0])
@@ -133,7 +133,7 @@ def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: flo
 
 
 def _in_the_premise(options: Options, seed: int) -> FederatedRun:
-    """The user's data and sizes, or three points on the sphere of R^8; the theorem's width and step unless chosen."""
+    """The user's data and sizes, or three points on a sphere; unless given, the theorem's width and step."""
     if options.data is None:
         options = replace(options, data="sphere", n=options.n or 3)
     base = federated_families(options, rounds=ROUNDS)[0]
@@ -152,7 +152,7 @@ def _any_premise(
     return premise_run(problem, setup, width=None, share=share)
 
 
-# One or two points in general position, labels up to 1, any share of the step, 1 to 64 rounds.
+# One or two points in general position, labels up to 1, any `share`, 1 to 64 rounds.
 _counts = [st.integers(1, 2), st.integers(2, 6), st.integers(1, 3), st.integers(1, 64)]
 PREMISE_RUNS = st.builds(_any_premise, *_counts, st.floats(0.05, 1.0), st.floats(0.01, 0.99), st.integers(0, 2**16))
 
@@ -170,7 +170,7 @@ def _premise(options: Options) -> Family:
 
 
 def _chosen(options: Options) -> bool:
-    """Whether the user chose data or sizes; then the two points of the counterexample are not drawn."""
+    """Whether the user chose data or sizes, in which case the counterexample's two points are not drawn."""
     return replace(options, seed=0, trials=None, device=None) != Options()
 
 
@@ -193,12 +193,12 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (7)",
-            note="|y_i| = O(1) is used inside Lemma B.8 and Claim C.8 and is in no statement: a hypothesis left out "
-            "by oversight. Every other requirement of the theorem is a hypothesis of both forms: its steps with "
-            "the constants of the proof (eta_g eta_l as well as eta_l), its width with an O-constant of 1, "
-            "sigma = 1. For every width a large enough label breaks (7), since the label decides how far one "
-            "step moves the weights: two points at an angle of 2.5 and y = (Y, Y) with Y far above "
-            "sqrt(m)/eta_l break it in the first round, in every draw of the network.",
+            note="the proofs of Lemma B.8 and Claim C.8 use |y_i| = O(1), which no statement assumes: a hypothesis "
+            "left out by oversight. Both forms have every other requirement of the theorem as a hypothesis: its steps "
+            "with the constants of the proof (for eta_g eta_l as well as eta_l), its width with an O-constant of 1, "
+            "sigma = 1. At every width a large enough label breaks (7), since the label decides how far one step moves "
+            "the weights. Two points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break (7) in the "
+            "first round, in every draw of the network.",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
         forms={
@@ -209,7 +209,8 @@ STATEMENTS = (
                 nature=Nature.MISSING_HYPOTHESIS,
                 families=_huge_families,
                 witness=lambda: opposed_run(0, None),
-                reading="no sign is in question: the theorem says nothing of labels, Lemma B.8 and C.8 |y_i| = O(1)",
+                reading="no sign is in question: the theorem says nothing about labels; Lemma B.8 and Claim C.8 use "
+                "|y_i| = O(1)",
                 consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
             ),
             Form.REPAIRED: Claim(
@@ -218,8 +219,8 @@ STATEMENTS = (
                 hypotheses=(BOUNDED_LABELS,),
                 note="observed, not proved: with bounded labels the proof asks for 6.4e7 n^3 r_0^2/lambda^4 neurons "
                 "(B.3, proved form), here there are lambda^-4 n^4 log(n/delta), and few rounds are run at steps so "
-                "small. What is proved without probability is B.3-certificate, where labels enter through r_0 alone, "
-                "and one round under small-steps (Eq5)",
+                "small. Two results are proved without probability: B.3-certificate, where labels enter through r_0 "
+                "alone, and one round under small-steps (Eq5)",
             ),
         },
         constants=_constants,

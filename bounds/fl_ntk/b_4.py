@@ -1,4 +1,4 @@
-"""Claim B.4: the progress of a round, through H(t,k)."""
+"""Claim B.4: the progress of a round through H(t,k)."""
 
 from functools import lru_cache
 
@@ -27,7 +27,7 @@ def _one_point(seed: int) -> FederatedRun:
     return aligned_run(residual=2.0 ** (seed % 5 / 2 - 1), local_steps=1 + seed % 2)
 
 
-# Searched: one point, any step, width and residual.
+# The search draws one point with any step, width and residual.
 ANY_ONE_POINT = st.builds(
     lambda local_steps, **changes: aligned_run(rounds=2, local_steps=local_steps, **changes),
     st.integers(1, 4),
@@ -40,7 +40,7 @@ ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 @lru_cache(maxsize=2)  # three forms use the same case, one after the other
 def _reach(case: FederatedRun) -> float:
-    """R: no weight vector, global by round t+1 or local in round t, is further from where it began."""
+    """R: the largest distance from its start of a global weight by round t+1, or of a local weight in round t."""
     inside = snapshot(case)
     moved = np.linalg.norm(inside.local[0] - case.weights.hidden, axis=-1).max()
     return max(inside.radius, float(moved) * (1 + 1e-9))
@@ -81,10 +81,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.4",
-            note="checked where the event of B.11 holds, which is all that is random in it. The proof of B.11 gives "
-            "3 n R and Eq (16) a factor sqrt 2, which make 3 sqrt 2 > 4; the printed 4 follows from 2 n R, or from "
-            "3 n R with Eq (16) without its factor. The proof's last two lines print eta_l K^2 n in the growth factor "
-            "for eta_l K n. R must cover the local weights from u(0), for which the proof cites a bound from u(t)",
+            note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
+            "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
+            "R, or from 3 n R and Eq (16) without its factor. The proof's last two lines print eta_l K^2 n in the "
+            "growth factor for eta_l K n. R must bound the distance of the local weights from u(0); the proof cites a "
+            "bound on their distance from u(t)",
         ),
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
         forms={
@@ -92,7 +93,7 @@ STATEMENTS = (
                 _bound(4),
                 nature=Nature.PROOF_GAP,
                 hypotheses=(SMALL_LOCAL_STEPS, _gram_event(2)),
-                consequence="none for the claim; whoever re-uses B.11's 3nR must drop the sqrt 2 of Eq (16)",
+                consequence="none for the claim; with B.11's 3nR, drop the sqrt 2 of Eq (16)",
             ),
             Form.PROVED: Claim(_bound(3 * sp.sqrt(2)), hypotheses=(SMALL_LOCAL_STEPS, _gram_event(3))),
             Form.REPAIRED: Claim(

@@ -27,10 +27,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.5",
-            note="proved for a radius R fixed beforehand; here R is the movement of the run, for which the "
-            "paper uses the claim. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. Its '= n/m^2 ...' "
-            "must be "
-            "'<='; the Bernstein step gives exp(-9 m R / 4)",
+            note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
+            "run, and so does this check. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. The proof's '= "
+            "n/m^2 ...' must be '<='; its Bernstein step gives exp(-9 m R / 4)",
         ),
         forms={
             Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
@@ -38,7 +37,7 @@ STATEMENTS = (
                 (8 * SHARE * r_t**2, 4 * n * R),
                 failure=FAILURE,
                 hypotheses=(SMALL_FOR_K,),
-                note="half of it: without the factor 2 of Eq (16), by the triangle inequality",
+                note="half of the printed bound: the triangle inequality removes the factor 2 of Eq (16)",
             ),
         },
         measure=_measure,

@@ -25,8 +25,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.6",
-            note="proved for a radius R fixed beforehand; here R is the movement of the run, for which the "
-            "paper uses the claim. The second part is the proof's bound of |v_2|",
+            note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
+            "run, and so does this check. The second part is the proof's bound on |v_2|",
         ),
         forms={
             Form.STATED: Claim(
@@ -36,7 +36,7 @@ STATEMENTS = (
                 (8 * SHARE * r_t**2, 4 * SHARE * r_t),
                 failure=FAILURE,
                 hypotheses=(SMALL_FOR_K,),
-                note="half of it: the second bound of B.10 without its factor 2",
+                note="half of the printed bound: the second bound of B.10 without its factor 2",
             ),
         },
         measure=_measure,

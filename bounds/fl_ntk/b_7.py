@@ -19,7 +19,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim B.7",
-            note="its 1/N^2 allows eta_g up to N: rounds need not grow with the number of clients (X.6)",
+            note="the factor 1/N^2 allows eta_g up to N, so that the number of rounds need not grow with the number of "
+            "clients (X.6)",
         ),
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
         forms={

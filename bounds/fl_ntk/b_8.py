@@ -1,4 +1,4 @@
-"""Lemma B.8: the outputs at initialisation, and how many neurons sit near a kink; with a sharper bound by Hoeffding."""
+"""Lemma B.8: outputs at initialisation, and the number of neurons near a kink; a sharper bound by Hoeffding."""
 
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ LARGEST = sp.sqrt(2 * sp.log(6 * m * n / delta))
 PROVED_OUTPUT = LARGEST * sp.log(8 * n / delta)
 
 
-@lru_cache(maxsize=1)  # both forms measure the same
+@lru_cache(maxsize=1)  # both forms measure the same quantities
 def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
     z, problem = case.preactivations, case.problem
     largest = Estimate(max(z.max(), 0.0), 1e-13 * np.abs(z).max(), "rounding bound")
@@ -56,10 +56,10 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.8",
             note="E_2 is stated with 2mn under the root and proved with 6mn; the last display has ln(4n/delta) where "
-            "E_2 has ln(8n/delta). Both thresholds are true (with 6mn because M^2 L >= 6 for M^2 = 2 ln(6mn/delta), "
-            "L = ln(8n/delta)). |y_i| = O(1) is used in the proof and stated nowhere: Y is kept here. E_3 needs "
-            "m R >= ln(3n/delta) ('the choice of R and m') and an R that does not depend on W. The proof's own terms "
-            "add up to delta/12 + delta/4 + delta/3",
+            "E_2 has ln(8n/delta). Both thresholds are true (the one with 6mn because M^2 L >= 6 for M^2 = 2 "
+            "ln(6mn/delta), L = ln(8n/delta)). The proof uses |y_i| = O(1), which is stated nowhere: here the bound "
+            "keeps Y. E_3 needs m R >= ln(3n/delta) ('the choice of R and m') and an R that does not depend on W. The "
+            "failure probabilities in the proof add up to delta/12 + delta/4 + delta/3",
         ),
         hypotheses=(
             UNIT_ROWS,
@@ -80,8 +80,8 @@ STATEMENTS = (
                 _parts(STATED_OUTPUT),
                 failure=delta,
                 nature=Nature.PROOF_GAP,
-                consequence="none for the events; the bound on |y - y(0)|^2 is O(n) only with the logarithms "
-                "of m in it (B.8-hoeffding has none)",
+                consequence="none for the events; the bound on |y - y(0)|^2 is O(n) only up to logarithms of m "
+                "(B.8-hoeffding has none)",
             ),
             Form.REPAIRED: Claim(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
         },
@@ -112,8 +112,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "repairs Lemma B.8",
-            note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m; no m enters the logarithm, "
-            "which the width of Theorem B.3 needs",
+            note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m. No m enters the logarithm, "
+            "and the width of Theorem B.3 needs a bound without m",
         ),
         forms={Form.NEW: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
         constants=_hoeffding_constants,

@@ -61,7 +61,7 @@ def _farthest(case: FederatedRun, pairs) -> Estimate:
     """max_r |w_{k,c,r} - u_r| for pairs (local weights, server weights) of rounds, (pairs, N, k = 1..K)."""
     with precision(case.bits):
         moves = [local[1:] - server for local, server in pairs]
-        squares = [(move * move).sum(axis=-1) for move in moves]  # a ball around 0 to the power 2 is not finite
+        squares = [(move * move).sum(axis=-1) for move in moves]  # not **2: the power of a ball around 0 is not finite
         largest = [[[BALL.maximum(client) for client in step] for step in square] for square in squares]
         farthest = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
     return Estimate(farthest.value.swapaxes(1, 2), farthest.error.swapaxes(1, 2), farthest.method, farthest.rigour)
@@ -73,13 +73,13 @@ def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
 
 
 def _printed_distance_measure(case: FederatedRun) -> Estimate:
-    """The distance of w_{k,c,r}(t+1) from u_r(t); the last round has no next one, so its own local weights stand in."""
+    """The distance of w_{k,c,r}(t+1) from u_r(t); for the last round, which has no successor, that of w_{k,c,r}(t)."""
     rounds = weight_path(case).rounds
     return _farthest(case, zip([r.local for r in (*rounds[1:], rounds[-1])], [r.start for r in rounds], strict=True))
 
 
 def satisfied_client() -> FederatedRun:
-    """Two clients; one fits its labels already, so that its bound is 0, and the server moves all the same."""
+    """Two clients; one fits its labels already, so that its bound is 0, but the server still moves."""
     weights = draw(32, 6, 0)
     setup = Setup(width=32, eta_local=0.05, local_steps=1, rounds=2)
     x = unit_points(np.random.default_rng(0), 4, 6)
@@ -108,10 +108,10 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.9, Eq (13)",
-            note="names no step and has no proof; read under the small steps of the theorems that use it (see the "
-            "convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= "
-            "lambda. Theorem B.3's steps are far smaller than is required here; the case beside the condition "
-            "has eta_l = 3/|H(0)|, where every local step doubles the residual",
+            note="the paper names no step and gives no proof. The equation is read under the small steps of the "
+            "theorems that use it (see the convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= "
+            "E, and lambda_min(H_cc(0)) >= lambda. Theorem B.3's steps are far smaller than is required here. The case "
+            "that shows the condition to be necessary has eta_l = 3/|H(0)|, and every local step doubles its residual",
         ),
         forms={
             Form.STATED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
@@ -138,8 +138,8 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.9, Eq (14)",
             note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
-            "t', and B.10 and B.4 need the same round. Repaired: same round, n_c for n; and the sharper bound by K "
-            "gradient steps",
+            "t', and B.10 and B.4 need the same round. The repaired form has the same round and n_c for n; its second "
+            "part is the sharper bound by K gradient steps",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
@@ -150,8 +150,8 @@ STATEMENTS = (
                 left_formula="max_r |w_{k,c,r}(t+1) - u_r(t)|",
                 measure=_printed_distance_measure,
                 witness=satisfied_client,
-                reading="the display comes once; (13) and (15) beside it have t alone",
-                consequence="read w_{k,c,r}(t) - u_r(t), within one round, as the later proofs need it",
+                reading="the display occurs once; (13) and (15) beside it have t alone",
+                consequence="read w_{k,c,r}(t) - u_r(t), within one round, as the later proofs do",
             ),
             Form.REPAIRED: Claim(
                 (sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m)),
@@ -162,8 +162,8 @@ STATEMENTS = (
         measure=_distance_measure,
         symbols=SAMPLES,
         left_formula=("max_r |w_{k,c,r}(t) - u_r(t)|",) * 2,
-        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; as printed: "
-        "the distance to u of the round before, and in the last round, which has no next, within that round",
+        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; printed form: the "
+        "distance to u of the previous round, and in the last round, which has no successor, within that round",
         families=(NEAR_LABELS,),
         mutants=(
             power(m, sp.Rational(3, 2)),

@@ -1,4 +1,4 @@
-"""A lower bound on the condition number of the kernel under any client-local preconditioner, beside block Jacobi's."""
+"""Condition number of the kernel under client-local preconditioners: a lower bound for all, block Jacobi's bound."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
-STARTS, DESCENT = 3, 40  # random preconditioners that a search begins at, and its steps
+STARTS, DESCENT = 3, 40  # random preconditioners from which searches start; steps of a search
 ROUNDINGS = 100  # times n eps kappa: relative error of a condition number
 
 nu = sp.Symbol("nu_min", positive=True)
@@ -26,7 +26,7 @@ even = sp.Symbol("M", positive=True)
 
 
 def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
-    """B with P = B B^T block-diagonal over the clients: block Jacobi's, those of local steps, and random ones."""
+    """Factors B of P = B B^T, block-diagonal over the clients: for block Jacobi, for local steps, and random ones."""
     h, clients = case.factor @ case.factor.T, case.problem.members
     order = np.concatenate(clients)
     back = np.argsort(order)
@@ -45,13 +45,13 @@ def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
 
 
 def _searched(case: KernelCase) -> float:
-    """The least condition number of H P, for the symmetric positive P that a descent finds."""
+    """The least condition number of H P over the symmetric positive P that descents find."""
     h, owner = case.factor @ case.factor.T, case.problem.owner
     own = owner[:, None] == owner
     shape = h.shape
 
     def of(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """log kappa(B^T H B) and its gradient: that of an eigenvalue is 2 H B v v^T on the clients' blocks."""
+        """log kappa(B^T H B) and its gradient; an eigenvalue's gradient is 2 H B v v^T on the clients' blocks."""
         b = flat.reshape(shape) * own
         values, vectors = np.linalg.eigh(b.T @ h @ b)
         if not values[0] > 0:
@@ -99,22 +99,22 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods",
-            note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, share one norm under "
-            "P^-1, so that kappa(H P) is at least the ratio of any mean of their x'Hx to nu x'H_D x. The mean over all "
-            "signs is x'H_D x: 1/nu, the stated form. Take signs of which half are + (where N is odd, for N + 1 "
-            "clients, one of them empty). They are pairwise correlated by -1/(M - 1), and give (M - nu)/((M - "
-            "1) nu), which is more. For N = 2 it is exactly the value of block Jacobi, (1 + cos)/(1 - cos) of "
-            "the angle between the clients' tangent spaces; 1/nu is less. Related: optimal block scaling "
-            "(Demmel; Elsner), not consulted",
+            note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, all have one norm "
+            "under P^-1. So kappa(H P) is at least the ratio of any mean of their values x'Hx to nu x'H_D x. Over all "
+            "signs the mean is x'H_D x, which gives 1/nu, the stated form. Over the signs with as many + as - (where N "
+            "is odd, for N + 1 clients, one of them empty) two signs have the correlation -1/(M - 1), which gives (M - "
+            "nu)/((M - 1) nu), a larger bound. For N = 2 this bound equals the value of block Jacobi, (1 + cos)/(1 - "
+            "cos) of the angle between the clients' tangent spaces; 1/nu is smaller. Related work, not consulted: "
+            "optimal block scaling (Demmel; Elsner)",
         ),
         forms={
-            Form.STATED: Claim(1 / nu, note="with all signs independent"),
+            Form.STATED: Claim(1 / nu, note="the mean over all signs"),
             Form.NEW: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
         },
         measure=lambda case: _condition(case, _searched(case)),
         left_formula="min_{P that were tried} lambda_max(H P) / lambda_min(H P)",
-        says_left="the least condition number of H P, over block Jacobi, local steps and random P, and where a descent "
-        "from each of them ends",
+        says_left="the least condition number of H P over block Jacobi, local steps, random P, and the end of a "
+        "descent from each of these",
         mutants=(
             replaced(even, sp.Rational(3, 2), "as if a mean of fewer signs were larger"),
             replaced(nu, nu**2, "nu squared"),
@@ -128,7 +128,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods",
-            note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; the smallest is nu, at most 1",
+            note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
+            "most 1",
         ),
         forms={Form.NEW: Claim(N / nu)},
         measure=_jacobi,

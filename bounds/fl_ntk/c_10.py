@@ -1,4 +1,4 @@
-"""Claim C.10: the rest of the weights' movement, for which the printed remainder does not suffice."""
+"""Claim C.10: the rest of the weights' movement, which exceeds the printed remainder."""
 
 from functools import partial
 
@@ -21,14 +21,15 @@ from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
-ROUNDS = 10  # rounds of a kernel case: enough for the maps to differ, too few for both to have forgotten y
+ROUNDS = 10  # rounds of a kernel case: enough for the two maps to differ, too few for both residuals to vanish
 DELTA = 1e-9
-WIDTH, SIGMA = 1e100, 1e-20  # they stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
+# stand for m -> infinity with sigma = m^(-1/5), a limit in which the printed bound goes to 0
+WIDTH, SIGMA = 1e100, 1e-20
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((SIZED_IDENTITY - rho * SIZED_H) ** T - SIZED_MAP**T) * SIZED_LABELS
-FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, and rounding could make it negative
-# Unevaluated: sympy would compare the two, which is slow and useless here.
+FLOOR = sp.Rational(1, 10**20)  # with one local step the trace is 0, and rounding could make it negative
+# Unevaluated: sympy would compare the two arguments of Max, which is slow and useless here.
 EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * SIZED_H**-1 * APART), evaluate=False))
 
 Case = FederatedRun | KernelCase
@@ -63,7 +64,7 @@ def _printed_step() -> KernelCase:
     return KernelCase(problem, Setup(eta_local=float(values[0] ** 2 / values[-1] / (4 * 4)), local_steps=4))
 
 
-# The kernel regime on the default data, or the user's, and finite networks in balls.
+# The kernel regime on the default data or the user's, and finite networks in balls.
 DRAWS = with_own(partial(kernel_families, reach=1.0, most=10), FEW_POINTS)
 
 STATEMENTS = (
@@ -74,23 +75,21 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim C.10",
-            note="the scan reads e(k) for e(t). The claim rests on y^{(k)}(t) - y(t) being dominated by e(t), which "
-            "comes from Eq (18) and is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; "
-            "the check beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
-            "2.7e-13 in print. As m grows and sigma falls the printed bound goes to 0, and |B_3| to |H^(-1/2) ((I - "
-            "rho H)^T - M^T) y|, which is not 0 unless T is 0 or grows without end. The stored case has this limit on "
-            "the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A "
-            "network of that size differs from the limit by a multiple, of order 1 at ten rounds of a stable "
-            "step, of |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)|. This is of the order (R/sigma)^(1/2) + "
-            "m^(-1/4) + sigma, about 1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, "
-            "which is why the lemma's second bullet (C.7-norm) "
-            "and C.11 survive. The limit is small at small steps, of the order of eta_l (K-1) mu^2/lambda times "
-            "|y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0 at all: at widths that "
-            "can be run it is more than a million times |B_3|. Derived again from the text: at infinite width "
-            "and sigma = 0 the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, "
-            "and B_2 vanishes. So B_3 is the difference of the first two, without m or sigma in it. O-constants "
-            "are taken as 1, "
-            "poly(log(m/delta)) as its third power",
+            note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper has this "
+            "from Eq (18), and it is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; the "
+            "script beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
+            "2.7e-13 in print. As m grows and sigma falls, the printed bound goes to 0, and |B_3| goes to |H^(-1/2) "
+            "((I - rho H)^T - M^T) y|, which is positive for 0 < T < infinity. The stored case has this limit on the "
+            "left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of that "
+            "size differs from the limit by |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)| times a factor that is of order "
+            "1 at ten rounds of a stable step. The sum is of the order (R/sigma)^(1/2) + m^(-1/4) + sigma, about "
+            "1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, so the lemma's second bullet "
+            "(C.7-norm) and C.11 survive. At small steps the limit is small, of the order of eta_l (K-1) mu^2/lambda "
+            "times |y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0: at widths that can be "
+            "run it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = 0 "
+            "the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, and B_2 vanishes. So "
+            "B_3 is the whole movement less B_1, in which neither m nor sigma occurs. O-constants are taken as 1, "
+            "poly(log(m/delta)) as the third power of the logarithm",
         ),
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
@@ -100,14 +99,15 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
                 witness=_printed_step,
-                reading="the bound comes three times alike: in the claim, at the end of its proof, in the proof of C.7",
-                consequence="add the exact term of the limit for K >= 2 at rounds between the first and the last; it "
-                "vanishes as T grows, so that C.7's second part and C.11 are not touched",
+                reading="the bound is printed three times alike: in the claim, at the end of its proof, in the proof "
+                "of C.7",
+                consequence="for K >= 2 add the exact term of the limit; it vanishes as T grows, so that C.7's second "
+                "part and C.11 are not affected",
             ),
             Form.REPAIRED: Claim(
                 PRINTED + EXTRA,
                 failure=delta,
-                note="with the exact term added: an identity at the limit, observed at finite m, where the printed "
+                note="with the exact term added: an identity in the limit; observed at finite m, where the printed "
                 "part alone is far above |B_3|",
             ),
         },

@@ -22,12 +22,12 @@ BOUNDED_LABELS = Hypothesis(
 
 
 def constant_loss() -> TrainedOnSample:
-    """A linear target, learnt well, and the loss that is 1 whatever is answered."""
+    """A linear target, learnt well, and the constant loss 1."""
     return TrainedOnSample(SphereDistribution(), 120, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
 
 
 def _steep_loss() -> TrainedOnSample:
-    """A loss that calls any answer wrong unless it is right to a millionth."""
+    """A loss that counts an output as wrong unless it is right to a millionth."""
     return TrainedOnSample(SphereDistribution(), 200, Loss(slope=1e6), seed=0, delta=0.5)
 
 
@@ -44,17 +44,15 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem C.11",
-            note="the proof concludes a small training loss from small training residuals; this needs l(y,y) = "
-            "0, which is nowhere assumed. The constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = "
-            "1, while the bound tends to 0. Repaired: l(y,y) = 0, |y| = O(1), unit rows. The O() is written out "
-            "with the proof's own "
-            "constants. Where the proof takes the union over i up to a fixed O(sqrt(n)/lambda), failure "
-            "delta/(3 i (i+1)) for the ball of radius i allows the i that the data need, ceil(sqrt(Q)), and the "
-            "same ln(6 i (i+1)/delta). (A union bound with equal shares does not allow an i_max that depends on "
-            "the data, as ceil(B+1) does; for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for "
-            "delta/3, Pr[E_4] <= 1 - "
-            "delta/9 for delta/9; sigma must be below lambda/(n polylog) for the step to 2/sqrt n, and the term "
-            "(2 log/m)^(1/4) is dropped there",
+            note="the proof concludes a small training loss from small training residuals; this needs l(y,y) = 0, "
+            "which is nowhere assumed. The constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = 1, while "
+            "the bound tends to 0. The repaired form assumes l(y,y) = 0, |y| = O(1) and unit rows. The O() is written "
+            "out with the proof's own constants. The proof takes the union over i up to a fixed O(sqrt(n)/lambda). "
+            "Here the ball of radius i has the failure probability delta/(3 i (i+1)), which allows the i that the data "
+            "need, ceil(sqrt(Q)), and gives the same ln(6 i (i+1)/delta). (A union bound with equal shares does not "
+            "allow an i_max that depends on the data, as ceil(B+1) does; for B <= 1 both give ln(12/delta)). "
+            "Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - delta/9 for delta/9. The step to 2/sqrt n needs "
+            "sigma below lambda/(n polylog), and drops the term (2 log/m)^(1/4)",
         ),
         hypotheses=(FAILURE_PROBABILITY, NON_DEGENERATE, LIPSCHITZ, BOUNDED),
         forms={
@@ -65,8 +63,8 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
                 witness=constant_loss,
-                reading="no sign is in question: the two theorems require the loss to be 1-Lipschitz with "
-                "values in [0, 1]; Arora et al., whose theorem this follows, require l(y,y) = 0 as well",
+                reading="no sign is in question: both theorems require only a 1-Lipschitz loss with values in [0, 1]; "
+                "Arora et al., whose theorem this one follows, require l(y,y) = 0 as well",
                 consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
             ),
             Form.REPAIRED: Claim(
@@ -74,16 +72,16 @@ STATEMENTS = (
                 failure=delta,
                 premise=PREMISE,
                 hypotheses=(ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS),
-                note="not proved here; checked at infinite width, where the premise on m does not bind. At "
-                "delta = .01 and y = x_1/2 the bound is below 1, the trivial one, from n of about 150 on. For "
-                "random signs it stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
+                note="not proved here; checked at infinite width, where the premise on m is no restriction. At delta = "
+                ".01 and y = x_1/2 the bound is below the trivial bound 1 from n of about 150 on. For random signs it "
+                "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, whose mean is 2n or more",
             ),
         },
         constants=constants,
         measure=lambda case: case.population_loss,
         symbols={
             quadratic: "y^T H_inf^-1 y",
-            index: "the smallest whole number, at least 1, that is not below sqrt(Q)",
+            index: "the smallest integer that is at least 1 and at least sqrt(Q)",
             lam: "smallest eigenvalue of H_inf",
         },
         left_formula="L_D(f_T)",

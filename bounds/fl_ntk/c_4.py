@@ -1,4 +1,4 @@
-"""Theorem C.4: the Rademacher complexity bounds how much worse the population is than the sample."""
+"""Theorem C.4: the Rademacher complexity bounds how far the population loss exceeds the sample loss."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
-ENUMERATED = 12  # samples up to which all 2^n signs are gone through
-DRAWS = 2000  # draws of signs where there are more
-RISK = 1e-6  # probability that an error given for a mean over draws is too small
+ENUMERATED = 12  # most samples for which all 2^n signs are enumerated
+DRAWS = 2000  # random draws of signs for larger samples
+RISK = 1e-6  # probability that the stated error of a mean over draws is too small
 
 
 @dataclass(frozen=True)
 class FiniteClass(Case):
     """`functions` classifiers of a population with labels +-1, and `n` i.i.d. samples of it.
 
-    Every classifier answers the label, but with the other sign on round(mistakes * population) points (at least one) of
-    its own. S is drawn with replacement, so that the samples are independent.
+    Every classifier outputs the label, except on round(mistakes * population) points of its own (at least one), where
+    it outputs the opposite sign. S is drawn with replacement, so that the samples are independent.
     """
 
     functions: int
@@ -68,10 +68,10 @@ class FiniteClass(Case):
 
     @cached_property
     def rademacher(self) -> Estimate:
-        """R_S = E max_f sum_i e_i f(x_i) / n over random signs e: all of them for few samples, else a sample of them.
+        """R_S = E max_f sum_i e_i f(x_i) / n over random signs e: all signs for few samples, else drawn ones.
 
-        The maximum changes by at most 2 max_f |f(x_i)| / n with e_i. So its mean over the draws has sub-Gaussian tails
-        with variance proxy sum_i max_f f(x_i)^2 / n^2 / draws (McDiarmid).
+        Changing e_i changes the maximum by at most 2 max_f |f(x_i)| / n. So the mean over the draws has sub-Gaussian
+        tails with variance proxy sum_i max_f f(x_i)^2 / n^2 / draws (McDiarmid).
         """
         values = self.outputs[:, self.sample]
         rounding = 4 * (self.n + 4) * EPS * float(np.abs(values).max())
@@ -86,7 +86,7 @@ class FiniteClass(Case):
         return Estimate((values @ signs).max(axis=0).mean() / self.n, half, f"{DRAWS} draws of signs, 1 - {RISK:g}")
 
     def redrawn(self, seed: int) -> FiniteClass:
-        """The same sizes and loss, everything random drawn anew."""
+        """The same sizes and loss, with a new class and a new sample."""
         return replace(self, seed=seed)
 
     def describe(self) -> dict:
@@ -99,13 +99,13 @@ def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float]
     rng = np.random.default_rng([seed, functions])
     n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
     slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
-    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # at most the cost of one mistake: no range is wasted
+    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # a cap above the cost of one mistake would never be reached
     population = 2000 if functions == 1 else 500
     return FiniteClass(functions, population, float(share), int(n), loss, seed)
 
 
 def _any_class(*_: Any) -> SearchStrategy[FiniteClass]:
-    """Such cases of any size and any loss."""
+    """Finite classes of any size, with any loss."""
     positive = st.floats(0.01, 100)
     return st.builds(
         FiniteClass,
@@ -119,7 +119,7 @@ def _any_class(*_: Any) -> SearchStrategy[FiniteClass]:
     )
 
 
-# One function with rare mistakes, where R_S = 0; large classes; small ones with every sign enumerated.
+# One function with rare mistakes, so that R_S = 0; large classes; small classes with every sign enumerated.
 FINITE_CLASSES = (
     Family("one function, rare mistakes", _drawn, _any_class, (1, (10, 100), (0.0005, 0.002)), trials=300),
     Family("64 functions, n = 80..200", _drawn, _any_class, (64, (80, 200), (0.3, 0.5)), trials=60),
@@ -143,10 +143,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem C.4",
-            note="a standard result, quoted from ADH+19a, Theorem B.1. Here rho is the Lipschitz constant, not "
-            "eta_g eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class "
-            "the left side is a "
-            "supremum that cannot be evaluated; on finite classes and populations every term can",
+            note="a standard result, quoted from ADH+19a, Theorem B.1. Here rho is the Lipschitz constant, not eta_g "
+            "eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class the left side "
+            "is a supremum that cannot be evaluated; for a finite class and population every term can be evaluated",
         ),
         hypotheses=(FAILURE_PROBABILITY,),
         forms={Form.STATED: Claim(2 * rho * complexity + REMAINDER, failure=delta)},

@@ -25,7 +25,7 @@ from ntkfl.initialisation import draw as gaussian
 from ntkfl.problem import Problem, Weights
 
 EPS = np.finfo(float).eps
-MOST_SAMPLES = 10  # all 2^n signs are gone through
+MOST_SAMPLES = 10  # all 2^n signs are enumerated
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ class WeightBall(Case):
 
     @cached_property
     def rademacher(self) -> Estimate:
-        """R_S(F), between the mean over all signs e of one member's value, and a bound on every member.
+        """R_S(F), enclosed between the mean over all signs e of one member's value and a bound on every member.
 
-        With Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i the initial features give <U - U(0), Z(e)>, at most
-        B |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The
-        member found moves along Z(e), every row cut to length R. f(U(0), .) has mean 0 over the signs in both.
+        Let Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i. The initial features give <U - U(0), Z(e)>, at most B
+        |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The
+        member moves along Z(e), with every row cut to length R. In both bounds f(U(0), .) has mean 0 over the signs.
         """
         x, (hidden, a), m, n = self.problem.x, self.weights, self.width, self.problem.n
         signs = 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1
@@ -78,7 +78,7 @@ class WeightBall(Case):
             reached[index] = (a @ change) @ sign / np.sqrt(m)
         size = np.linalg.norm(x, axis=1)
         near = (np.abs(z) <= self.radius * size * (1 + 1e-12) + 1e-13).sum(axis=0) @ size
-        # A pattern decided by rounding changes a feature by |x_i| / sqrt(m); the sums below are of m n terms.
+        # A pattern that rounding decides changes a feature by |x_i| / sqrt(m); the sums below have m n terms.
         doubt = self.budget * float(gram.doubtful(x, hidden) @ size) / np.sqrt(m)
         above = self.budget * norms.mean() + self.radius / np.sqrt(m) * near + doubt
         rounding = 4 * (m + n + 8) * EPS * (np.abs(z).sum() / np.sqrt(m) + self.budget * size.sum())
@@ -93,9 +93,9 @@ class WeightBall(Case):
 
 
 def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
-    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reaches`, B from .5 to 1 of it.
+    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reaches`.
 
-    R and B come from another stream than the weights.
+    B is .5 to 1 times R sqrt(m). R and B do not depend on the weights: they are drawn from another random stream.
     """
     rng = np.random.default_rng([seed, 6])
     n, d, width = int(rng.integers(3, 6)), 4, int(rng.choice([2048, 4096]))
@@ -110,7 +110,7 @@ def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
 
 @st.composite
 def _any_ball(draw: DrawFn, *_: Any) -> WeightBall:
-    """Such classes of any R and B, around small networks at any few points."""
+    """Classes with any R and B, around small networks at up to five points."""
     x = draw(unit_data(n=(1, 5), d=(1, 4)))
     problem = Problem(x, draw(labels(len(x))), name="drawn")
     width, seed = draw(st.integers(1, 256)), draw(st.integers(0, 2**16))
@@ -120,7 +120,7 @@ def _any_ball(draw: DrawFn, *_: Any) -> WeightBall:
     )
 
 
-# R so small that the initial features decide, and R up to where the bound's term in R^2 does.
+# R so small that the term in B dominates the bound, and R up to where the term in R^2 does.
 WEIGHT_BALLS = (
     Family("networks near initialisation, R sqrt(m) up to sigma/10", _ball, _any_ball, ((0.001, 0.1),), trials=60),
     Family("networks near initialisation, R sqrt(m) up to 10 sigma", _ball, _any_ball, ((0.1, 10.0),), trials=40),
@@ -158,23 +158,25 @@ STATEMENTS = (
             FL_NTK,
             "Lemma C.5",
             note="quoted from ADH+19a, Lemma 5.4; it needs unit rows. The supremum over the class is not computed but "
-            "bracketed. The term 2 R^2 sqrt(m)/sigma bounds (R/sqrt m) times the number of neurons within R of a "
-            "kink, whose mean is below sqrt(2/pi) R m/sigma a sample: .80 would do for 2. That term makes the bound "
-            "useful only where R is far below m^(-1/4) sqrt(sigma). Definition C.3 prints eps in R^d, meant R^n",
+            "bracketed. The term 2 R^2 sqrt(m)/sigma bounds (R/sqrt m) times the number of neurons within R of a kink. "
+            "The mean of this number is below sqrt(2/pi) R m/sigma for each sample, so that .80 would do for the "
+            "factor 2. Because of this term the bound is useful only where R is far below m^(-1/4) sqrt(sigma). "
+            "Definition C.3 prints eps in R^d, where R^n is meant",
         ),
         hypotheses=(FAILURE_PROBABILITY, UNIT_ROWS),
         forms={
             Form.STATED: Claim(
                 LINEAR + 2 * R**2 * sp.sqrt(m) / sigma + R * sp.sqrt(LOG),
                 failure=delta,
-                note="for all B > 0 at once; here B is chosen without looking at the network",
+                note="the lemma is for all B > 0 at once; here B is chosen independently of the network",
             )
         },
         constants=_constants,
         measure=lambda case: case.rademacher,
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},
         left_formula="R_S(F)",
-        says_left="R_S of the class over all signs: between members that were found and a bound on all members",
+        says_left="R_S of the class over all signs, enclosed between the values of known members and a bound on all "
+        "members",
         families=WEIGHT_BALLS,
         mutants=(
             power(B, 2),

@@ -24,7 +24,7 @@ SMALL_DELTA = Hypothesis("delta-at-most-half", "delta <= 1/2", lambda case: 0.5 
 
 
 def _one_neuron(delta: float, length: float) -> InitialNetwork:
-    """One sample and one neuron: H(0) is 0 or length^2, H_inf half of that."""
+    """One sample and one neuron: H(0) is 0 or length^2, and H_inf is length^2/2."""
     problem = Problem(np.array([[length]]), np.array([1.0]))
     return InitialNetwork(problem, Weights(np.ones((1, 1)), np.ones(1)), 1.0, 0.1, delta)
 
@@ -37,11 +37,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma C.6",
-            note="in our text of the paper the root covers sqrt m as well, which is weaker than what C.8 uses; the "
-            "O-constant is taken as 1. It needs a small delta: for one sample and one neuron the left side is always "
-            "1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). With delta <= 1/2 and unit "
-            "rows it follows from the new form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). The new form "
-            "is Hoeffding's inequality for each of the n(n+1)/2 entries",
+            note="in our text of the paper the root covers sqrt m as well, which makes the lemma weaker than the bound "
+            "that C.8 uses; the O-constant is taken as 1. The lemma needs a small delta: for one sample and one neuron "
+            "the left side is always 1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). "
+            "With delta <= 1/2 and unit rows the lemma follows from the new form, since ln(n + 1) <= (2 sqrt m - 1) "
+            "ln(n / delta). The new form is Hoeffding's inequality for each of the n(n+1)/2 entries",
         ),
         forms={
             Form.STATED: Claim(

@@ -1,4 +1,4 @@
-"""Lemma C.7 in its parts: movement, the error term e(t), and the norm of the movement; J is in `c_7_j`."""
+"""Lemma C.7 in parts: the movement, the error term e(t), the movement's norm. The claim on J is in `c_7_j`."""
 
 from dataclasses import replace
 
@@ -99,11 +99,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma C.7, first bullet",
-            note="the scan reads sqrt(m lambda) as in B.12, whose bound this is; Lemma 6.1, (14), the last line of "
-            "B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - u(0)| "
-            "stands for |y - y(0)|. The same bound is claimed for w_{k,c,r}(t) without an argument. Repaired by "
-            "adding K local gradient steps, it is true of the local weights too, and within the printed 8 while "
-            "eta_l n K is small",
+            note="this is the bound of B.12; the scan reads sqrt(m lambda) here as there. Lemma 6.1, (14), the last "
+            "line of B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - "
+            "u(0)| is printed for |y - y(0)|. The lemma claims the same bound for w_{k,c,r}(t) without an argument. "
+            "The repaired form adds K local gradient steps: it holds for the local weights too, and is within the "
+            "printed 8 while eta_l n K is small",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
         forms={
@@ -114,8 +114,8 @@ STATEMENTS = (
                 left_formula="max_r |u_r(t) - u_r(0)|",
                 measure=lambda case: case.observed("movement"),
                 witness=one_neuron_wedge,
-                reading="the bar covers lambda in the four places where C.7 repeats the bound of B.12, and ends "
-                "before it in C.7's other bounds",
+                reading="the bar covers lambda in the four places where C.7 repeats the bound of B.12, and ends before "
+                "lambda in C.7's other bounds",
                 consequence="use sqrt(m) lambda, as for B.12",
             ),
             Form.REPAIRED: Claim(
@@ -123,7 +123,7 @@ STATEMENTS = (
                     4 * (1 + 2 * eta_local * n * K) * REACH,
                     (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
                 ),
-                note="of the global and of the local weights",
+                note="first the global, then the local weights",
             ),
         },
         constants=lambda case: run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest},
@@ -147,12 +147,12 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "proof of Lemma C.7, the bound on e(t) below Eq (19)",
-            note="prints (1 - rho)^t twice, meant (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1): |I - rho "
-            "H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow from these alone. No "
-            "O-constant helps the "
-            "printed form, the quotient grows like ((1 - rho lambda)/(1 - rho))^t. The second term has also lost the "
-            "kappa of Eq (18), and with it the K > 1 term that (18) lacks. O-constants are taken as 1; the first part "
-            "of the repaired form needs none: x is the run's own max |xi|/|r|",
+            note="the paper prints (1 - rho)^t twice, where (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1) are "
+            "meant: |I - rho H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow only from the "
+            "latter two. No O-constant saves the printed form, because the quotient of the two sides grows like ((1 - "
+            "rho lambda)/(1 - rho))^t. The second term also lacks the kappa of Eq (18), and the term for K > 1 that "
+            "(18) itself lacks. O-constants are taken as 1; the first part of the repaired form has none: x is the "
+            "run's own max |xi|/|r|",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
@@ -166,7 +166,8 @@ STATEMENTS = (
                 left_formula="|y(t) - y + (I - rho H_inf)^t y|",
                 measure=lambda case: error_norms(case)[1:],
                 witness=_slow_point,
-                reading="(1 - rho)^t comes four times alike, here and in C.10; C.8 and C.9 have (1 - rho lambda)^t",
+                reading="(1 - rho)^t is printed four times alike, here and in C.10; C.8 and C.9 have (1 - rho "
+                "lambda)^t",
                 consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
             ),
             Form.REPAIRED: Claim(
@@ -180,9 +181,9 @@ STATEMENTS = (
                 ),
                 failure=6 * delta,
                 hypotheses=(CONTRACTS_AT_LIMIT_RATE,),
-                note="the first part by the run's own remainder, without probability: it follows from the recursion "
-                "and contracts-so-far. The second, as printed and repaired, is observed, not proved: it rests on "
-                "Eq (18), which is not shown here with O-constants of 1",
+                note="the first part has the run's own remainder and holds without probability: it follows from the "
+                "recursion and contracts-so-far. The second part, the printed bound repaired, is observed, not proved: "
+                "it rests on Eq (18), which is not shown here with O-constants of 1",
             ),
         },
         constants=_error_constants,
@@ -207,13 +208,13 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma C.7, second bullet",
-            note="as printed: trained networks, every weight, lambda and H of H_inf, the O-constant taken as 1 and "
-            "poly(log(m/delta)) as its first power. Its proof absorbs lambda^(-3/2) and lambda^-3 (it needs lambda >= "
-            "n^(-4/3) and lambda^2 n >= 1, which are not stated), and rests on Eq (18), which fails for K > 1. The "
-            "conclusion needs neither. Repaired: in the kernel regime |U(t) - U(0)|_F^2 = c_t^T H c_t with c_t "
-            "= H^-1 (I - M^t)(y - y(0)) (X.8). This is at most r_0^T H^-1 r_0 when the eigenvalues of M are in "
-            "[0, 1], with no error term. The repaired form has y - y(0), the printed one y: a small sigma makes "
-            "the two close",
+            note="the printed form is checked on trained networks, over all weights, with lambda and H of H_inf, the "
+            "O-constant 1 and the first power of log(m/delta) for the poly. Its proof absorbs lambda^(-3/2) and "
+            "lambda^-3 (which needs lambda >= n^(-4/3) and lambda^2 n >= 1, not stated), and rests on Eq (18), which "
+            "fails for K > 1. The conclusion needs neither. In the repaired form, the kernel regime, |U(t) - U(0)|_F^2 "
+            "= c_t^T H c_t with c_t = H^-1 (I - M^t)(y - y(0)) (X.8). This is at most r_0^T H^-1 r_0 when the "
+            "eigenvalues of M are in [0, 1], with no error term. The repaired form has y - y(0) where the printed form "
+            "has y: a small sigma makes the two close",
         ),
         hypotheses=(at_most(400),),
         forms={
@@ -228,13 +229,13 @@ STATEMENTS = (
                 left_formula="|U(t) - U(0)|_F",
                 measure=lambda case: case.observed("total_movement"),
                 families=(at_most_half(4096), THIN_START, FOUR_POINTS),
-                note="of trained networks, not linearised ones",
-                consequence="none for the conclusion, which the repaired form has without an error term",
+                note="for trained networks, not for linearised ones",
+                consequence="none for the conclusion: the repaired form proves it without an error term",
             ),
             Form.REPAIRED: Claim(
                 start.T * H**-1 * start,
                 hypotheses=(POSITIVE_SPECTRUM, NO_OVERSHOOT_AT_START, SERVER_AT_MOST_1),
-                note="of networks linearised in their weights; at most (y - y(0))^T H^-1 (y - y(0))",
+                note="for networks linearised in their weights: at most (y - y(0))^T H^-1 (y - y(0))",
             ),
         },
         constants=_norm_constants,
@@ -246,8 +247,8 @@ STATEMENTS = (
             lam: LIMIT_SYMBOLS[lam],
         },
         left_formula="|U(t) - U(0)|_F^2",
-        says_left="|U(t) - U(0)|_F of trained networks, every round; repaired: its square, of networks linearised in "
-        "their weights",
+        says_left="|U(t) - U(0)|_F of trained networks, every round; in the repaired form |U(t) - U(0)|_F^2 of "
+        "networks linearised in their weights",
         families=linearised_families,
         mutants=(
             replaced(H**-1, H, "H for its inverse"),

@@ -26,16 +26,16 @@ def _likely(case: FederatedRun) -> float:
 
 
 def _flipping_point() -> FederatedRun:
-    """4096 Gaussian neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves .03."""
+    """4096 neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves as far as .03."""
     return one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2))
 
 
 def _long_row() -> FederatedRun:
-    """A row of norm 12: |J - J(0)|_F^2 carries the square of the norm, the movement only the norm."""
+    """A row of norm 12: |J - J(0)|_F^2 grows with the square of the norm, the movement only with the norm."""
     return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0)
 
 
-# One point at the printed step, and one point whose label makes the weights move far: there the actual change of
+# One point at the printed step, and one point whose label makes the weights move far. In the second the change of
 # patterns exceeds the part of the bound that does not depend on R.
 CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
@@ -48,23 +48,20 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F",
-            note="the proof's last line, as the scan reads it, gives |.|_F a bound that the lines above it show "
-            "for |.|_F^2: 2n(R/sigma + delta), which falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. An "
-            "exponent 2 "
-            "that the scan lost makes the line right, and C.9 uses the right power. The line without this "
-            "exponent is refuted at the printed step with the O-constant 1, at the R that the network really "
-            "moves, the smallest for which the argument applies to the run. With the paper's R, C n sqrt(log "
-            "..)/(lambda sqrt(m)), "
-            "and C = 1 its bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size that is run here; "
-            "by the two powers of m it falls below |J - J(0)|_F near m = 1e11 for one point. At the movement of the "
-            "run the two cross below m = 4096 for one point, near 1.5e7 for six. That movement is random: the "
-            "Bernstein step, for a fixed R, does not cover it, so that the failure probability printed beside "
-            "the line is here only the paper's claim. The root in the claim itself is right. Also: Pr[|w - "
-            "u(0)| < R] must "
-            "be > R (twice), the t_r of different neurons are not independent, a_i is meant as a_r. Repaired, "
-            "and proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R at the start. The share "
-            "of these is bounded for all R and i at once by Dvoretzky-Kiefer-Wolfowitz (Eq11), with probability "
-            "1 - delta_1, so that R may be the movement of the run",
+            note="the proof's last line, as the scan reads, bounds |.|_F by 2n(R/sigma + delta). The lines above it "
+            "show this bound for |.|_F^2; it falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With an exponent 2, "
+            "which the scan may have lost, the line is right, and C.9 uses the right power. The line without this "
+            "exponent is refuted at the printed step with the O-constant 1, with R the movement of the run, the "
+            "smallest R for which the argument applies to the run. With the paper's R, C n sqrt(log ..)/(lambda "
+            "sqrt(m)), and C = 1 the line's bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size "
+            "that is run here. By the two powers of m this bound falls below |J - J(0)|_F near m = 1e11 for one point. "
+            "With R the movement of the run the two cross below m = 4096 for one point, near 1.5e7 for six. The "
+            "movement is random, and the Bernstein step, for a fixed R, does not cover it; so the failure probability "
+            "printed beside the line is here only the paper's claim. The root in the claim itself is right. Misprints: "
+            "Pr[|w - u(0)| < R] must be > R (twice); a_i is meant as a_r. The t_r of different neurons are not "
+            "independent. The repaired form is proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R "
+            "at the start. Dvoretzky-Kiefer-Wolfowitz (Eq11) bounds the share of these neurons for all R and i at "
+            "once, with probability 1 - delta_1, so that R may be the movement of the run",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
         forms={
@@ -72,10 +69,10 @@ STATEMENTS = (
                 n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
                 failure=6 * delta,
                 trivial=sp.sqrt(n),
-                note="with the O-constant 1 the bound is in all these cases above sqrt(n), which |J - J(0)|_F "
-                "never exceeds on unit rows: it holds, and is not informative before m is near 6e4 for one "
-                "point and far larger for more. The list of statements, which marks premises that are out of "
-                "reach, does not mark it",
+                note="with the O-constant 1 the bound is above sqrt(n) in all these cases, and |J - J(0)|_F never "
+                "exceeds sqrt(n) on unit rows. So the form holds, but is informative only for m above some 6e4 for one "
+                "point, and for far larger m for more points. The list of statements does not mark the form as out of "
+                "reach",
             ),
             Form.PROVED: Claim(
                 2 * n * (R / sigma + delta),
@@ -88,8 +85,8 @@ STATEMENTS = (
                 ),
                 witness=_flipping_point,
                 note="the proof's last line without a square on the left; R is the movement of the run",
-                reading="the line comes once; the display that it closes begins with the square, and the claim has the "
-                "root",
+                reading="the line occurs once; the display that it closes begins with the square, and the claim has "
+                "the root",
                 consequence="use the repaired bound, of order m^(-1/4); m^(-1/2) is the order of the square",
             ),
             Form.REPAIRED: Claim(
@@ -104,7 +101,8 @@ STATEMENTS = (
             crowding: "probability that some distance R has more neurons than the bound counts",
         },
         left_formula="|J(k,t) - J(0,0)|_F",
-        says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
+        says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: in the middle round, k < K; for runs in balls, in "
+        "every round",
         families=CHANGE_DRAWS,
         mutants=(
             power(R, 3),

@@ -33,7 +33,7 @@ def _constants(case: FederatedRun) -> dict:
 
 
 def _summed(case: FederatedRun, h: Estimate) -> Estimate:
-    """D y in balls, from the sums over 1, 2, 4, ... rounds."""
+    """D y in balls, by doubling: from the sums over 1, 2, 4, ... rounds."""
     with precision():
         step = ball(float(case.rho.value), float(case.rho.error))
         power = ball_matrix(np.eye(len(h.value))) - ball_matrix(h.value, h.error) * step
@@ -48,7 +48,7 @@ def _summed(case: FederatedRun, h: Estimate) -> Estimate:
 
 
 def _measure(case: FederatedRun) -> Estimate:
-    """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2, summed round by round and built in the space of weights."""
+    """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2, summed round by round, as a vector of weights."""
     x, h, step = case.problem.x, limit_kernel(case).matrix, float(case.rho.value)
     rounds, hidden = case.setup.rounds, case.weights.hidden
     left, total = case.problem.y, np.zeros(len(x))
@@ -70,7 +70,7 @@ def _measure(case: FederatedRun) -> Estimate:
 
 
 def _large_step() -> FederatedRun:
-    """Two points and a step beyond 2/mu: D grows round by round, and with it what H(0) - H_inf adds in this draw."""
+    """Two points and a step beyond 2/mu: D, and with it the effect of H(0) - H_inf, grows in every round."""
     problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
     return federated_run(problem, Setup(width=64, eta_local=6.0, local_steps=1, rounds=20, seed=3))
 
@@ -83,10 +83,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim C.8",
-            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, "
-            "|D| <= 1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by "
-            "C.6 (Hoeffding gives this constant for delta <= n/(n+1)). Labels of size O(1) are assumed in the "
-            "proof only",
+            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
+            "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
+            "gives this constant for delta <= n/(n+1)). Only the proof assumes labels of size O(1)",
         ),
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
@@ -103,7 +102,7 @@ STATEMENTS = (
             lam: LIMIT_SYMBOLS[lam],
         },
         left_formula="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2",
-        says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
+        says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: summed round by round, as a vector of weights",
         families=small_steps,
         mutants=(
             replaced(label_bound**2, -(label_bound**2), "remainder subtracted", Change.SIGN),

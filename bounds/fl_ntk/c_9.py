@@ -23,7 +23,7 @@ def _constants(case: FederatedRun) -> dict:
 
 
 def _long_row() -> FederatedRun:
-    """A row of norm 40: the norm enters the changes of the gradients directly, and the bound only by lambda = 800."""
+    """A row of norm 40: it scales the changes of the gradients directly, but enters the bound only by lambda = 800."""
     return one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
 
 
@@ -36,10 +36,11 @@ STATEMENTS = (
             FL_NTK,
             "Claim C.9",
             note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
-            "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. That is sqrt(n R/sigma) with R = "
-            "O(n/(sqrt(m) lambda)), which the proof of the bound on J shows; the bound as claimed is sqrt(n) larger. "
-            "What that proof lacks is independence: it treats patterns that depend on all of W as independent. "
-            "O-constant 1, poly(log(m/delta)) taken as its power 3/4, |y| as at most sqrt(n)",
+            "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. This factor is sqrt(n R/sigma) with "
+            "R = O(n/(sqrt(m) lambda)), as the proof of the bound on J shows it; the claim's bound on J is larger by "
+            "sqrt(n). The gap in that proof is independence: it treats patterns that depend on all of W as "
+            "independent. The O-constant is taken as 1, poly(log(m/delta)) as the power 3/4 of the logarithm, |y| as "
+            "at most sqrt(n)",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={

@@ -1,4 +1,4 @@
-"""FedAvg against gradient descent on all the data, at infinite width: the exact difference, and its order."""
+"""FedAvg and gradient descent on all the data, at infinite width: their difference, exactly, and its order."""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ CENTRALISED = IDENTITY - eta_local / N * H
 
 
 def _trained(case: KernelCase) -> Estimate:
-    """y(T) - y of FedAvg on the features L, client by client and step by step from w = 0, in balls."""
+    """y(T) - y of FedAvg on the features L, every client's steps taken one by one from w = 0, in balls."""
     with precision(BITS):
         left = ball_matrix(case.factor) * train_features(case, case.setup.rounds) - ball_matrix(case.problem.y)
         return enclosure([left[i, 0] for i in range(case.problem.n)])
@@ -41,7 +41,7 @@ def _constants(case: KernelCase) -> dict:
 
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
-    """Another family's data on two or four equal clients, or the user's data unchanged; server step 1, four rounds."""
+    """A case of another family with two or four equal clients, or the user's data; server step 1, four rounds."""
     case = base.case(2 * seed + 1)  # an odd seed has two clients or four
     return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=ROUNDS))
 
@@ -64,7 +64,7 @@ def _two_samples() -> KernelCase:
 
 @dataclass(frozen=True, eq=False)
 class StepLadder(Case):
-    """FedAvg and gradient descent on the same data at ever smaller steps; eta_l |H_cc| halves from `reach`."""
+    """FedAvg and gradient descent on the same data at falling steps: eta_l max_c |H_cc| halves from `reach`."""
 
     problem: Problem
     steps: int
@@ -79,7 +79,7 @@ class StepLadder(Case):
         return self.reach / largest * 0.5 ** np.arange(self.rungs)[::-1]
 
     def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """At each rung: |M - M_c|, that less its leading term, and sup_t of the residuals' distance over |r_0|."""
+        """At each rung: |M - M_c|; the same less the leading term; sup_t of the residuals' distance over |r_0|."""
         pooled = replace(self.problem, owner=np.zeros(self.problem.n, int))
         clients, columns = self.problem.n_clients, []
         for eta in self.sizes:
@@ -102,7 +102,7 @@ class StepLadder(Case):
 
 
 def _step_ladder(seed: int) -> StepLadder:
-    """Digits on two, four or five clients, with three to six local steps (with two there is no third order)."""
+    """Digits on two, four or five clients, with three to six local steps (with two there is no term of third order)."""
     return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
 
 
@@ -132,14 +132,15 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=reported(
             "Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="client losses are means over n/N samples, step e = eta_l n/N, and (eta_l/N) = e/n is the step on the "
-            "mean over all. A round is I - a K H + a^2 K(K-1)/2 N H H_D - ..., K steps of gradient descent are I - a "
-            "K H + a^2 K(K-1)/2 H^2 - ..., a = eta_l/N. H^2 = N H H_D for no data where H > 0 and N, K >= 2: the "
-            "traces of H and N H_D differ by the factor N. The two agree for K = 1, for N = 1, and in the limit of "
-            "gradient flow. The authors' public code (kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients "
-            "with 2 or 5 local steps, beside gradient descent on all the data from the same start, at width "
-            "4096 and one step size, with weight decay and clipped gradients. It draws both loss curves, with K "
-            "steps of descent to a round. It computes no limit, and neither shows nor excludes the difference",
+            note="each client's loss is the mean over its n/N samples, with the step e = eta_l n/N; then eta_l/N = e/n "
+            "is the step on the mean over all samples. With a = eta_l/N a round is I - a K H + a^2 K(K-1)/2 N H H_D - "
+            "..., and K steps of gradient descent are I - a K H + a^2 K(K-1)/2 H^2 - .... For N, K >= 2 no data with H "
+            "> 0 have H^2 = N H H_D, since the traces of H and N H_D differ by the factor N. FedAvg and gradient "
+            "descent agree for K = 1, for N = 1, and in the limit of gradient flow. The authors' public code "
+            "(kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients with 2 or 5 local steps, and gradient descent on "
+            "all the data from the same start, at width 4096 and one step size, with weight decay and clipped "
+            "gradients. It draws both loss curves, with K steps of descent for each round. It computes no limit, and "
+            "neither shows nor excludes the difference",
         ),
         hypotheses=(at_most(60), POSITIVE_LIMIT, EQUAL),
         forms={
@@ -150,8 +151,8 @@ STATEMENTS = (
                 hypotheses=(SERVER_ONE,),
                 witness=_two_samples,
                 note="the reported claim: T rounds of K local steps are K T steps of gradient descent",
-                reading="a report, not the text: the text may ask for steps that go to 0, with which it is true",
-                consequence="heterogeneity, N and K move the rate and the stability limit at any width; the closed "
+                reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
+                consequence="heterogeneity, N and K change the rate and the stability limit at any width; the closed "
                 "form without them describes gradient flow",
             ),
             Form.REPAIRED: Claim(ROUND_MAP**T * start),
@@ -172,13 +173,14 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="maps: a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a rounds",
+            note="the maps differ by a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a "
+            "rounds",
         ),
         forms={
             Form.NEW: Claim(
                 (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
-                note="exponents in eta_l: of |M - (I - a H)^K|; of the same less its leading term; of sup_t of "
-                "the residuals' distance",
+                note="exponents in eta_l of |M - (I - a H)^K|, of the norm of this difference less its leading term, "
+                "and of sup_t of the residuals' distance",
             )
         },
         measure=lambda ladder: tuple(slope(ladder.sizes, values) for values in ladder.differences()),

@@ -1,4 +1,4 @@
-"""How far clients are from each other's mean: small only as every movement of a parameter is, at any width."""
+"""Clients' distance from their mean: it falls with the width as every movement of a parameter does, no faster."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ OF_A_ROUND = "mean_c |w_c - u(t+1)| / |u(t+1) - u(t)|"
 
 @dataclass(frozen=True, eq=False)
 class DivergenceLadder(Rungs):
-    """The last of a few rounds of Algorithm 1, by the training engine, on networks of several widths.
+    """The last of ROUNDS rounds of Algorithm 1, by the training engine, on networks of several widths.
 
     Labels are y_m(0) + r_0, r_0 = problem.y, so that every run starts from the same residual.
     """
@@ -118,21 +118,20 @@ STATEMENTS = (
         source=reported(
             "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "
-            "parametrisation the round's own movement of a neuron is of that order too. Their ratio tends to a "
-            "number that depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the "
-            "clients together",
+            "parametrisation a round also moves a neuron by that order. The ratio of the two tends to a number that "
+            "depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the clients together",
         ),
         forms={
             Form.STATED: Claim(
                 -sp.Rational(1, 2),
                 measure=lambda ladder: _measure(ladder)[0],
                 left_formula=OF_A_NEURON,
-                note="of a neuron, root mean square over them",
+                note="for a neuron: the root mean square over all neurons",
             ),
             Form.NEW: Claim(
                 (-sp.Rational(1, 2), sp.Integer(0), sp.log(q)),
                 note="exponents in the width of mean_c |w_c - u(t+1)|/sqrt(m), and of mean_c |w_c - u(t+1)| over "
-                "|u(t+1) - u(t)|; the logarithm of the latter's limit",
+                "|u(t+1) - u(t)|; the logarithm of the second quantity's limit",
             ),
         },
         constants=lambda ladder: {q: ladder.limit},

@@ -1,4 +1,4 @@
-"""Readings of FL-NTK's statements where the paper leaves the meaning open; misprints are in the source notes."""
+"""Readings of FL-NTK's statements where the paper leaves the meaning open; the statements' notes list misprints."""
 
 from bounds import Convention
 
@@ -14,8 +14,8 @@ CONVENTIONS = (
         "clients",
         "the clients' index sets S_c partition [n]; a client's loss is the SUM over its samples, 1/2 (f - y)^2 each; "
         "the server takes the unweighted mean of the N updates",
-        "the paper's L carries 1/(2N); a gradient printed with a sum over all n is over S_c (finite differences agree "
-        "with S_c to 1e-10)",
+        "the paper's L has the factor 1/(2N); a gradient that is printed with a sum over all n is meant over S_c "
+        "(finite differences agree with S_c to 1e-10)",
     ),
     Convention(
         "local step",
@@ -24,8 +24,9 @@ CONVENTIONS = (
     ),
     Convention(
         "size of the steps",
-        "a lemma is read under the steps that the argument around it has chosen: Theorem B.3's, eta_l and eta_g eta_l "
-        "at most lambda/(1000 kappa n^2 K), or weaker ones that are enough for it (Eq (5), B.7, B.9, B.10)",
+        "a lemma that names no step (Eq (5), B.7, B.9, B.10) is read under the steps of the argument around it: "
+        "Theorem B.3's, eta_l and eta_g eta_l at most lambda/(1000 kappa n^2 K), or a weaker condition that is enough "
+        "for the lemma",
         "none of the four names a step; the proof of B.10 says 'by the choice of eta_local'",
     ),
     Convention("global step", "u(t+1) = u(t) + eta_g (1/N) sum_c (w_{K,c} - u(t))", "Eq (2)'s last line adds it twice"),
@@ -34,11 +35,13 @@ CONVENTIONS = (
         "lambda, mu, kappa",
         "least and largest eigenvalue and condition number of H(0) in appendix B, of H_inf in appendix C; each "
         "statement's symbols say which",
-        "the paper calls both lambda; Definition 4.2 wants H(0), which is no property of the data, C.1 has H_inf",
+        "the paper calls both lambda; Definition 4.2 asks for H(0), which is no property of the data; C.1 has H_inf",
     ),
     Convention(
         "residual", "r(t) = y - y(t); |.| of a vector is the l2 norm, of a matrix the spectral norm, |.|_F apart", ""
     ),
     Convention("labels", "|y_i| = O(1): Y = max |y_i|", "used inside Lemma B.8 and Claim C.8, stated nowhere"),
-    Convention("O( )", "a constant that is calibrated where a run can calibrate it, else taken as 1 and said so", ""),
+    Convention(
+        "O( )", "a constant that a run calibrates where it can; otherwise it is taken as 1, and the note says so", ""
+    ),
 )

@@ -57,7 +57,7 @@ def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
         rounding = 1e-13 * (case.largest_output(part) + 1)
         library = Estimate(value, np.full(value.shape, rounding + trained.error.max()), "rounding")
         trained_columns += [trained[:, 1:], library]
-    # where there is one round, formulas give one column
+    # with one round the formulas give a single column
     return tuple(trained_columns) if case.setup.rounds > 1 else tuple(column[:, 0] for column in trained_columns)
 
 
@@ -69,7 +69,7 @@ SIGNS = Hypothesis("signs", "labels -1 and +1", lambda case: -float(np.abs(np.ab
 
 
 def _eager_server() -> ConvexRun:
-    """One client whose steps fit the labels, and a server that goes five times as far, and back, and further."""
+    """One client whose steps fit the labels, and a server that goes five times as far: its overshoot grows."""
     return gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)
 
 
@@ -81,20 +81,20 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/convex_loss.md#the-mean-loss",
-            note="l >= 0 convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, any K, N and partition. The mean is over "
-            "rounds and local steps of the sum over the clients of their losses at their own models. By |w+ - u|^2 <= "
-            "|w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), summed; the server's step is a convex "
-            "combination",
+            note="l >= 0 is convex with |l'|^2 <= 2 b l, and L = b max_c |H_cc|; any K, N and partition. The mean is "
+            "over rounds and local steps, of the sum of the clients' losses, each at the client's own model. The proof "
+            "sums |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), where w+ is w after a local "
+            "step; the server's step is a convex combination",
         ),
         hypotheses=(at_most(400), SIGNS, SHORT, SERVER_AT_MOST_1),
-        forms={Form.NEW: Claim((_bound(0), _bound(1)), note="of the logistic loss; of squares")},
+        forms={Form.NEW: Claim((_bound(0), _bound(1)), note="first the logistic loss, then squares")},
         constants=_constants,
         measure=lambda case: (case.mean_loss(0), case.mean_loss(1)),
         symbols={
             largest: "max_c |H_cc(0)|",
-            SIZES[0]: "alpha'H alpha where the bound of the logistic loss is least",
+            SIZES[0]: "alpha'H alpha at the alpha that makes the logistic loss's bound least",
             SIZES[1]: "the same of squares",
-            LEFT[0]: "F(f_0 + H alpha) there",
+            LEFT[0]: "F(f_0 + H alpha) at that alpha, for the logistic loss",
             LEFT[1]: "the same of squares",
         },
         left_formula=tuple(f"mean_{{t,k}} sum_c F_{{{name},c}}(w_{{k,c}}(t))" for name in ("log", "sq")),
@@ -129,7 +129,7 @@ STATEMENTS = (
             SLOPES[1]: "the same under squares",
         },
         left_formula=("f(t+1)",) * 4,
-        says_left="f(t+1) of the linearised network trained by the engine, and of the library's regime a round after "
+        says_left="f(t+1) of the linearised network trained by the engine, and of the library's regime one round after "
         "f(t); for both losses",
         families=convex_families,
         mutants=(

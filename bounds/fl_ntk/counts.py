@@ -1,4 +1,4 @@
-"""Definition 3.2 and the sets Q_i, counted neuron by neuron in integers, ties included."""
+"""Definition 3.2 and the sets Q_i, by counting neurons in integers, ties included."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ class GridNetwork(Case):
     owner: np.ndarray  # (n,)
     u: np.ndarray  # (m, d)
     w: np.ndarray  # (2, m, d)
-    sevenths: int = 1  # R is 7/10 of this: no neuron is at the distance R
+    sevenths: int = 1  # R is 7/10 of this number, so that no neuron is exactly at distance R
 
     @property
     def radius(self) -> float:
@@ -41,12 +41,12 @@ class GridNetwork(Case):
 
     @cached_property
     def local_active(self) -> np.ndarray:
-        """`active` under the weights of each sample's client."""
+        """w_r.x_i >= 0 under the weights w of each sample's client, (n, m)."""
         return np.einsum("id,imd->im", self.x, self.w[self.owner]) >= 0
 
     @cached_property
     def near(self) -> np.ndarray:
-        """-R |x_i| <= u_r.x_i < R |x_i|, (n, m), in integers: the squares are never equal, since 7^2 has no root 10."""
+        """-R |x_i| <= u_r.x_i < R |x_i|, (n, m), in integers; the two squares compared are never equal."""
         z = self.x @ self.u.T
         return 100 * z**2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
 
@@ -91,7 +91,7 @@ def _measure(case: GridNetwork) -> tuple[Estimate, ...]:
 
 
 def _rounded(value: np.ndarray, more: np.ndarray | float = 0.0) -> Estimate:
-    """Quotients of integers, with two roundings."""
+    """Quotients of integers, with an error of two roundings and of `more`."""
     return Estimate(value, more + 2 * np.finfo(float).eps * np.abs(value), "rounding bound")
 
 
@@ -103,8 +103,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Definition 3.2, Eqs (3) and (4), and the definition of Q_i",
-            note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active, and Q_i leaves out "
-            "-R |x_i| <= u_r.x_i < R |x_i|. On networks of small integers both are decided in integers",
+            note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active; Q_i leaves out the "
+            "neurons with -R |x_i| <= u_r.x_i < R |x_i|. For networks of small integers both conditions are decided in "
+            "integers",
         ),
         forms={Form.STATED: Claim((inner * both / m, inner * local / m, inner * outside / m))},
         constants=_constants,
@@ -112,8 +113,8 @@ STATEMENTS = (
         symbols={
             inner: "x_i.x_j",
             both: "neurons active on both samples",
-            local: "neurons active on i under u(t) and on j under the weights of its client",
-            outside: "those of them outside Q_i",
+            local: "neurons active on i under u(t) and on j under the weights of j's client",
+            outside: "the neurons of C_local that lie outside Q_i",
         },
         left_formula=("H(t)_{i,j}", "H(t,k)_{i,j}", "H(t,k)_{i,j}^perp"),
         says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",

@@ -15,18 +15,19 @@ from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", nonnegative=True)
-OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))  # the samples of each client
+# 1 on the samples of each client, on the diagonal
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
 
-ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # the chances of a client and of a pair to be drawn
+ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # probabilities that a client, and that a pair of clients, is drawn
 
 
 def _round(
     known: tuple[sp.MatrixSymbol, ...], ahead: sp.Expr, pushed: sp.Expr, kept: sp.Expr, fits: tuple, injected: sp.Expr
 ) -> tuple[sp.MatrixExpr, ...]:
-    """E r r' twice, E r m' and E m m' after r <- r - ahead H m - pushed H w, m <- m + kept w.
+    """E r r' (twice), E r m' and E m m' after r <- r - ahead H m - pushed H w and m <- m + kept w.
 
-    w is P r - S m at the samples of the drawn clients, 0 elsewhere, P and S being `fits`.
+    w is P r - S m at the samples of the drawn clients and 0 elsewhere; `fits` is (P, S).
     """
     c, x, b = map(Canonical, known)
     p, q = fits
@@ -71,11 +72,11 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#clients-that-remember",
-            note="s of N clients a round without replacement, equal weights, full batches; the control of client c is "
-            "-Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with w = P r - S m at "
-            "the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II), k = eta_l K: a = eta_g k/N, t = "
-            "eta_g/s, l = 1/k, S = G (H/N - D) + k, and noise of standard deviation sigma_w on every weight of "
-            "the mean displacement; FedDyn: a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = -P, where P has the pull mu",
+            note="each round draws s of N clients without replacement; equal weights, full batches. The control of "
+            "client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with w = P r "
+            "- S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, t = eta_g/s, "
+            "l = 1/k, S = G (H/N - D) + k with k = eta_l K, and noise of standard deviation sigma_w on every weight of "
+            "the mean displacement. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = -P, where P has the pull mu",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
@@ -90,8 +91,8 @@ STATEMENTS = (
         }
         | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)},
         left_formula=(("E r(2) r(2)^T",) * 2 + ("E r(2) m(2)^T", "E m(2) m(2)^T")) * 2,
-        says_left="for SCAFFOLD and then for FedDyn, E r r' after two rounds, E r m' and E m m': over every "
-        "choice of clients, each run step by step in the weights; E r r' also by the library's random rounds",
+        says_left="for SCAFFOLD and then for FedDyn, E r r', E r m' and E m m' after two rounds: over every choice of "
+        "clients, each trained step by step in the weights; E r r' also by the library's random rounds",
         families=DRAWN_MEMORIES,
         mutants=(
             MILLIONTH_MORE,

@@ -1,4 +1,4 @@
-"""Eq (11): how likely a pattern is to change when the weight moves by R; and what holds for a random R, uniformly."""
+"""Eq (11): the probability that a pattern can change if the weight moves by R; a bound for all R at once."""
 
 import sympy as sp
 
@@ -42,8 +42,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (11)",
-            note="section 6 and C.7 put the measured movement, which depends on w, for R; the new form is "
-            "uniform in R (Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
+            note="section 6 and C.7 take for R the movement of the run, which depends on w; the new form is uniform in "
+            "R (one-sided Dvoretzky-Kiefer-Wolfowitz inequality, union over the samples)",
         ),
         forms={
             Form.STATED: Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
@@ -52,14 +52,15 @@ STATEMENTS = (
                 failure=delta,
                 left_formula="|{r : |w_r^T x_i| <= R |x_i|}| / m",
                 families=initial_network_families,
-                note="for all R > 0 and all samples at once, at the radius where the share of neurons exceeds "
-                "the first term most",
+                note="for all R > 0 and all samples at once; checked at the R where the share of neurons exceeds the "
+                "first term most",
             ),
         },
         constants=_constants,
         measure=_measure,
         left_formula="Pr(|w^T x| <= R)",
-        says_left="erf(R / sqrt 2) in balls; new: the largest counted excess over all radii and samples",
+        says_left="erf(R / sqrt 2) in balls; new form: the share of neurons at the radius and sample with the largest "
+        "excess",
         families=(gaussian_tails(largest=8.0, unit_sigma=True),),
         mutants=(
             power(m, sp.Rational(3, 2)),

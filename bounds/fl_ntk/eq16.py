@@ -1,4 +1,4 @@
-"""Eq (16): residuals seen by the local models against the global residual."""
+"""Eq (16): the residuals of the local models are bounded by the global residual."""
 
 import sympy as sp
 

@@ -40,14 +40,13 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (17)",
-            note="the scan reads J(k,c), where nothing binds c, and a scan easily takes a t for a c. J is "
-            "defined with a round as its second argument, and the expansion of U(T) - U(0) a page later has "
-            "J(k,t), which is meant: each column under its own sample's client. The form is read as the "
-            "gradients under the weights of one client, the first. Read as round number c, it fails in every "
-            "round except that one. Further, k = 0..K-1, not [K] = 1..K; the a_i in the display of |J - J(0)|^2 "
-            "is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
-            "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix "
-            "C writes U(t) transposed",
+            note="the scan reads J(k,c), where nothing binds c; a scan easily takes a t for a c. J is defined with a "
+            "round as its second argument, and the expansion of U(T) - U(0) a page later has J(k,t). So J(k,t) is "
+            "meant: each column under the weights of its own sample's client. Here the printed J(k,c) is taken with "
+            "the weights of one client, the first, in every column. If c were a round number, the form would fail in "
+            "every round but round c. Further, k runs over 0..K-1, not [K] = 1..K; the a_i in the display of |J - "
+            "J(0)|^2 is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
+            "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix C writes U(t) transposed",
         ),
         forms={
             Form.STATED: Claim(
@@ -64,7 +63,7 @@ STATEMENTS = (
         measure=updates,
         symbols={
             pull: "an entry of sum_k J(k,t) (y^{(k)}(t) - y), k = 0..K-1",
-            pull_printed: "the same with 1{w_{k,c,r}(t).x_i >= 0} for one client c in every column",
+            pull_printed: "the same entry with 1{w_{k,c,r}(t).x_i >= 0} for one client c in every column",
         },
         left_formula="u_r(t+1) - u_r(t)",
         says_left="every entry of u_r(t+1) - u_r(t) after a round of Algorithm 1 in balls; two rounds",

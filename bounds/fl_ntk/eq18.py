@@ -1,4 +1,4 @@
-"""Eq (18): the remainder of a round over the linear map I - rho H_inf; at which rate does it fall in the width?"""
+"""Eq (18): the rate at which a round's remainder over the linear map I - rho H_inf falls with the width."""
 
 import numpy as np
 import sympy as sp
@@ -38,10 +38,9 @@ def rate(ladder: WidthLadder, round_map: np.ndarray) -> Estimate:
 
 
 AT_PRINTED_STEP = (
-    "K = 3, eta_l = .4. At the step of Lemma C.7, eta_l = c lambda/(kappa n^2 K), the term that stays is at "
-    "most c (K-1)/(2K) lambda mu/n^2 times rho lambda |r|: for c = 1e-3 and this ladder's data 9e-7 times. "
-    "There, and with "
-    "O-constant 1, the printed bound would hold until m is beyond 1e25"
+    "K = 3, eta_l = .4. At the step of Lemma C.7, eta_l = c lambda/(kappa n^2 K), the term that does not fall is at "
+    "most c (K-1)/(2K) lambda mu/n^2 times rho lambda |r|; for c = 1e-3 and this ladder's data the factor is 9e-7. At "
+    "this step, with the O-constant 1, the printed bound would hold until m exceeds 1e25"
 )
 
 
@@ -65,10 +64,10 @@ STATEMENTS = (
             "a fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l "
             "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
             "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
-            "H_inf, or with that term added. The note of the printed form says how small the term is at the paper's "
-            "own step. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - "
-            "I)(y(t) - y), where D has the clients' blocks of H_inf; no width makes this small once k >= 1. The "
-            "paper bounds it by B.10, 2 eta_l n K |y - y(t)|, which has no m either",
+            "H_inf, or with that term added. At the paper's own step the term is small: see the note of the printed "
+            "form. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), "
+            "where D has the clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by "
+            "B.10, 2 eta_l n K |y - y(t)|, which has no m either",
         ),
         forms={
             Form.STATED: Claim(
@@ -78,10 +77,10 @@ STATEMENTS = (
                 measure=_printed_rate,
                 left_formula=_left("(I - rho H_inf)"),
                 witness=CircleLadder,
-                reading="sqrt(m) in the denominator comes alike in both lines of (18) and in the bound on e(t)",
+                reading="both lines of (18) and the bound on e(t) have sqrt(m) in the denominator",
                 note=AT_PRINTED_STEP,
-                consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny "
-                "step the extra term is below 2e-6 of rho lambda |r|; at practical steps it is what one sees",
+                consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny step the "
+                "extra term is below 2e-6 of rho lambda |r|; at practical steps it dominates",
             ),
             Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         },

@@ -14,7 +14,7 @@ from bounds.vocabulary import FL_NTK
 
 
 def _families(options: Options) -> tuple:
-    """The default families, and the same with sigma = .1 (theorem C.11 wants sigma small) on fewer seeds."""
+    """The default families, and on fewer seeds the same with sigma = .1, since theorem C.11 needs a small sigma."""
     if options.sigma is not None:
         return initial_network_families(options)
     small = replace(options, sigma=0.1, trials=options.trials or 60)
@@ -33,8 +33,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (19)",
-            note="rests on E_1 and E_2 of Lemma B.8 scaled by sigma; the RMS of |y(0)| is sigma sqrt(n/2), thousands "
-            "of times below in the square",
+            note="the bound rests on E_1 and E_2 of Lemma B.8 scaled by sigma. The mean of |y(0)|^2 is sigma^2 n/2, "
+            "thousands of times below the bound",
         ),
         hypotheses=(UNIT_ROWS,),
         forms={

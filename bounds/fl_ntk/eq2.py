@@ -44,9 +44,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (2)",
-            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update "
-            "twice, and x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t), which is meant and may "
-            "well be printed",
+            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, and "
+            "x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t); this is meant, and may well be printed "
+            "here too",
         ),
         forms={
             Form.STATED: Claim(
@@ -54,7 +54,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SCAN,
                 witness=lambda: small_run(4),
-                reading="the line comes once; the same bracket has u_r(t) in (3), in section 6 and in the appendix",
+                reading="the line occurs once; the same bracket has u_r(t) in (3), in section 6 and in the appendix",
                 consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
             ),
             Form.REPAIRED: Claim((after - before) / sp.sqrt(m)),

@@ -1,4 +1,4 @@
-"""Eqs (3) and (4): the part of a round's change that certified neurons make, through H(t,k) and its complement part."""
+"""Eqs (3) and (4): the change of the outputs by the neurons of Q_i, through H(t,k) and H(t,k)^perp."""
 
 import sympy as sp
 
@@ -32,9 +32,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eqs (3), (4) and the closed form of v_1",
-            note="holds where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights need not be. "
-            "R is the movement of the run, so the condition is met by construction. The dynamics displayed in section "
-            "3.2 lack the factor eta_g eta_l/N that these have",
+            note="the equations hold where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights "
+            "need not be. R is the movement of the run, so the condition is met by construction. The dynamics "
+            "displayed in section 3.2 lack the factor eta_g eta_l/N of (3) and (4)",
         ),
         forms={Form.STATED: Claim(eta_global * eta_local / N * (H - H_perp) * residual)},
         constants=_constants,

@@ -27,12 +27,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (5), section 6; Eq (9) of appendix B",
-            note="names no step; read under the small steps of the theorem that it serves (see the convention on "
-            "steps), and there it holds. For larger stable steps it is false, as the case beside the condition "
-            "shows: the round map is not symmetric, so the Euclidean norm may grow in a round although the run "
-            "converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The condition "
-            "comes from the proof "
-            "of B.3-certificate at beta = 1/2",
+            note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
+            "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
+            "condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a round "
+            "although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
+            "condition comes from the proof of B.3-certificate at beta = 1/2",
         ),
         forms={
             Form.STATED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),

@@ -1,4 +1,4 @@
-"""Eq (8): one round of the residual, with the shares of C_1 to C_4 still apart."""
+"""Eq (8): one round of the residual, with the terms C_1 to C_4 bounded one by one."""
 
 import sympy as sp
 
@@ -22,9 +22,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (8)",
-            note="prints the share of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
-            "This does no harm: under the premise the difference is at most .0031 of rho lambda, and C_1 leaves "
-            ".98 of it unused; both forms hold. The display before it lacks the leading |y - y(t)|^2. Its "
+            note="the paper prints the term of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
+            "This does no harm: under the premise the difference is at most .0031 rho lambda, and the bound on C_1 "
+            "leaves .98 rho lambda unused; both forms hold. The display before (8) lacks the leading |y - y(t)|^2. The "
             "random events are a hypothesis, for the given R",
         ),
         hypotheses=PREMISE,

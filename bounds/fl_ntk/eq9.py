@@ -15,9 +15,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (9)",
-            note="the induction step of Eq (7). The printed constants give 1.95 rho lambda for the claimed "
-            "rho lambda/2, and the bottom eigenvector of H(0) is seen to contract by 2 rho lambda. Outside small "
-            "eta_l K it is false (X.5). Its random events are a hypothesis, for the given R",
+            note="the induction step of Eq (7). The printed constants prove 1.95 rho lambda in place of the claimed "
+            "rho lambda/2, and along the bottom eigenvector of H(0) the measured contraction is 2 rho lambda. Where "
+            "eta_l K is not small the equation is false (X.5). The random events are a hypothesis, for the given R",
         ),
         hypotheses=PREMISE,
         forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},

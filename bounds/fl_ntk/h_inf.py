@@ -1,4 +1,4 @@
-"""H_inf in closed form: the share of Gaussian weights that are active on both samples."""
+"""H_inf in closed form, by the probability that a Gaussian weight is active on both samples."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ TWO_SAMPLES = Hypothesis("two-samples", "n >= 2", Limit("n", lambda case: case.p
 
 
 def _constants(case: KernelCase) -> dict:
-    """x_i.x_j and the angle between x_i and x_j, by the arc cosine, in balls."""
+    """x_i.x_j and the angle between x_i and x_j, by the arc cosine, in balls, for all pairs of samples."""
     n = case.problem.n
     with precision():
         x = ball_matrix(case.problem.x)

@@ -1,4 +1,4 @@
-"""Scalar inequalities that the proofs of FL-NTK rest on, each over the whole box of its parameters."""
+"""Scalar inequalities used in the proofs of FL-NTK, each over the whole box of its parameters."""
 
 import sympy as sp
 

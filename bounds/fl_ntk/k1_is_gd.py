@@ -28,7 +28,7 @@ def _constants(case: FederatedRun) -> dict:
     path = weight_path(case)
 
     def downhill(round_):
-        """The gradient of the whole loss at u(t): outputs, residuals and patterns of all samples at once."""
+        """The gradient of the loss over all samples at u(t)."""
         z = path.x @ round_.start.T
         residual = (z * (z >= 0)) @ path.signs / path.root_m - case.problem.y
         return path.signs[:, None] * (((z >= 0).T * residual) @ path.x) / path.root_m
@@ -52,8 +52,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "section 5",
-            note="said in words ('essentially'); it is exact, for the sum of squares over all n samples, which is N "
-            "times the paper's L",
+            note="the paper says this in words ('essentially'). It is exact for half the sum of squares over all n "
+            "samples, which is N times the paper's L",
         ),
         hypotheses=(ONE_STEP,),
         forms={Form.STATED: Claim(u - eta_global * eta_local / N * gradient)},
@@ -61,7 +61,7 @@ STATEMENTS = (
         measure=lambda case: BALL.estimate(np.array(global_weights(case)[1:], dtype=object)),
         symbols={
             u: "an entry of u(t)",
-            gradient: "that entry of the gradient of (1/2)|y - f(u, X)|^2 over all samples, at u(t)",
+            gradient: "the same entry of the gradient of (1/2)|y - f(u, X)|^2 at u(t)",
         },
         left_formula="u(t+1)",
         says_left="every entry of u(t+1) after a round of Algorithm 1 in balls; two rounds",

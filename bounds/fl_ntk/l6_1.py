@@ -1,4 +1,4 @@
-"""Lemma 6.1: the O() form of Lemma B.12, with the right power of lambda."""
+"""Lemma 6.1, Lemma B.12 in O() form: both sides as the width grows and as lambda falls."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class WedgeLadder(Case):
-    """Wedges of falling angle, along which lambda goes to 0; their sizes are 1/lambda."""
+    """Pairs of points whose angle falls, so that lambda goes to 0; `sizes` are 1/lambda."""
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
-        """One run an angle; the smaller angle needs more rounds, since its residual falls more slowly."""
+        """One run for each angle; smaller angles get more rounds, since their residual falls more slowly."""
         return [[wedge(float(angle), 512, rounds=round(600 * 0.3 / angle))] for angle in np.geomspace(0.3, 0.03, 6)]
 
     @property
@@ -82,7 +82,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma 6.1",
-            note="agrees with the proof of B.12, not with its statement; the constant 4(1 + 2 eta_l n K) suffices",
+            note="the lemma agrees with the proof of B.12, not with B.12 as the scan reads; the constant 4(1 + 2 eta_l "
+            "n K) suffices",
         ),
         hypotheses=tuple(h.of_every("run", _runs) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
         forms={
@@ -94,7 +95,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda ladder: _stacked([run.observed("movement")[-1] for run in row] for row in ladder.runs),
         left_formula="max_r |u_r(T) - u_r(0)|",
-        says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges (two rows at a small angle) "
+        says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges (two points at a small angle) "
         "whose lambda goes to 0",
         families=_families,
         mutants=(

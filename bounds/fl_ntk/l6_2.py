@@ -48,7 +48,7 @@ LARGE_TOP = Hypothesis(
 
 @lru_cache(maxsize=2)  # two forms use the same case, one after the other
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    """C_1, ..., C_4 at the middle round, Q_i being taken at R = lambda/(1000 n)."""
+    """C_1, ..., C_4 at the middle round, with Q_i for R = lambda/(1000 n)."""
     inside = snapshot(case)
     unsafe = ~gram.safe_neurons(case.problem.x, case.weights.hidden, radius(case))
     c_1, c_2 = -progress(inside, inside.grams()), progress(inside, inside.grams(unsafe))
@@ -65,12 +65,12 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma 6.2",
-            note="stated with O() premises; checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
-            "eta_g <= 1. Its eta_l has no lambda in it, unlike that of theorem B.3, and is right: C_4 is then at most "
-            ".0101/mu of rho lambda |y - y(t)|^2, which is below 1/40 for mu >= .45. The new form has the "
-            "constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is taken at the "
-            "largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and (10)) are "
-            "a hypothesis",
+            note="the lemma has O() premises; it is checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
+            "eta_g <= 1. Unlike the step of theorem B.3, the lemma's eta_l does not contain lambda, and this is right: "
+            "C_4 is then at most .0101/mu times rho lambda |y - y(t)|^2, and .0101/mu is below 1/40 for mu >= .45. The "
+            "new form has the constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is "
+            "taken for the largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and "
+            "(10)) are a hypothesis",
         ),
         forms={
             Form.STATED: Claim(
@@ -86,7 +86,7 @@ STATEMENTS = (
                     sp.Rational(4, 1000) * GROWTH**2 * UNIT,
                 ),
                 hypotheses=(SMALL_AS_PRINTED,),
-                note="-1.988, .0161, .0161 and .0041 for -1 and three times 1/40",
+                note="the constants -1.988, .0161, .0161 and .0041 in place of -1, 1/40, 1/40 and 1/40",
             ),
         },
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, WITHIN_RADIUS, EVENTS),

@@ -1,4 +1,4 @@
-"""Section 3.2, three observations: weights and patterns change lazily, and the error controls how far outputs go."""
+"""Section 3.2, three observations: weights and patterns change lazily, and the residual bounds the outputs' change."""
 
 from functools import partial
 
@@ -24,12 +24,12 @@ WEIGHTS = _rate(
     source=Source(
         FL_NTK,
         "section 3.2, first observation",
-        note="stated as |u(t+1) - u(t)| <= O(1/n) without a subscript. Read as one neuron's step: it is of the "
-        "order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. The step of "
-        "all neurons together does not depend on the width, so that under the other reading the claim is about "
-        "the step sizes alone",
+        note="stated as |u(t+1) - u(t)| <= O(1/n) without a subscript, and read as one neuron's step. This step is of "
+        "the order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. Under the other "
+        "reading, the step of all neurons together, the width plays no role, and the claim would be about the step "
+        "sizes alone",
     ),
-    note="exponent of the largest step of a neuron in the width",
+    note="exponent in the width of a neuron's largest step",
     says_left="log-log slope over a ladder of widths of max over t and r of |u_r(t+1) - u_r(t)|",
     uses=("fl-ntk/B.12",),
 )
@@ -40,9 +40,9 @@ PATTERNS = _rate(
     source=Source(
         FL_NTK,
         "section 3.2, second observation",
-        note="stated as |H_perp|_F <= O(1); it follows from 4 n R with R ~ m^(-1/2), so the exponent is -1/2",
+        note="stated as |H_perp|_F <= O(1). The bound 4 n R with R ~ m^(-1/2) gives this, with the exponent -1/2",
     ),
-    note="exponent of |H_perp|_F in the width",
+    note="exponent in the width of |H_perp|_F",
     says_left="log-log slope over a ladder of widths of max_k |H(t,k)^perp|_F at the middle round, R being the "
     "largest movement of the run",
     uses=("fl-ntk/B.11",),
@@ -57,7 +57,7 @@ REMAINDER = _rate(
         note="stated as |v_2| <= O(|y - y(t)|); by Claim B.6 it is of the order n R |y - y(t)| with R ~ m^(-1/2), "
         "so the exponent is -1/2",
     ),
-    note="exponent of |v_2| / |y - y(t)| in the width",
+    note="exponent in the width of |v_2| / |y - y(t)|",
     says_left="log-log slope over a ladder of widths of |v_2| / |y - y(t)| at the middle round, R being the "
     "largest movement of the run",
     uses=("fl-ntk/B.6",),
@@ -72,7 +72,7 @@ STATEMENTS = (
             FL_NTK,
             "section 3.2, third observation",
             note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
-            "n K), which is O(1) at the paper's steps. Twice what Lemma B.10 repaired gives",
+            "n K), which is O(1) at the paper's steps, and twice the constant that Lemma B.10's new form gives",
         ),
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
         forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},

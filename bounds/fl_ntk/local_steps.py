@@ -1,4 +1,4 @@
-"""Local steps with momentum, of different sizes and of different numbers, in the kernel regime."""
+"""Local momentum, local steps of different sizes, and clients with different numbers of steps, in the kernel regime."""
 
 import numpy as np
 import sympy as sp
@@ -61,17 +61,17 @@ STATEMENTS = (
     method_maps(
         "local-steps",
         "Local momentum, schedules and clients with unequal steps in the kernel regime",
-        note="two local steps, for which the response f(q) of a client is a polynomial of degree 1; clients 0, 2, "
-        "... take one of them only in the unequal parts. FedNova goes sum p_c K_c times sum (p_c / K_c) Delta_c",
+        note="there are two local steps, so that a client's response f(q) is a polynomial of degree 1. With unequal "
+        "steps, clients 0, 2, ... take only one step. FedNova moves by sum p_c K_c times sum (p_c / K_c) Delta_c",
         methods=("momentum", "a schedule", "unequal steps", "FedNova with these"),
         after=_after,
         trainings=_trainings,
         values=_values,
         symbols={
-            normalised: "the same times sum_c p_c K_c over K_c",
+            normalised: "n_c/n times sum_b p_b K_b over K_c, on the diagonal",
             second: "1 for samples whose client takes a second step, on the diagonal",
             beta: "momentum of the clients",
-            factor: "of the second step's size",
+            factor: "size of the second step over that of the first",
         },
         mutants=(
             replaced(beta, 0, "no momentum", Change.FACTOR),

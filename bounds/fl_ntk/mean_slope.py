@@ -1,4 +1,4 @@
-"""The mean-slope identity: a round's whole change in closed form, with no sets Q_i and no remainder."""
+"""The mean-slope identity: a round's change of the outputs in closed form, without sets Q_i and without remainder."""
 
 import sympy as sp
 
@@ -27,8 +27,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "sharpens Eqs (3), (4) of FL-NTK: docs/proofs/certificates.md#one-step",
-            note="1{u(t).x_i >= 0} is replaced by the mean slope of relu between u(t).x_i and u(t+1).x_i; C_2 "
-            "and C_3 disappear",
+            note="the mean slope of relu between u(t).x_i and u(t+1).x_i replaces 1{u(t).x_i >= 0}; the terms C_2 and "
+            "C_3 disappear",
         ),
         forms={Form.NEW: Claim(eta_global * eta_local / N * G * residual)},
         constants=_constants,

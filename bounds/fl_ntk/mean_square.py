@@ -10,7 +10,7 @@ from bounds.symbols import N
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
-ASIDE = 1e-3  # relative distance from the limit at which either side is checked
+ASIDE = 1e-3  # relative distance from the limit, below and above it, at which the rate is checked
 LIBRARY = 1e-8  # relative error of the library's result by Arnoldi's method
 
 rho = sp.Symbol("rho_2", positive=True)
@@ -43,25 +43,26 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#the-largest-stable-server-step",
-            note="E r r' goes to C - h L1(C) + h^2 L2(C). Both L1^-1 and L2 keep positive matrices positive, so that "
-            "the radius of the map is below 1 exactly if that of h L1^-1 L2 is",
+            note="E r r' goes to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive ones. So the "
+            "radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
         ),
         forms={Form.NEW: Claim((N / rho, sp.Integer(1)))},
         constants=_constants,
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
         left_formula=(f"max {{eta_g : {RADIUS} <= 1}}", f"{RADIUS} of the largest stable step"),
-        says_left="of the library's random rounds: the limit of the server step, and the mean-square rate there",
+        says_left="by the library's random rounds: the limit of the server step, and the mean-square rate at that "
+        "limit",
         families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(100_001, 100_000)), power(N, 2), power(rho, 2), replaced(rho, rho + 1, "rho + 1")),
         uses=("fl-ntk/second-moments",),
     ),
     Statement(
         id="fl-ntk/mean-square-sides",
-        title="A thousandth below that step the mean square falls, a thousandth above it some grows",
+        title="A thousandth below the largest stable step the mean square falls, a thousandth above it some grows",
         kind=Kind.UPPER,
         source=Source(
-            BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step", note="seen without L1 and L2"
+            BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step", note="checked without L1 and L2"
         ),
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
         measure=_sides,

@@ -1,4 +1,4 @@
-"""Wide networks trained by a method stay near the exact limit of that method, and not near another method's."""
+"""Wide networks trained by a method stay near that method's exact limit, and farther from other methods' limits."""
 
 import numpy as np
 import sympy as sp
@@ -67,9 +67,9 @@ STATEMENTS = (
             BEYOND,
             "the maps of docs/proofs/linear_methods.md#state-maps; the distance is observed",
             note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
-            "further apart. The order is that of fl-ntk/method-widths; the constant 2 is an observation (.4 to .8 is "
-            "seen on data of six seeds), not a theorem. FedGuCci has one "
-            "anchor, and Gauss's two nodes in place of the integral over alpha, which in the limit is the same",
+            "further apart than this bound. The order in m is that of fl-ntk/method-widths. The constant 2 is an "
+            "observation, not a theorem (on data of six seeds it was .4 to .8). FedGuCci has one anchor, and Gauss's "
+            "two nodes in place of the integral over alpha; in the limit both give the same",
         ),
         forms={
             Form.NEW: Claim(
@@ -77,7 +77,7 @@ STATEMENTS = (
                     *(sp.MatAdd(known, REACH) for known in RESIDUAL.values()),
                     *(sp.MatAdd(REACH, product(-1, known)) for known in RESIDUAL.values()),
                 ),
-                note="above and below: " + ", ".join(RESIDUAL),
+                note="upper and lower bounds: " + ", ".join(RESIDUAL),
             )
         },
         constants=_constants,
@@ -90,7 +90,7 @@ STATEMENTS = (
             mu: "FedProx's and FedDyn's pull",
             connected: "weight of FedGuCci's connectivity loss",
             first: "takes r to the state (r, 0)",
-            second: "takes what is remembered to the state (0, memory)",
+            second: "takes a memory v to the state (0, v)",
             start: "y(0) - y",
             ones: "the column of ones",
         },

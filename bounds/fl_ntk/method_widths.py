@@ -1,4 +1,4 @@
-"""Finite networks under every linear method: they approach its exact limit at infinite width as m^(-1/2)."""
+"""Under every linear method finite networks approach the method's exact limit at infinite width as m^(-1/2)."""
 
 from bounds import Source
 from bounds.fl_ntk.cases.method_ladder import METHODS, method_families
@@ -16,10 +16,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width",
-            note="as for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that order, and so is the "
-            "mean change of the outputs by neurons that cross kinks. A state map of another "
-            "method passes both on. With eleven widths the bias shows in the fit without the two smallest; a "
-            "next-order term would only fit noise",
+            note="as for FL-NTK's algorithm (fl-ntk/W-outputs): H(0) - H_inf is of the order m^(-1/2), and so is the "
+            "mean change of the outputs by neurons that cross kinks. Every method's state map passes both on to the "
+            "outputs. With eleven widths a fit without the two smallest shows the bias; a next-order term would only "
+            "fit noise",
         ),
         note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over networks of max_t |y_m(t) - y_inf(t)| / |r_0|, "

@@ -1,4 +1,4 @@
-"""Cases: training that goes on from a checkpoint in an order that is random, or that an adversary chooses."""
+"""Cases: training from a checkpoint, in a random order or in an order that an adversary chooses."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,9 @@ from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 from ntkfl.problem import Problem, Weights
 
 STEPS_RUN = 24
-EPS = 2e-3  # share of 2: the distance of every step from the limit
+EPS = 2e-3  # every step stays below the limit 2 by this share of it
 PROBES = 5
-SMALL, TRIES, FEW_TRIES = 100, 6, 2  # neurons up to which an adversary looks at more batches, and how many
+SMALL, TRIES, FEW_TRIES = 100, 6, 2  # up to SMALL neurons an adversary tries TRIES batches, beyond FEW_TRIES
 TRAINED = 5  # seeds of trained networks
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
 NEWTON = 8  # steps towards given outputs
@@ -29,7 +29,7 @@ AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 @dataclass(frozen=True, eq=False)
 class OrderedTraining(Case):
-    """A network, and 24 steps from it: any batches and weights, every fifth step a mean of three models."""
+    """A network and 24 training steps: any batches and sample weights; every fifth step is a mean of three models."""
 
     problem: Problem
     weights: Weights
@@ -54,7 +54,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def fit(self) -> tuple[np.ndarray, Nearest]:
-        """W* in long precision, with D: the certificate's; where certification has failed, those of the empty set A.
+        """W* in long precision, with D, from the certificate; if certification failed, from the empty set A.
 
         Raises:
             ArithmeticError: there is no W*.
@@ -66,7 +66,7 @@ class OrderedTraining(Case):
 
     @cached_property
     def run(self) -> OrderedRun:
-        """The steps, in long precision, seen from W*."""
+        """The steps in long precision, with the distances to W*."""
         return run_in_order(
             self.problem,
             self.weights,
@@ -101,7 +101,7 @@ def _small(seed: int) -> OrderedTraining:
 
 
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: Any) -> OrderedTraining:
-    """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some."""
+    """Labels at `distance` times their size from the outputs; some cases have near-duplicates or neurons near kinks."""
     rng = np.random.default_rng([seed, 11])
     n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)
     x = rng.standard_normal((n, d))
@@ -145,12 +145,12 @@ def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim
 
 
 def _trained(base: Family, seed: int) -> OrderedTraining:
-    """The checkpoint of another family, trained on in any order."""
+    """The checkpoint of another family, then trained in any order."""
     run = base.case(seed)
     return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
 
 
-# Any distance of the labels, few neurons.
+# For the search: few neurons, labels at any distance.
 ANY_SMALL = st.builds(
     small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS)
 )
@@ -167,7 +167,7 @@ SMALL_NETWORKS = Family("small networks in any order", _small, ANY_SMALL)
 
 
 def ordered_families(options: Options) -> tuple[Family, ...]:
-    """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds, which are larger: few."""
+    """Small networks; and a few larger ones, on digits (n=8) or the user's data, at width 1000 after 300 rounds."""
     return SMALL_NETWORKS, *(
         Family(f"{base.name}, then in any order", _trained, ANY_SMALL, (base,), min(base.trials, TRAINED), needs=5)
         for base in checkpoint_families(options)

@@ -52,17 +52,17 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#gaussian-noise",
-            note="s of N clients of two samples a round without replacement, equal weights; one local step on a batch "
-            "of b_1 samples, drawn without replacement and scaled by n_c/b_1. The server keeps v <- b v + mean "
-            "and adds eta_g (mean + b v), as in DiLoCo; noise of standard deviation sigma_w is added to every "
-            "weight of the mean; u = H v is the effect of v on the outputs",
+            note="each round draws s of N clients without replacement; clients have two samples and equal weights. A "
+            "client takes one local step on a batch of b_1 samples, drawn without replacement and scaled by n_c/b_1. "
+            "Noise of standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- "
+            "b v + mean and adds eta_g (mean + b v), as in DiLoCo; u = H v is the effect of v on the outputs",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=measure,
         symbols=SYMBOLS | {diagonal: "the diagonal of C", drawn: "samples in a batch"},
         left_formula=LEFT,
-        says_left="E r r' after two rounds, E r u' and E u u': over every choice of clients and batches; E r r' also "
+        says_left="E r r', E r u' and E u u' after two rounds, over every choice of clients and batches; E r r' also "
         "by the library's random rounds",
         families=NESTEROV_ROUNDS,
         mutants=(

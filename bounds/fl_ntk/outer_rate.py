@@ -1,4 +1,4 @@
-"""When an outer rate above 1 helps: in the expected loss after a round, and in the rate of the long run."""
+"""When an outer rate above 1 helps: for the expected loss after one round, and for the long-run rate."""
 
 import numpy as np
 import sympy as sp
@@ -16,13 +16,13 @@ ROUNDED = 1e-11  # relative error of a dozen products of matrices of 49 rows
 
 
 def _loss(case: RandomRound, server: float) -> float:
-    """E |r|^2 after the second round with that outer rate, over every choice."""
+    """E |r|^2 after the second round at the outer rate `server`, over every choice of clients and batches."""
     second = np.asarray(case.moments(1).value)
     return float(sum(chance * np.trace(m @ second @ m.T) for chance, m in case.maps(server)))
 
 
 def _best(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """Where the parabola through the losses at the rates 0, 1 and 2 is lowest, and how far below that at 1."""
+    """Where the parabola through the losses at the rates 0, 1, 2 is lowest; its value at 1 less its lowest value."""
     nothing, plain, twice = (_loss(case, server) for server in (0.0, 1.0, 2.0))
     bend, slope = (twice - 2 * plain + nothing) / 2, (4 * plain - 3 * nothing - twice) / 2
     best, error = -slope / (2 * bend), ROUNDED * (nothing + plain + twice)
@@ -60,7 +60,7 @@ def _radii(case: RandomRound) -> dict:
 
 
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """The radius half way to the other rate; and the tangent at 1, continued to that point."""
+    """The radius halfway between 1 and the other rate; the tangent at 1, at the other rate."""
     rate = _rate(case)
     n = case.problem.n
     whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))
@@ -87,9 +87,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             ANCHOR,
-            note="E |r|^2 after a round is E |r|^2 before it less 2 g b - g^2 a, with b = E r.Hd and a = E "
-            "|Hd|^2, where d is the clients' mean displacement. It is least at g = b/a, and smaller than at g = "
-            "1 for g between 1 and 2 b/a - 1",
+            note="a round lowers E |r|^2 by 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, where d is the clients' "
+            "mean displacement. The loss after the round is least at g = b/a, and smaller than at g = 1 for g between "
+            "1 and 2 b/a - 1",
         ),
         forms={Form.NEW: Claim((descent / energy, (descent - energy) ** 2 / energy))},
         constants=_moments,
@@ -99,8 +99,9 @@ STATEMENTS = (
             energy: "E |Hd|^2, tr L2(C)/N^2 in closed form",
         },
         left_formula=("argmin_g E |r(2)|^2", "E |r(2)|^2 at g = 1 - min_g E |r(2)|^2"),
-        says_left="of the expected loss after the second round, over every choice of clients and batches: where the "
-        "parabola in the outer rate is lowest, and the loss at the outer rate 1 less that there",
+        says_left="the expected loss after the second round, over every choice of clients and batches, is a parabola "
+        "in the outer rate: left 1 is the rate at its lowest point, left 2 the loss at the outer rate 1 less the "
+        "lowest loss",
         families=RANDOM_ROUNDS,
         mutants=(
             MILLIONTH_MORE,
@@ -112,13 +113,14 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/outer-rate-convex",
-        title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides about more",
+        title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides whether a larger "
+        "rate helps",
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
             ANCHOR,
-            note="so that an outer rate above 1 lowers the factor exactly if the slope to the right of 1 is negative, "
-            "by at most that of the tangent",
+            note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
+            "and by no more than the tangent falls",
         ),
         forms={Form.NEW: Claim(((near + far) / 2, far))},
         constants=_radii,
@@ -128,8 +130,8 @@ STATEMENTS = (
             far: "the same at the case's outer rate",
         },
         left_formula=("lambda((1 + g)/2)", "lambda(1) + (g - 1) lambda'(1)"),
-        says_left="the radius of E M (x) M over every choice of clients and batches, half way between 1 and the outer "
-        "rate; and its tangent at 1, by both eigenvectors, at that outer rate",
+        says_left="the radius of E M (x) M over every choice of clients and batches, halfway between 1 and the outer "
+        "rate; and the tangent at 1, by both eigenvectors, at the outer rate",
         families=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(9, 10)), reversed_comparison()),
         uses=("fl-ntk/mean-square",),

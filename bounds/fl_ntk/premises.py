@@ -17,10 +17,10 @@ from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import UNIT_TOLERANCE
 
-TINY = 1e-300  # "> 0" as ">= the least number that matters"
+TINY = 1e-300  # a margin must be at least this number to count as positive
 
-# The premises of the theorems on convergence, and the steps at which they hold.
-PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the largest eta_l, and eta_g eta_l, of the proof
+# The widths, steps and numbers of rounds of the theorems on convergence.
+PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the proof's limit for eta_l and for eta_g eta_l
 STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # the O-constant taken as 1
 PROVED_WIDTH = sp.Integer(64_000_000) * n**3 * r0**2 / lam**4
 PACE = N / (lam * eta_local * eta_global * K)  # rounds
@@ -53,7 +53,7 @@ FAILURE_PROBABILITY = Hypothesis(
 
 
 def at_most(samples: int) -> Hypothesis:
-    """A limit of this tool, not of the theorem: matrices of balls beyond this size take too long."""
+    """A limit of this tool, not of the theorem: larger matrices of balls take too long."""
     return Hypothesis(
         "fits-in-balls",
         f"n <= {samples}, so that ball arithmetic is affordable",
@@ -164,10 +164,10 @@ SERVER_AT_MOST_1 = Hypothesis(
 
 @lru_cache(maxsize=4)
 def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
-    """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E and max_c |H_cc(0)| + E, rounding counted against them.
+    """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E and max_c |H_cc(0)| + E, with rounding counted to E.
 
-    While no weight is further from its start than the run's own movement, any pattern counts times |x_i.x_j| differ
-    from H(0) by at most E in the spectral norm (the argument of `certificate.py`, with D and U counted).
+    As long as no weight is further from its start than the run's largest movement, every Gram matrix of patterns
+    differs from H(0) by at most E in the spectral norm (the argument of `certificate.py`, with D and U counted).
     """
     x, hidden = case.problem.x, case.weights.hidden
     farthest = 0.0
@@ -193,7 +193,8 @@ def _block_range(case: FederatedRun) -> tuple[float, float]:
 
 def _local_contraction(case: FederatedRun) -> float:
     at_start = _contraction(case, *_block_range(case))
-    return at_start if at_start < 0 else _contraction(case, *block_bounds(case)[2:])  # movement only lowers the margin
+    # movement can only lower the margin
+    return at_start if at_start < 0 else _contraction(case, *block_bounds(case)[2:])
 
 
 def _contraction(case: FederatedRun, lowest: float, highest: float) -> float:
@@ -211,7 +212,8 @@ LOCAL_CONTRACTION = Hypothesis(
 
 def _small_steps(case: FederatedRun) -> Estimate:
     at_start = _step_margins(case, 0.0, float(case.smallest_eigenvalue.lo), *_block_range(case))
-    return at_start if (at_start.hi < 0).any() else _step_margins(case, *block_bounds(case))  # as above
+    # movement can only lower the margins
+    return at_start if (at_start.hi < 0).any() else _step_margins(case, *block_bounds(case))
 
 
 def _step_margins(case: FederatedRun, change: float, bottom: float, lowest: float, highest: float) -> Estimate:

@@ -1,4 +1,4 @@
-"""Random rounds in the kernel regime: how a round with drawn clients and batches changes E r r^T."""
+"""Random rounds in the kernel regime: a round with drawn clients and batches maps E r r' to a closed form."""
 
 import numpy as np
 import sympy as sp
@@ -12,7 +12,8 @@ from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 s = sp.Symbol("s", positive=True)
-OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))  # the samples of each client
+# 1 on the samples of each client, on the diagonal
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 C, diagonal = sp.MatrixSymbol("C", n, n), sp.MatrixSymbol("C_d", n, n)
 pair, alone = (sp.symbols(f"{name}_1:{len(SIZES) + 1}", real=True) for name in ("gamma", "delta"))
 
@@ -67,10 +68,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#second-moments-of-a-round",
-            note="s of N clients a round without replacement, equal weights, h = eta_g/N, A = H P. Batches of b "
-            "are drawn without replacement and independently from step to step, and scaled by n_c/b. Here there "
-            "is one local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - "
-            "1)/(b (n_c - 1)); several steps follow by a recursion, which the library runs",
+            note="each round draws s of N clients without replacement; equal weights, h = eta_g/N, A = H P. Batches of "
+            "b are drawn without replacement, independently from step to step, and scaled by n_c/b. Here there is one "
+            "local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc) with gamma = n_c (b - 1)/(b (n_c "
+            "- 1)). For several steps the library has a recursion",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
@@ -78,16 +79,16 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS
         | {
             H: "Gram matrix H_inf",
-            C: "E r r' after a round, from every choice",
-            diagonal: "its diagonal",
+            C: "E r r' after a round, over every choice of clients and batches",
+            diagonal: "the diagonal of C",
             s: "clients in a round",
         }
         | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)}
         | {gamma: f"gamma of client {c + 1}, 1 without batches" for c, gamma in enumerate(pair)}
         | {delta: f"n_c/b - gamma of client {c + 1}" for c, delta in enumerate(alone)},
         left_formula=("E r(2) r(2)^T",) * 2,
-        says_left="E r r' after two rounds: over every choice of clients and batches, each run step by step; and by "
-        "the library's random rounds",
+        says_left="E r r' after two rounds: over every choice of clients and batches, each trained step by step; and "
+        "by the library's random rounds",
         families=RANDOM_ROUNDS,
         mutants=(
             MILLIONTH_MORE,

@@ -31,18 +31,18 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#gaussian-noise",
-            note="s of N clients a round without replacement, equal weights, full batches. The server keeps v "
-            "<- b v + mean and adds eta_g v; Gaussian noise of standard deviation sigma_w is added to every "
-            "weight of the mean; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to "
-            "the memory's moments, the noise adds sigma_w^2 H",
+            note="each round draws s of N clients without replacement; equal weights, full batches. Gaussian noise of "
+            "standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- b v + "
+            "mean and adds eta_g v; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to the "
+            "memory's moments, the noise adds sigma_w^2 H",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=of_momentum,
         measure=measure,
         symbols=SYMBOLS,
         left_formula=LEFT,
-        says_left="E r r' after two rounds, E r u' and E u u': over every choice of clients, each run step by step; "
-        "E r r' also by the library's random rounds",
+        says_left="E r r', E r u' and E u u' after two rounds, over every choice of clients, each trained step by "
+        "step; E r r' also by the library's random rounds",
         families=MOMENTUM_ROUNDS,
         mutants=(
             MILLIONTH_MORE,

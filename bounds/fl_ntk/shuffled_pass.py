@@ -17,7 +17,8 @@ s, two, three = sp.symbols("s q_2 q_3", positive=True)
 C, Z, B, triples, step = (sp.MatrixSymbol(name, n, n) for name in ("C", "Z", "B", "B_2", "S"))
 r = sp.MatrixSymbol("r_1", n, 1)
 
-MEAN = step - two * step * B * step + three * step * (B * step * B - triples) * step  # P, of up to three samples
+# P of a client with up to three samples
+MEAN = step - two * step * B * step + three * step * (B * step * B - triples) * step
 SERVER = eta_global / N
 
 
@@ -31,7 +32,7 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
 
 
 def _of_pass(own: np.ndarray, step: float, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E R and E R C R' of a pass over all samples, one by one, by the sets of samples that came before."""
+    """E R and E R C R' of a client's pass, by recursion over the sets of samples that came before."""
     size, unit = len(own), np.eye(len(own))
     known: dict[frozenset[int], tuple[np.ndarray, np.ndarray]]
     known = {frozenset(): (np.zeros_like(own), np.zeros_like(own))}
@@ -87,29 +88,30 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/random_rounds.md#shuffled-passes",
-            note="s of N clients a round without replacement, equal weights; each takes its samples one by one in a "
-            "random order, with n_c times the step. l different samples come in a given order with chance 1/l!, so "
-            "that the mean displacement of up to three samples is S - S B S/2 + S (B S B - B_2) S/6",
+            note="each round draws s of N clients without replacement; equal weights. A client takes its samples one "
+            "by one in a random order, with n_c times the step. l different samples come in a given order with "
+            "probability 1/l!, so that for up to three samples the mean displacement is S - S B S/2 + S (B S B - B_2) "
+            "S/6",
         ),
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=_measure,
         symbols={H: MAP_SYMBOLS[H]}
         | {
-            C: "E r r' after a round, from every choice",
-            r: "E r after a round, from every choice",
-            Z: "the clients' own blocks of N^2 E d d', d the mean displacement, less those of the first term: by the "
-            "sets of samples that may have come before",
+            C: "E r r' after a round, over every choice of clients and orders",
+            r: "E r after a round, over every choice of clients and orders",
+            Z: "the clients' own blocks of N^2 E d d', d the mean displacement, less the blocks of the first term; by "
+            "recursion over the sets of samples that came before",
             B: "H between different samples of a client, 0 elsewhere",
             triples: "the diagonal of B S B",
             step: "eta_l n_c at the samples of client c, on the diagonal",
             s: "clients in a round",
-            two: "1/2, the chance that of two samples one comes first",
-            three: "1/6, the chance of an order of three samples",
+            two: "1/2, the probability that a given one of two samples comes first",
+            three: "1/6, the probability of each order of three samples",
         },
         left_formula=("E r(2)",) * 2 + ("E r(2) r(2)^T",) * 2,
-        says_left="E r and E r r' after two rounds: over every choice of clients and orders, each run step by step; "
-        "and by the library's random rounds",
+        says_left="E r and E r r' after two rounds: over every choice of clients and orders, each trained step by "
+        "step; and by the library's random rounds",
         families=SHUFFLED_ROUNDS,
         mutants=(
             MILLIONTH_MORE,

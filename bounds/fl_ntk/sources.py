@@ -1,4 +1,4 @@
-"""Sources beside the paper that several statements are from."""
+"""Sources of statements other than the paper, each used by several statements."""
 
 from bounds import Provenance, Source
 from bounds.vocabulary import BEYOND
@@ -12,10 +12,10 @@ EXACT = "docs/proofs/finite_width.md#exact-means-at-the-start"
 
 
 def reported(label: str, note: str) -> Source:
-    """Jian and Liu's results, whose text was not read."""
+    """A result of Jian and Liu, read in a report and not in their text."""
     return Source(JIAN_LIU, label, note=note, read=Provenance.REPORTED)
 
 
 def on_width(note: str, section: str = "docs/proofs/finite_width.md#powers-of-the-width") -> Source:
-    """The derivation of the powers of the width and their coefficients, as far as there is one."""
+    """The source of a statement on powers of the width or their coefficients."""
     return Source(BEYOND, section, note=note)

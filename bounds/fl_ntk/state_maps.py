@@ -1,4 +1,4 @@
-"""Methods that remember, in the kernel regime: the residual after T rounds is a power of a map of the state."""
+"""Methods with memory in the kernel regime: the residual after T rounds, by the T-th power of a map of the state."""
 
 from bounds import Change
 from bounds.federated_run import FederatedRun
@@ -24,11 +24,11 @@ STATEMENTS = (
     method_maps(
         "state-maps",
         "Server momentum, SCAFFOLD and FedDyn in the kernel regime: powers of a map of the state",
-        note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov likewise on the points before they are "
-        "extrapolated, while clients get and evaluations use the extrapolated ones; SCAFFOLD (option II, equal "
-        "weights) on (r, b), where the control of client c is -Phi_c'b_c, and FedDyn (equal weights, as the "
-        "training engine runs it) on (r, d), where its dual is Phi_c'd_c, both from (r_0, 0). Server momentum "
-        "takes weights n_c/n",
+        note="the heavy ball's state is (r(t), r(t-1)), from (r_0, r_0). Nesterov's state is the same for the points "
+        "before extrapolation; clients and evaluations get the extrapolated points. SCAFFOLD (option II, equal "
+        "weights) has the state (r, b), where the control of client c is -Phi_c'b_c; FedDyn (equal weights, as in the "
+        "training engine) has the state (r, d), where the dual of client c is Phi_c'd_c; both start from (r_0, 0). "
+        "Server momentum has weights n_c/n",
         methods=tuple(AFTER),
         after=lambda: tuple(AFTER.values()),
         trainings=_trainings,
@@ -37,7 +37,7 @@ STATEMENTS = (
             beta: "momentum of the server",
             mu: "FedDyn's pull",
             first: "takes r to the state (r, 0)",
-            second: "takes what is remembered to the state (0, m)",
+            second: "takes a memory v to the state (0, v)",
         },
         mutants=(
             replaced(beta, 0, "no momentum", Change.FACTOR),

@@ -28,7 +28,7 @@ SIZES = (16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, eq=False)
 class SampleLadder(Case):
-    """Samples of growing size n; `sizes` is the abscissa of an O() claim in n."""
+    """Samples of growing size n, for an O() claim in n."""
 
     source: SphereDistribution | UserData
     loss: Loss
@@ -106,7 +106,7 @@ def _constants(case: SampleLadder) -> dict:
 
 
 def constant_loss() -> SampleLadder:
-    """A linear target, which more samples teach better, and the loss that is 1 whatever the output is."""
+    """A linear target, which is learnt better from more samples, and the constant loss 1."""
     return SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0)
 
 
@@ -119,7 +119,7 @@ STATEMENTS = (
             FL_NTK,
             "Theorem 4.3",
             note="the informal version of Theorem C.11, with the same fault: l(y,y) = 0 is nowhere assumed. For the "
-            "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant mends "
+            "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant saves "
             "the claim. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data "
             "and is therefore no property of a distribution; Definition C.1 has H_inf, which is used here. The repair "
             "is that of C.11",

@@ -1,4 +1,4 @@
-"""The requirements of theorem B.3 on given data, in numbers: a width, a step, and then a number of rounds."""
+"""What theorem B.3 requires on given data: a width, a step, and the number of rounds at that step."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n,
 from ntkfl import gram, interruption
 from ntkfl.problem import Problem
 
-SETTLED = 1e-9  # relative change at which the iteration for the width with B.8 ends
-MOST_TURNS = 1000  # most turns of the iteration; b(m) grows only as the root of ln m, so that a handful is usual
+SETTLED = 1e-9  # relative change of the width at which the iteration with Lemma B.8 ends
+MOST_TURNS = 1000  # most turns of the iteration; a handful is usual, since b(m) grows only as the root of ln m
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of the proof of theorem B.3, with lambda, mu and kappa of H_inf.
+    """The width, step and rounds that the proof of theorem B.3 requires, with lambda, mu and kappa of H_inf.
 
     width: neurons, with r_0 at its mean square |y|^2 + n/2 over the networks; width_by_lemma: with the r_0 that
         Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest
@@ -95,7 +95,7 @@ def _value(formula, constants: dict) -> float:
 def _width_by_lemma(problem: Problem, given: dict) -> float:
     """The least m with m >= 6.4e7 n^3 r_0(m)^2 / lambda^4, r_0(m)^2 = n (Y + b(m))^2 as in Lemma B.8.
 
-    b grows with the root of ln m, so that the iteration contracts.
+    The iteration contracts, since b(m) grows only as the root of ln m.
     """
     width = _value(PROVED_WIDTH, given | {r0: 1.0})
     for _ in range(MOST_TURNS):

@@ -1,4 +1,4 @@
-"""Tuned server steps: the smallest rate of averaging, heavy ball and Nesterov, from the condition number alone."""
+"""Tuned server steps: the best rates of averaging, heavy ball and Nesterov are functions of the condition number."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.infinite_width import KernelRegime
 
-DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of its coefficients' rounding
+DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of the rounding of the polynomial's coefficients
 BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # times the tuned steps
 
 slow, fast = sp.symbols("nu_1 nu_n", positive=True)
@@ -31,7 +31,7 @@ Choices = Callable[[Steps], Iterable[Steps]]
 
 
 def _tuned(slowest: float, fastest: float) -> Iterator[tuple[str, Steps]]:
-    """Each method with the steps that are claimed to be its best, for these extreme eigenvalues of H W P."""
+    """Each method with its tuned steps, for these extreme eigenvalues of H W P."""
     yield "fedavg", {"server_rate": 2 / (slowest + fastest)}
     low, high = np.sqrt(slowest), np.sqrt(fastest)
     momentum = float(((high - low) / (high + low)) ** 2)
@@ -42,7 +42,7 @@ def _tuned(slowest: float, fastest: float) -> Iterator[tuple[str, Steps]]:
 
 
 def _beside(tuned: Steps) -> Iterator[Steps]:
-    """A grid around the tuned steps; in place of a momentum b, 1 - (1 - b) times a factor, in [0, 1)."""
+    """A grid around the tuned steps: server rates times factors; momenta 1 - (1 - b) times factors, kept in [0, 1)."""
     for server, other in product(BESIDE, BESIDE if "momentum" in tuned else (1.0,)):
         if server == other == 1:
             continue
@@ -53,7 +53,7 @@ def _beside(tuned: Steps) -> Iterator[Steps]:
 
 
 def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
-    """The least rate of each method among these choices of steps around its tuned ones."""
+    """Each method's least rate among the steps that `choices` makes of its tuned steps."""
     from ntkfl.training.engine.linear_rounds import linear_round  # torch is slow to load
 
     nu = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0}).nu
@@ -86,7 +86,7 @@ APART = Hypothesis(
 )
 SHARED: dict[str, Any] = {
     "hypotheses": (at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, APART),
-    "forms": {Form.NEW: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
+    "forms": {Form.NEW: Claim(RATES, note="for averaging, heavy ball, and Nesterov's momentum at the server")},
     "constants": lambda case: {slow: case.nu_by_size[0], fast: case.nu_by_size[-1]},
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
     "families": partial(kernel_families, reach=1.9, most=12),
@@ -100,13 +100,13 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/linear_methods.md#tuned-server-steps",
             note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
-            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa "
-            "+ 1) + 2), as Lessard, Recht and Packard (2016) have it for gradient steps; their argument needs "
-            "only that the eigenvalues are real and positive, and those of H W P are",
+            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) + "
+            "2), as Lessard, Recht and Packard (2016) show for gradient steps. Their argument needs only real and "
+            "positive eigenvalues, and H W P has such eigenvalues",
         ),
         measure=_measured(lambda tuned: [tuned]),
         left_formula=tuple(f"max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
-        says_left="the spectral radius of the library's map of each method at those steps",
+        says_left="the spectral radius of the library's map of each method at its tuned steps",
         mutants=(
             scaled(sp.Rational(1_001, 1_000)),
             power(fast, sp.Rational(1, 2)),
@@ -125,8 +125,8 @@ STATEMENTS = (
         ),
         measure=_measured(_beside),
         left_formula=tuple(f"min_{{grid}} max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
-        says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from 1e-6 "
-        "beside the tuned steps to three times as much",
+        says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from "
+        "factors 1 - 1e-6 and 1 + 1e-6 of the tuned steps to .3 and 3",
         mutants=(power(fast, 2), power(slow, 2)),
         uses=("fl-ntk/tuned-steps",),
         **SHARED,

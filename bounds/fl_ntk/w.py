@@ -1,4 +1,4 @@
-"""W: the powers of the width at which everything that happens in training approaches the kernel regime."""
+"""W: the powers of the width with which the quantities of training approach the kernel regime."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from bounds.ladders.width_rate import (
 )
 
 ZERO = sp.Integer(0)
-ON_RUNS = "log-log slope over a ladder of widths, several networks each, all starting from the same residual: "
+ON_RUNS = "log-log slope over a ladder of widths, with several networks of each width, all from the same residual: "
 AT_START = "log-log slope over networks at initialisation, widths up to 2^20: "
 
 
@@ -48,7 +48,7 @@ def _initial_coefficient(ladder: InitialLadder) -> float:
 
 
 def _limit(name: str, exponent: sp.Rational) -> Callable[[WidthLadder], float]:
-    """The coefficient that `RunStatistics` holds as the leading order of a statistic."""
+    """The leading coefficient of a statistic, as `RunStatistics` has it."""
 
     def coefficient(ladder: WidthLadder) -> float:
         return float(ladder.samples(name)[-1].mean() / ladder.sizes[-1] ** float(exponent))
@@ -76,7 +76,7 @@ def _one(
 
 
 def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "") -> WidthRate:
-    """A row for an array whose mean over networks is of order m^(-1/2), with fluctuations of order m^(-3/4)."""
+    """A row for an array whose mean over networks is of order m^(-1/2) and whose fluctuation is of order m^(-3/4)."""
     left = left or title
     mean = f"E ({left})"
     quantities = (
@@ -89,7 +89,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
         f"fl-ntk/W-{label}",
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
-        source=on_width(f"{note}; the RMS of both together has no one exponent, it moves from -3/4 to -1/2"),
+        source=on_width(f"{note}; the RMS of both together has no single exponent: it moves from -3/4 to -1/2"),
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
         families=ladder_families,
         note="exponents of the mean and of the fluctuation",
@@ -111,7 +111,7 @@ STATEMENTS = (
             ),
         ),
         source=on_width(
-            "the mean square is exactly a constant over m, at every width: see W-coefficient-gram",
+            "at every width the mean square is exactly a constant divided by m: see W-coefficient-gram",
             EXACT,
         ),
         says_left=f"{AT_START}|H(0) - H_inf|_F from streamed pattern counts",
@@ -140,7 +140,7 @@ STATEMENTS = (
                 _initial_coefficient,
             ),
         ),
-        source=on_width("its mean square is exactly sigma^2 |x|^2 / 2, at every width", EXACT),
+        source=on_width("at every width the mean square is exactly sigma^2 |x|^2 / 2", EXACT),
         says_left=f"{AT_START}the RMS over samples of f(0)",
         families=initial_ladder_families,
     ),
@@ -149,8 +149,8 @@ STATEMENTS = (
         "max_r |u_r(T) - u_r(0)|",
         "movement",
         HALF,
-        "the leading coefficient is at least max_s |X^T (c_T * s)| over initial patterns s (W-coefficient-movement), "
-        "not equal to it: runs exceed it by up to 6%, without a trend in the width where they do",
+        "the leading coefficient is at least max_s |X^T (c_T * s)| over initial patterns s (W-coefficient-movement). "
+        "It is not equal to this maximum: runs exceed the maximum by up to 6%, without a trend in the width",
         coefficient=_limit("movement_limit", HALF),
     ),
     _one(
@@ -177,12 +177,15 @@ STATEMENTS = (
         "the root of the share of flipped patterns",
         left="|J(k,t) - J(0,0)|_F",
     ),
-    _mean_and_spread("gram-drift", "H(T) - H(0)", "gram_drift", "X.9: flips one way and the other are unequal"),
+    _mean_and_spread("gram-drift", "H(T) - H(0)", "gram_drift", "X.9: more neurons leave than enter"),
     _mean_and_spread(
         "local-gram-drift", "H(t,k) - H(0)", "local_gram_drift", "at the last local step of the middle round"
     ),
     _mean_and_spread(
-        "asymmetry", "H(t,k) - H(t,k)^T", "asymmetry", "a bias, and Poisson noise of about sqrt(m) flipped neurons"
+        "asymmetry",
+        "H(t,k) - H(t,k)^T",
+        "asymmetry",
+        "the mean is a bias, the fluctuation Poisson noise of about sqrt(m) flipped neurons",
     ),
     _mean_and_spread(
         "linearised", "y_m(t) - y_lin(t), all t", "linearised", "y_lin: the kernel regime of H(0)", "y_m - y_lin"
@@ -192,7 +195,7 @@ STATEMENTS = (
         "max_t |y_m(t) - y_inf(t)|",
         "outputs",
         HALF,
-        "mostly the fluctuation of H(0) around H_inf",
+        "mostly the effect of the fluctuation of H(0) around H_inf",
         biased=False,
     ),
     _one(
@@ -200,7 +203,7 @@ STATEMENTS = (
         "||U(T) - U(0)|_F - its limit|",
         "frobenius_movement",
         HALF,
-        "one nearly Gaussian number a network: no next-order term is fitted, the noise would swamp it",
+        "one nearly Gaussian number for each network; no next-order term is fitted, since noise would swamp it",
         biased=False,
     ),
     _one(
@@ -208,7 +211,7 @@ STATEMENTS = (
         "RMS of f(x,T) - its limit at test points",
         "prediction",
         HALF,
-        "the limit starts from the network's own f(x,0); nearly Gaussian as W-frobenius-movement",
+        "the limit starts from the network's own f(x,0); the numbers are nearly Gaussian, as for W-frobenius-movement",
         biased=False,
     ),
 )

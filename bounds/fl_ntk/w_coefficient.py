@@ -1,4 +1,4 @@
-"""W, coefficients: the factors before the powers of the width, where the theory gives them."""
+"""W, coefficients: the factors before the powers of the width, as far as the theory gives them."""
 
 import numpy as np
 import sympy as sp
@@ -16,9 +16,10 @@ from bounds.symbols import T, m, n, sigma
 from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
 
-ALPHA = 1e-6  # probability that a confidence interval misses: false alarms must not happen
-FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)  # relative to squares: a tenth and a twentieth of the roots
-NETWORKS = 3  # networks of the widest rung; their rounding is measured by a second simulation
+ALPHA = 1e-6  # probability that a confidence interval misses; small, so that no false alarm occurs
+# relative tolerances of squares, a tenth and a twentieth of the roots
+FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)
+NETWORKS = 3  # networks of the largest width that are measured; a second simulation gives their rounding
 EPS = np.finfo(float).eps
 
 limit_gram = sp.MatrixSymbol("H_inf", n, n)
@@ -56,7 +57,7 @@ def _outputs(ladder: InitialLadder) -> Estimate:
 
 
 def _kernel_constants(ladder: WidthLadder) -> dict:
-    """The symbols of c_T and of the exact round map at infinite width; every run starts from the residual r_0."""
+    """The values in c_T and in the exact round map at infinite width, with the residual r_0 at the start."""
     known = map_constants(ladder, gram.infinite_estimate(ladder.problem.x))
     return known | {start: _rounded_residual(ladder), T: ladder.setup.rounds}
 
@@ -117,7 +118,8 @@ STATEMENTS = (
         title="m E|H(0) - H_inf|_F^2 = tr H_inf (X X^T - H_inf)",
         kind=Kind.TWO_SIDED,
         source=on_width(
-            "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to a fifth",
+            "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to within a "
+            "fifth",
             EXACT,
         ),
         forms={Form.NEW: _within(VARIANCE, FIFTH)},
@@ -134,7 +136,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-initial-output",
         title="E|f(0)|^2 = sigma^2 |X|_F^2 / 2",
         kind=Kind.TWO_SIDED,
-        source=on_width("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth", EXACT),
+        source=on_width("exact at every width: sigma^2/2 for a unit row; claimed to within a fifth", EXACT),
         forms={Form.NEW: _within(OUTPUT, FIFTH)},
         constants=_initial_constants,
         measure=_outputs,
@@ -150,9 +152,9 @@ STATEMENTS = (
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
         source=on_width(
-            "X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width, where the "
-            "limit is not small beside the changes by a finite width. Larger steps do not help: at eta_l q = 2 "
-            "two local steps cancel, and the limit is 0"
+            "X.8 at infinite width; claimed to within a tenth for networks of the ladder's largest width, if the limit "
+            "is not small beside the effects of a finite width. Larger steps do not make the limit larger: at eta_l q "
+            "= 2 two local steps cancel, and the limit is 0"
         ),
         hypotheses=(NO_OVERSHOOT, GOES_FAR),
         forms={Form.NEW: _within(MOVEMENT, TENTH)},
@@ -170,11 +172,10 @@ STATEMENTS = (
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
         source=on_width(
-            "max_s |X^T (c_T * s)|, s the initial patterns, is the farthest that a neuron which keeps its pattern can "
-            "move. "
-            "Runs exceed it by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
-            "reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way and may move "
-            "farther. It is claimed less a twentieth, at the largest width"
+            "no neuron that keeps its pattern moves farther than max_s |X^T (c_T * s)|, s the initial patterns. Runs "
+            "exceed this maximum by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
+            "reason, not isolated here: about sqrt(m) neurons cross a kink on the way and may move farther. The "
+            "maximum less a twentieth is claimed, at the largest width"
         ),
         forms={Form.NEW: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},

@@ -1,4 +1,4 @@
-"""Weyl's inequality: the whole spectrum of H(0) is as near to that of H_inf as the matrices are."""
+"""Weyl's inequality: no eigenvalue of H(0) is farther from that of H_inf than the norm of H(0) - H_inf."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate
 
 
 def eigenvalues(h: Estimate) -> Estimate:
-    """Eigenvalues of a symmetric matrix, ascending, (n,): proved in balls, trusted no further than its entries."""
+    """Eigenvalues of a symmetric matrix, ascending, (n,), enclosed by balls; no more rigorous than its entries."""
     with precision():
         spectrum = enclosure(symmetric_eigenvalues(ball_matrix(h.value, h.error)))
     return replace(spectrum, rigour=max(spectrum.rigour, h.rigour))
@@ -38,10 +38,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start",
-            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending "
-            "order. So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all "
-            "eigenvalues between. It is an equality for one sample, and nearly one where the difference has the "
-            "top eigenvector of both",
+            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order. "
+            "So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all eigenvalues "
+            "between. The inequality is an equality for one sample, and nearly an equality where H(0), H_inf and their "
+            "difference have the same top eigenvector",
         ),
         hypotheses=(at_most(150),),
         forms={Form.STATED: Claim(sp.Max(top, -bottom))},

@@ -21,9 +21,10 @@ r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    """y(t+1) - y of the network, and of the kernel regime a round after y(t): (n, T), or (n,) where T is 1.
+    """y(t+1) - y of the network, and of the kernel regime one round after y(t): (n, T), or (n,) where T is 1.
 
-    The regime trains all rounds at once, each as an output of one problem and each from y(t), so that no error adds up.
+    The regime trains all rounds at once, as the outputs of one problem, each from its y(t), so that errors do not add
+    up.
     """
     known, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)
@@ -31,7 +32,7 @@ def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     def after(regime: KernelRegime, _: slice, start: np.ndarray) -> np.ndarray:
         return regime.outputs(1, start) - regime.problem.y
 
-    # Outputs are rounded before y is subtracted: where y is 1, a small residual loses its last digits.
+    # Outputs are rounded before y is subtracted: beside a y of 1 a small residual loses its last digits.
     terms = float(np.abs(problem.y).max() + 2 * np.abs(known.value).max())
     regime = MeasuredRegime(problem, case.setup, case.initial_gram.value)
     curve = regime.of(after, samples=(0,), size=terms, start=case.trajectory.outputs[:-1].T)

@@ -1,4 +1,4 @@
-"""X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of the remainder."""
+"""X.10: the part of order m^(-1/2) of a finite network's outputs, in closed form, and the order of the remainder."""
 
 from functools import lru_cache
 
@@ -19,15 +19,15 @@ from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.width_correction import drift_correction, gram_correction
 from ntkfl.problem import Problem, Setup
 
-ROUNDINGS = 256  # roundings of a network's outputs that a remainder may contain
+ROUNDINGS = 256  # roundings of the outputs that may add up in a remainder
 CHANGED = 0.5
 drift = sp.Symbol("delta_y", real=True)
 
 
 def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The remainder after the effect of H(0) - H_inf to first order, (networks, T+1, n) for each width.
+    """The remainders of y_lin - y_inf and of y_m - y_inf after their first part, (networks, T+1, n) for each width.
 
-    It is that of y_lin - y_inf, for the network linearised in its weights, and of y_m - y_inf.
+    y_lin is the network linearised in its weights; the first part is the effect of H(0) - H_inf to first order.
     """
     problem, setup = ladder.problem, ladder.setup
     rounds, kernel = np.arange(setup.rounds + 1), gram.infinite(problem.x)
@@ -45,7 +45,7 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
 @lru_cache(maxsize=4)
 def _drift_path(problem: Problem, setup: Setup, seed: int) -> Estimate:
-    """The drift term times sqrt(m), (T+1, n): all looks at a ladder have one problem and setup."""
+    """The drift term times sqrt(m), (T+1, n): cached, since all looks at a ladder have one problem and setup."""
     return drift_correction(problem, setup, seed=seed)
 
 
@@ -55,7 +55,7 @@ def _watched(ladder: WidthLadder) -> list[int]:
 
 
 def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
-    """The slope of the geometric mean over networks of max_t |.|_2; in the RMS a few heavy tails would dominate.
+    """The slope of the geometric mean over networks of max_t |.|_2; in the RMS a few large values would dominate.
 
     Raises:
         NoSlope: only rounding is left, as for a linearised network after one step.
@@ -67,14 +67,15 @@ def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) ->
 
 
 def _rounding(ladder: WidthLadder) -> float:
-    starts = ladder.setup.sigma * np.linalg.norm(ladder.problem.x)  # the size of the outputs that labels are added to
+    # the size of the initial outputs, which are part of the labels
+    starts = ladder.setup.sigma * np.linalg.norm(ladder.problem.x)
     return ROUNDINGS * EPS * float(np.linalg.norm(ladder.problem.y) + starts)
 
 
 def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
-    """NoSlope unless half of the networks of each width differ at each sample and round by more than rounding.
+    """Raise NoSlope unless at each sample and round half of each width's networks have more than rounding in `paths`.
 
-    Where few networks change a pattern, their spread is no measure of networks that were not drawn.
+    If few networks change a pattern, their spread says nothing about other networks.
     """
     for size, path in zip(ladder.sizes, paths, strict=True):
         share = float((np.abs(path) > _rounding(ladder)).mean(axis=0).min())
@@ -93,8 +94,8 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     coefficient = leading_coefficient(ladder.sizes, [sample[:, watched] for sample in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
-        # The correction is of second order in dH; the next one is odd in dH, whose law is nearly symmetric: the bias is
-        # of order 1/m, not m^(-1/2).
+        # The remainder is of second order in dH; the next term is odd in dH, whose law is nearly symmetric, so that the
+        # bias is of order 1/m, not m^(-1/2).
         _slope(ladder, left, biased=False),
         _slope(ladder, of_network),
         _slope(ladder, undrifted),
@@ -115,20 +116,20 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#second-order-of-the-linearised-network",
-            note="the remainder O(1/m) is right for the network linearised in its weights, where the first part is all "
-            "there is to this order. For the network itself it is not. About m^(1/2) neurons change their "
-            "pattern, and each weighs 1/m in H, so the drift scatters about its mean by m^(-3/4), and so do the "
-            "outputs (the mean of the remainder is smaller: it was never seen above what 1/m allows). Without "
-            "the drift term m^(-1/2) is left; it is a number that depends on the data and the steps, and is the "
-            "same for all networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local "
-            "step (on a client's own samples) and in the server's step, with the mean slope of relu over the step.",
+            note="for the network linearised in its weights the first part is all there is to the order m^(-1/2), and "
+            "the remainder is O(1/m). For the network itself it is not. About m^(1/2) neurons change their pattern, "
+            "and each weighs 1/m in H, so the drift scatters about its mean by m^(-3/4), and so do the outputs (the "
+            "mean of the remainder is smaller: in no run was it above what 1/m allows). Without the drift term a part "
+            "of order m^(-1/2) is left; its coefficient depends on the data and the steps, and is the same for all "
+            "networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local step (on a client's "
+            "own samples) and in the server's step, with the mean slope of relu over the step.",
         ),
         forms={
             Form.NEW: Claim(
                 (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
-                note="exponents in the width of the rest of y_m - y_inf: for the linearised network without the "
-                "first part; for the network without it; for the network without the drift term either. Last, "
-                "the coefficient of m^(-1/2) in the second, over |r_0|, at rounds T/6 and T/2",
+                note="exponents in the width of three remainders: y_lin - y_inf less the first part; y_m - y_inf less "
+                "the first part; y_m - y_inf less the first part and the drift term. Last, the coefficient of m^(-1/2) "
+                "in the second remainder, over |r_0|, at rounds T/6 and T/2",
             )
         },
         constants=_constants,

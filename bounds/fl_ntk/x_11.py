@@ -1,4 +1,4 @@
-"""X.11: the certificate B.3' from a checkpoint: it may start from any weights that training has reached."""
+"""X.11: the a-priori certificate B.3-certificate may start at any weights that training has reached."""
 
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
@@ -22,10 +22,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/certificates.md#the-a-priori-certificate",
-            note="B.3' nowhere uses that the weights are Gaussian, so it may start at the weights of round T0. The "
-            "residual shrinks geometrically while lambda hardly changes, so real images that are out of its reach at "
-            "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "
-            "Algorithm 1 in exact arithmetic.",
+            note="B.3' is B.3-certificate; it nowhere uses that the weights are Gaussian, so it may start at the "
+            "weights of round T0. The residual shrinks geometrically while lambda hardly changes, so real images that "
+            "do not certify at round 0 certify later. The claim is about Algorithm 1 in exact arithmetic, from the "
+            "stored float64 weights.",
         ),
         hypotheses=(certified("the certificate's three conditions hold at the checkpoint, in balls", certificate),),
         forms={Form.NEW: Claim((rate**t * r0**2, need, need))},
@@ -33,7 +33,7 @@ STATEMENTS = (
         measure=residuals_and_movements,
         symbols={
             rate: "1 - beta rho lambda, of the checkpoint's certificate",
-            need: "the movement since the checkpoint that the certificate allows, at most its radius R",
+            need: "the certificate's bound on the movement since the checkpoint, at most its radius R",
             t: "rounds since the checkpoint",
             r0: "|y - y(0)|_2 at the checkpoint",
         },

@@ -1,4 +1,4 @@
-"""X.12: a certificate from any weights at any stable step, in the H^-1 norm or a weaker one of its kind."""
+"""X.12: a certificate from any weights at any stable step, in the norm |H^(-p/2) r| for some p between 0 and 1."""
 
 from functools import lru_cache
 
@@ -57,9 +57,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/certificates.md#any-stable-step",
-            note="it holds for any norm |S^-1 r| and any symmetric H that the kernels of the run stay near, up to a "
-            "perturbation E. The matrix in the middle of the possible counts nearly halves E where neurons sit on both "
-            "sides of a kink, and |H^(-1/4) r| (p = 1/2) allows an E half as large again",
+            note="holds for any norm |S^-1 r| and any symmetric H from which the kernels of the run differ by at most "
+            "E. Where neurons sit on both sides of a kink, the matrix in the middle of the possible counts as H nearly "
+            "halves E, and the norm |H^(-1/4) r| (p = 1/2) allows an E half as large again",
         ),
         hypotheses=(
             certified(
@@ -74,12 +74,12 @@ STATEMENTS = (
         symbols={
             rate: "the certificate's factor per round",
             z0: "|S^-1 (y - y(0))|, S = H^(p/2) in float64",
-            need: "the movement that the certificate allows, at most its radius R",
+            need: "the certificate's bound on the movement, at most its radius R",
             t: "rounds since the checkpoint",
         },
         left_formula=("|S^{-1} (y - y(t))|", "max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
-        says_left="in the run from the checkpoint on, left 1: the residual in the certificate's norm; left 2, left 3: "
-        "the largest movements of the global and of the local weights",
+        says_left="of the run from the checkpoint on: left 1 is the residual in the certificate's norm, left 2 and 3 "
+        "are the largest movements of the global and of the local weights",
         families=checkpoint_families,
         mutants=(
             power(rate, 4),

@@ -1,4 +1,4 @@
-"""X.13: neurons gather at the kinks; their number grows with the root of the width, for every residual."""
+"""X.13: neurons gather at kinks; at every size of the residual their number grows with the root of the width."""
 
 import numpy as np
 import sympy as sp
@@ -23,13 +23,13 @@ q0 = sp.Symbol("q_0", positive=True)
 
 
 def _near(distance: np.ndarray, residual: float) -> float:
-    """The numbers of pairs within c |r|/sqrt(m), given the distances (m, n), for each sample and each sqrt(m)."""
+    """The number of pairs within c |r|/sqrt(m) of a kink over n sqrt(m), from the distances (m, n)."""
     width, n = distance.shape
     return float((distance < REACH * residual / np.sqrt(width)).sum() / (n * np.sqrt(width)))
 
 
 def _on_widths(ladder: WidthLadder) -> list[np.ndarray]:
-    """Numbers after the last round, (networks,) for each width."""
+    """`_near` after the last round, (networks,) for each width."""
     last = ladder.setup.rounds
     return [
         np.array(
@@ -86,20 +86,19 @@ STATEMENTS = (
             BEYOND,
             "docs/proofs/finite_width.md#neurons-at-their-kinks",
             note="where a sample pushes a neuron out of its half-space and the other samples push it back, the neuron "
-            "stays at the kink and jumps across it every few steps: a sliding mode, with an amplitude of one step, "
-            "which shrinks with |r(t)|/sqrt(m). Which neurons are held depends on the signs of the pushes; these are "
-            "fixed once one mode of the residual is left. From then on about Q(c) sqrt(m) pairs are within c "
-            "|r(t)|/sqrt(m) of their kink; the density at the start would give n 2 c |r(t)|/(sqrt(2 pi) sigma). The "
-            "prediction is the boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, "
-            "K = 5, eta_l = .5, c = .1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to "
-            ".0008), where the density at the start would give 141, 24, 3, 2. Predicted are 514, 298, 179, 167 "
-            "with an error of 20 to 30. At m = 2000 the last number is 78, half of it. "
-            "For the paper's proofs: B.5, B.11 and C.7 count neurons by their position at the "
-            "start, before any has moved, so that their flip counts stay valid. A bound that starts again at a "
-            "checkpoint (X.11, X.12) counts the gathered neurons: the radius that it needs is itself a multiple "
-            "of |r(t)|/sqrt(m). So its count of possible flips over m, and with it E(R), has a floor of order "
-            "m^(-1/2). Further training does not lower this floor; a larger width does, and so does knowing "
-            "which neurons are held",
+            "stays at the kink and jumps across it every few steps. This is a sliding mode; its amplitude is one step, "
+            "and shrinks with |r(t)|/sqrt(m). The signs of the pushes decide which neurons are held; they are fixed "
+            "once one mode of the residual is left. From then on about Q(c) sqrt(m) pairs are within c |r(t)|/sqrt(m) "
+            "of their kink; the density at the start would give n 2 c |r(t)|/(sqrt(2 pi) sigma). The prediction is the "
+            "boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K = 5, eta_l = .5, c = "
+            ".1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008), where the density at "
+            "the start would give 141, 24, 3, 2. The predictions are 514, 298, 179, 167 with an error of 20 to 30. At "
+            "m = 2000 the last count is 78, half of 161. The paper's proofs are not affected: B.5, B.11 and C.7 count "
+            "neurons by their position at the start, before any has moved. But a bound that starts again at a "
+            "checkpoint (X.11, X.12) counts the gathered neurons, since its radius is itself a multiple of "
+            "|r(t)|/sqrt(m). So its count of possible flips over m, and with it E(R), has a floor of order m^(-1/2). "
+            "Further training does not lower this floor; a larger width lowers it, and so does knowledge of which "
+            "neurons are held",
         ),
         hypotheses=(
             Hypothesis(
@@ -112,15 +111,15 @@ STATEMENTS = (
         forms={
             Form.NEW: Claim(
                 (sp.Integer(0), sp.log(q)),
-                note="of the number of pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m): its exponent in "
-                "the width at the last round, or in 1/|r(t)| along long runs; the logarithm of its coefficient",
+                note="for the number of pairs within .3 |r(t)|/sqrt(m) of a kink over n sqrt(m): the exponent in the "
+                "width at the last round, or in 1/|r(t)| along long runs; the logarithm of the coefficient",
             )
         },
         constants=_constants,
         measure=_measure,
         symbols={
             q: "pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m), from the boundary layer",
-            q0: "the same at the Gaussian density of the start",
+            q0: "the same number at the Gaussian density of the start",
         },
         left_formula=(f"exponent in m or 1/|r(t)| of {NEAR}", f"log ({NEAR})"),
         says_left="pairs (r, i) counted in trained networks: log-log slope, and the logarithm of the count over n "

@@ -55,11 +55,11 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#state-maps",
-            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I. With "
-            "momentum beta, begun anew each round, two local steps make it eta_l ((2 + beta) I - eta_l H_cc). "
-            "Both have weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc "
-            "a_c, where a is the mean of the residuals in the last round's local steps. H^-1 N/(eta_g eta_l K) "
-            "times the decrease of the residual in that round gives a: a recursion of two rounds",
+            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I. With momentum "
+            "beta, which starts anew each round, P is eta_l ((2 + beta) I - eta_l H_cc) for two local steps. Both have "
+            "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, where a is the "
+            "mean of the residuals in the last round's local steps. a is H^-1 N/(eta_g eta_l K) times the decrease of "
+            "the residual in that round, so that two rounds determine the next",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, TWO_LOCAL_STEPS),
         forms={
@@ -80,9 +80,9 @@ STATEMENTS = (
             mu: "strength of FedProx's proximal term",
             beta: "momentum of the clients' steps",
             prox: "y(t) - y under FedProx, one column a round",
-            heavy: "the same under FedAvg with local momentum",
-            scaffold: "the same under SCAFFOLD, t = 1..T-1",
-            before: "the same under SCAFFOLD a round before",
+            heavy: "y(t) - y under FedAvg with local momentum",
+            scaffold: "y(t) - y under SCAFFOLD, t = 1..T-1",
+            before: "y(t-1) - y under SCAFFOLD, t = 1..T-1",
         },
         left_formula=("y(t+1) - y",) * 3,
         says_left="y(t+1) - y of the linearised network trained by the engine: FedProx, FedAvg with local momentum, "

@@ -1,4 +1,4 @@
-"""X.2: the round map is not symmetric, but its spectrum is real, whatever the local step."""
+"""X.2: the round map is not symmetric, but its spectrum is real for every local step."""
 
 import sympy as sp
 
@@ -35,8 +35,8 @@ STATEMENTS = (
         measure=_measure,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
         left_formula=("lambda_i(M)",) * 2,
-        says_left="the eigenvalues of the kernel regime's round map, by a general solver, imaginary parts counting as "
-        "error; and the spectrum that the kernel regime gives",
+        says_left="left 1: the eigenvalues of the kernel regime's round map by a general solver, with imaginary parts "
+        "counted as error; left 2: the spectrum that the kernel regime gives",
         families=lambda options: kernel_families(options, reach=4),
         mutants=(
             power(eta_global, sp.Rational(1, 2)),

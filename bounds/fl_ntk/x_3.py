@@ -1,4 +1,4 @@
-"""X.3: which steps are stable; if eta_g <= 1, all local steps that are stable on every client alone."""
+"""X.3: stability; with eta_g <= 1 every local step that is stable on each client alone is stable."""
 
 import numpy as np
 import sympy as sp
@@ -47,8 +47,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="q runs over the eigenvalues of the clients' blocks; the second part compares the spectral radius of "
-            "M with 1. The proof uses H <= N blockdiag(H_cc)",
+            note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
+            "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
         ),
         hypotheses=(
             at_most(150),

@@ -46,13 +46,13 @@ def _square(r: arb_mat, inverse: arb_mat) -> arb:
 
 
 def _overshooting() -> KernelCase:
-    """Three local steps with eta_l q near 2: they do more for the largest q than for the smallest."""
+    """Three local steps with eta_l q near 2, beyond the condition: the response is larger at the largest q."""
     problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
     return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))
 
 
 def _eager_server() -> KernelCase:
-    """Clients that nearly fit, and a server that goes almost twice as far: it lands on the other side."""
+    """Clients that nearly fit their labels, and a server that goes almost twice as far: it lands beyond the labels."""
     return orthogonal_points(Setup(eta_local=1.9, eta_global=1.9, local_steps=1))
 
 
@@ -64,13 +64,15 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="q is the largest eigenvalue of a client block, at most that of H. The spectral radius is the exact "
-            "rate in the norm |L^-1 r|, so ln(eps)/ln(factor) rounds suffice there. For small eta_l q K the factor is "
-            "1 - rho lambda, the paper's form (its squared residual: exponent 2); it stops improving with K at "
-            "lambda/q. With one local step it is attained",
+            note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
+            "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "
+            "the factor is 1 - rho lambda, the paper's form (its squared residual has the exponent 2). As K grows, the "
+            "factor falls no further than 1 - (eta_g/N) lambda/q. One local step attains it",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
-        forms={Form.NEW: Claim((FACTOR, FACTOR**T), note="of the spectral radius of M; of |L^-1 r(T)| / |L^-1 r(0)|")},
+        forms={
+            Form.NEW: Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|")
+        },
         constants=_constants,
         measure=_measure,
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},

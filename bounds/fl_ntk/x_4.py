@@ -14,7 +14,7 @@ from bounds.symbols import N, eta_global
 from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
-MANY = 2**53  # local steps, beyond which float64 counts no further
+MANY = 2**53  # local steps; float64 does not count every integer beyond
 
 
 def _constants(case: KernelCase) -> dict:
@@ -40,8 +40,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="every client fits its own samples exactly, and the server goes eta_g/N of the way: P tends to "
-            "blockdiag H_cc^-1; the limit does not depend on eta_l",
+            note="every client fits its own samples exactly, and the server adds eta_g/N times their movements: P "
+            "tends to blockdiag H_cc^-1, and the limit does not depend on eta_l",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
         forms={Form.NEW: Claim(IDENTITY - eta_global / N * H * D**-1)},
@@ -49,7 +49,7 @@ STATEMENTS = (
         measure=limit_map,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly"},
         left_formula="M_{K = 2^{53}}",
-        says_left="M of the kernel regime with 2^53 local steps; what more of them would add is in the error",
+        says_left="M of the kernel regime with 2^53 local steps; the error includes the effect of further steps",
         families=lambda options: kernel_families(options, reach=1.99),
         mutants=(
             MILLIONTH_MORE,

@@ -1,4 +1,4 @@
-"""X.5: a stable round can lengthen the residual, measured as the paper does, in the Euclidean norm."""
+"""X.5: in a stable run a round can enlarge the residual in the paper's norm, the Euclidean one."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_glo
     return replace(federated_run(problem, setup, weights), linearised=True).with_arithmetic(BALL)
 
 
-# In some the residual grows in the first round, in others not; searched: any dimension, any server step up to 2.
+# In some of these rounds the residual grows. The search draws two to four dimensions and server steps up to 2.
 GROWTH = Family(
     "six points on the circle, steps that all fit",
     most_growing,
@@ -80,11 +80,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#growth-of-the-residual",
-            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are smaller than practical ones. "
-            "Under larger steps it is false, though by X.3 the run converges: M is not symmetric. The norm that "
-            "falls in "
-            "every round is |L^-1 r|, H = L L^T. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where "
-            "its factor is negative",
+            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are smaller than practical steps. Under "
+            "larger steps this is false, though by X.3 the run converges: M is not symmetric. The norm |L^-1 r|, H = L "
+            "L^T, falls in every round. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where its factor "
+            "is negative",
         ),
         hypotheses=(
             POSITIVE_SPECTRUM,
@@ -94,7 +93,7 @@ STATEMENTS = (
                 "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth
             ),
         ),
-        forms={Form.NEW: Claim(AFTER, note="the cases that do not grow are rejected; the others exist")},
+        forms={Form.NEW: Claim(AFTER, note="cases without growth are rejected; the other cases prove existence")},
         constants=_constants,
         measure=lambda case: case.observed("residual_norm")[1:2].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},

@@ -1,4 +1,4 @@
-"""X.6: whether more clients take more rounds is a matter of the server's step."""
+"""X.6: the server's step decides whether more clients need more rounds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ntkfl.problem import Problem, Setup
 
 @dataclass(frozen=True, eq=False)
 class ClientLadder(Case):
-    """Data sets of one size n on N = 1, 2, 4, ..., n clients, and one setup.
+    """Data sets of n samples, each split over N = 1, 2, 4, ..., n clients, with one setup.
 
-    `seeds` draw one set of data on the sphere each, where `base` is None.
+    Each of `seeds` draws a split and, where `base` is None, a data set on the sphere.
     """
 
     samples: int
@@ -72,7 +72,7 @@ class ClientLadder(Case):
 
 
 def _ladder(options: Options, seed: int) -> ClientLadder:
-    """The ladder whose first seed is this one, at two local steps with eta_l K |H_inf| about .05."""
+    """The ladder with four seeds from `seed` on; two local steps with eta_l K |H_inf| about .05."""
     setup, seeds = Setup(eta_local=0.02, local_steps=2), tuple(range(seed, seed + 4))
     if options.data is None:
         return ClientLadder(32, setup, seeds)
@@ -91,7 +91,7 @@ SMALL_LADDERS = st.builds(
 
 
 def client_ladders(options: Options) -> tuple[Family, ...]:
-    """Ladders of 32 points on the sphere, or of the user's data; searched: 16 to 64 points and steps up to a tenth."""
+    """Ladders of 32 points on the sphere, or of the user's data; the search draws 16 to 64 points, steps up to .1."""
     chosen = options if options.data else Options()
     name = f"{options.data or 'sphere, n=32, d=32'}, N = 1, 2, 4, ..., n"
     return (Family(name, _ladder, SMALL_LADDERS, (chosen,), trials=1, needs=20),)  # kernel regimes, not ladders
@@ -119,12 +119,12 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#rounds-and-clients",
-            note="theorem 4.1 is read as: more clients need more rounds. This holds at a fixed eta_g, because "
-            "the server takes the unweighted mean of the updates, and each client's update concerns its own "
-            "samples only. With "
-            "eta_g = N the sum of the updates is taken, and the rounds stay those of one client up to eta_l K. The "
-            "paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N where theorem B.3 "
-            "asks for eta_g = O(1). Larger local steps favour more clients less: P then saturates",
+            note="theorem 4.1 suggests that more clients need more rounds. This holds at a fixed eta_g, because the "
+            "server takes the unweighted mean of the updates, and each client's update concerns its own samples only. "
+            "With eta_g = N the server takes the sum of the updates, and the number of rounds stays that of one client "
+            "up to eta_l K. The paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N "
+            "where theorem B.3 asks for eta_g = O(1). With larger local steps more clients help less, since P "
+            "saturates",
         ),
         hypotheses=(
             Hypothesis(

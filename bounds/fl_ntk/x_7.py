@@ -1,4 +1,4 @@
-"""X.7: antipodal pairs with dependent directions make H_inf singular, though no two points are the same."""
+"""X.7: antipodal pairs with dependent directions make H_inf singular, even where all points are different."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True, eq=False)
 class AntipodalFamily(Case):
-    """Directions (p, d), p = d+1, and coefficients c (p,) with sum_p c_p x_p = 0, each known with its error."""
+    """Directions x_p (p, d), p = d+1, and coefficients c (p,) with sum_p c_p x_p = 0, with their errors."""
 
     directions: np.ndarray
     coefficients: Estimate
 
     @property
     def relation(self) -> Estimate:
-        """|sum_p c_p x_p|, 0 where the directions are dependent in this way."""
+        """|sum_p c_p x_p|, which is 0 for dependent directions."""
         return (self.coefficients @ self.directions).norm()
 
     def describe(self) -> dict:
@@ -51,7 +51,7 @@ def antipodal_pairs(seed: int) -> AntipodalFamily:
 
 
 def _directions(d: int) -> SearchStrategy[np.ndarray]:
-    """d+1 directions on a coarse grid or spread, no two the same."""
+    """d+1 different directions, on a coarse grid or spread out."""
     return unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True)
 
 
@@ -67,7 +67,7 @@ ANTIPODAL_PAIRS = Family(
 p = sp.Symbol("p", positive=True)  # number of pairs
 H_minus = sp.MatrixSymbol("H_-", 2 * p, p)
 c = sp.MatrixSymbol("c", p, 1)
-ROUNDING = 1e-12  # relative error of the coefficients, which are known to about 1e-16
+ROUNDING = 1e-12  # tolerance of the relation; the coefficients are known to about 1e-16
 
 
 def _columns(case: AntipodalFamily, side: int) -> Estimate:
@@ -89,11 +89,10 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/certificates.md#antipodal-points",
-            note="H(z, x) - H(z, -x) = z.x / 2 for every z. So where sum_p c_p x_p = 0, the vector with c on "
-            "the points and -c on their mirror images is in the kernel of H_inf, and lambda = 0 if all these "
-            "points are different. "
-            "Hence different directions of any two points do not suffice for lambda > 0; one antipodal pair, or "
-            "several in independent directions, do no harm",
+            note="H(z, x) - H(z, -x) = z.x / 2 for every z. So where sum_p c_p x_p = 0, the vector with c on the "
+            "points and -c on their mirror images is in the kernel of H_inf, and lambda = 0 if all these points are "
+            "different. Hence it does not suffice for lambda > 0 that no two points have the same direction. One "
+            "antipodal pair, or several in independent directions, do no harm",
         ),
         hypotheses=(
             Hypothesis(

@@ -30,7 +30,7 @@ def _points(case: FederatedRun) -> np.ndarray:
 
 
 def _output(case: FederatedRun, hidden: np.ndarray) -> Estimate:
-    """The linearised network with these hidden weights, (p,): patterns stay those of the initial weights."""
+    """Outputs of the linearised network with these hidden weights, (p,), under the patterns of the initial weights."""
     x = _points(case)
     z = (x @ hidden.T) * gram.activations(x, case.weights.hidden)
     m, eps = len(hidden), np.finfo(float).eps
@@ -78,8 +78,8 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/linear_methods.md#movement-and-predictions",
-            note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T "
-            "grows f(x,T) no longer depends on N, K, the steps or the partition",
+            note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T grows, the "
+            "limit of f(x,T) does not depend on N, K, the steps or the partition",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},
@@ -92,8 +92,9 @@ STATEMENTS = (
             start: "y - y(0)",
         },
         left_formula=("f(x,T)", "|U(T) - U(0)|_F^2") * 2,
-        says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
-        "training in parameter space; the prediction and the movement of the kernel regime of H(0) from the same start",
+        says_left="left 1 and 2: the linearised network's outputs at five random test points, and |U(T) - U(0)|_F^2, "
+        "after training in parameter space; left 3 and 4: prediction and movement of the kernel regime of H(0) from "
+        "the same start",
         families=linearised_families,
         mutants=(
             MILLIONTH_MORE,

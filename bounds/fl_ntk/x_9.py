@@ -1,4 +1,4 @@
-"""X.9: how many activations change, and how far the kernel drifts, with their coefficients from the boundary layer."""
+"""X.9: the share of activations that change and the drift of the kernel, with coefficients from the boundary layer."""
 
 from functools import lru_cache
 
@@ -41,7 +41,7 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
 
 @lru_cache(maxsize=4)
 def _predicted(problem: Problem, setup: Setup) -> PatternChange:
-    """F(t) and B(t): all looks at a ladder have one problem and setup."""
+    """F(t) and B(t); cached, since all looks at a ladder have one problem and setup."""
     return pattern_change(problem, setup)
 
 
@@ -58,18 +58,18 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "docs/proofs/finite_width.md#boundary-layer",
-            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. z = sqrt(m) w.x_i follows a "
-            "scalar recursion with the residuals of infinite width and the other patterns frozen. It starts "
-            "uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|); the other patterns are those of a Gaussian "
-            "w orthogonal to x_i. Their average gives the share of flipped pairs, F m^(-1/2), and E[H(T) - "
-            "H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
+            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. For these z = sqrt(m) w.x_i follows a "
+            "scalar recursion with the residuals of infinite width; the patterns on the other samples are frozen. z "
+            "starts uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|), and the frozen patterns are those of a "
+            "Gaussian w orthogonal to x_i. The average over both gives the share of flipped pairs, F m^(-1/2), and "
+            "E[H(T) - H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
             "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
         ),
         forms={
             Form.NEW: Claim(
                 (-HALF, -HALF, sp.log(F), B / F),
-                note="exponents of the share of flips and of |E[H(T) - H(0)]|_F in the width; the logarithm of "
-                "the coefficient of the first; the mean drift's, entry by entry, for each unit of the first",
+                note="exponents in the width of the share of flips and of |E[H(T) - H(0)]|_F; the logarithm of the "
+                "coefficient of the share; the coefficient of the mean drift over that of the share, entry by entry",
             )
         },
         constants=_constants,

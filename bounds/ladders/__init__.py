@@ -1,1 +1,1 @@
-"""Ladders: the same measurement at growing sizes, and the exponents that follow."""
+"""Ladders: one measurement at growing sizes, and exponents fitted to it."""

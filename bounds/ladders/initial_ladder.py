@@ -1,4 +1,4 @@
-"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs, without holding a whole network."""
+"""A ladder of widths up to 2^20 at initialisation: Gram matrices and outputs, computed without a whole network."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,8 @@ from ntkfl.estimate import Estimate
 from ntkfl.initialisation import blocks
 from ntkfl.problem import Problem
 
-RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}  # width: number of networks
+# number of networks at each width
+RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}
 SEEDS = st.integers(0, 2**31)
 
 
@@ -34,7 +35,7 @@ class InitialLadder(Rungs):
 
     problem: Problem  # data; the labels are not used
     sigma: float  # standard deviation of the weights
-    # widths, counts: the widths and the number of networks of each; no two networks share neurons
+    # widths, counts: the widths, and the number of networks at each; no two networks share neurons
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int  # the first seed

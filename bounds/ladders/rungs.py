@@ -1,4 +1,4 @@
-"""The common parts of ladders of widths: seeds of its networks, which share no neurons, and a measurement of each."""
+"""The common parts of ladders of widths: seeds of networks that share no neurons, and a measurement of each."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +20,8 @@ Generic = Callable[..., SearchStrategy]
 
 SPACING = 1000  # seeds between two widths, since networks of one seed at two widths share neurons
 OTHER = 500  # distance of a ladder's seeds from the seeds of its second opinion
-FEWEST = 4  # networks of a width in a first look: with fewer, a bootstrap does not show the scatter
-AT_ONCE = 2  # networks, by threads of one process; what two hold fits into memory at any width
+FEWEST = 4  # least networks of a width in a first look: fewer would not show the scatter to a bootstrap
+AT_ONCE = 2  # networks that run at once, in threads; two fit into memory at any width
 
 
 class Rungs(Case):
@@ -54,16 +54,16 @@ class Rungs(Case):
 
     @cached_property
     def looks(self) -> list[Self]:
-        """This ladder and the ladders of its first networks; a ladder uses the measurements of the smaller ladders."""
+        """This ladder and ladders of its first networks, which share measurements."""
         return [self]
 
     @cached_property
     def others(self) -> list[Self]:
-        """Second opinions on this ladder and on its looks, which are looks of each other."""
+        """Second opinions on this ladder and on its looks; these opinions too share measurements."""
         return []
 
     def first_look(self, share: float) -> Self:
-        """The first networks of each width: this share, at least FEWEST of each."""
+        """The first networks of each width: this share of them, and at least FEWEST."""
         ladder: Any = self
         part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
         vars(part).update(looks=self.looks, others=self.others)
@@ -87,10 +87,9 @@ class Rungs(Case):
         return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
     def in_rungs(self, name: str, look: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
-        """The attribute `name`: for each width, the result of `look(width index, places in its rung)` for every
-        network.
+        """For each width, the result of `look(width index, places in its rung)` for every network.
 
-        Results of another look are reused.
+        Results under the attribute `name` of another look are reused.
         """
         known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
         seen = known or [[] for _ in self.counts]
@@ -118,7 +117,7 @@ class WidthFamily(Family):
 
     @classmethod
     def of_rungs(cls, name: str, make: Make, generic: Generic, of: tuple[Any, ...], rungs: Mapping[int, int]) -> Self:
-        """The family of ladders with so many networks at each width; 20 of them make a verdict.
+        """The family of ladders with `rungs[width]` networks at each width; a verdict needs 20 networks.
 
         `rungs` has the number of networks by width.
         """

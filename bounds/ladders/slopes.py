@@ -17,14 +17,14 @@ EPS = np.finfo(float).eps
 
 
 class NoSlope(ArithmeticError, ValueError):
-    """Values that are not positive and finite: they have no logarithm, and their power of the size is not known."""
+    """Values are not positive and finite, so that they have no logarithm, and no power of the size fits them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slope(Estimate):
     """A slope with its data for pictures: `values` at `sizes`, and the standard error of each value.
 
-    Equality compares its value and error alone.
+    Equality compares only values and errors.
     """
 
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -39,13 +39,13 @@ class Slope(Estimate):
 def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Slope:
     """Slope of log(value) against log(size), with its interval.
 
-    There are at least four different sizes. Several samples of a size enter by their root mean square. `biased` says
-    that the leading power is only approached in the limit; without it no next-order term is fitted.
+    At least four different sizes are needed. Several samples of a size enter by their root mean square. `biased` says
+    that the leading power is only approached in the limit; otherwise no next-order term is fitted.
 
     The half-width is the sum of two parts. One is the larger change of the slope when the two smallest sizes are
     dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted too. The other
     part is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
-    The samples of two sizes are taken to be independent.
+    Samples of different sizes are taken to be independent.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
@@ -76,7 +76,7 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The slope of the line of best fit and its standard error (0 where two points leave none)."""
+    """The slope of the line of best fit, and its standard error, which is 0 for two points."""
     x, y = x - x.mean(), y - y.mean()
     slope = (x @ y) / (x @ x)
     rest = y - slope * x
@@ -86,7 +86,7 @@ def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray:
     """The exponents e of the fits c + e log(size) + b size^(-1/2), b = 0 on few sizes; heights (s,) or (s, fits)."""
     design = np.stack([np.ones_like(logs), logs, np.exp(-(logs - logs[0]) / 2)], axis=1)
-    if not biased or len(logs) < NEXT_ORDER_SIZES:  # three parameters would leave too few sizes to judge them by
+    if not biased or len(logs) < NEXT_ORDER_SIZES:  # with three parameters too few sizes would be left
         design = design[:, :2]
     return np.linalg.lstsq(design, heights, rcond=None)[0][1]
 

@@ -1,4 +1,4 @@
-"""A ladder of widths: the same data and the same initial residual at every width, several networks each."""
+"""A ladder of widths: the same data and initial residual at every width, and several networks of each width."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ntkfl.problem import Problem, Setup
 
 SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
-DRAWN_RUNGS = tuple(2**power for power in range(7, 13))  # fewer than six would leave finite-size bias out of the slope
+# at least six, so that the slope's interval covers finite-size bias
+DRAWN_RUNGS = tuple(2**power for power in range(7, 13))
 DRAWN_NETWORKS = 8  # networks of each width of a drawn ladder
 
 
@@ -33,16 +34,16 @@ DRAWN_NETWORKS = 8  # networks of each width of a drawn ladder
 class WidthLadder(Rungs):
     """Runs of Algorithm 1 over widths and seeds.
 
-    The labels are y_m(0) + r_0 with one fixed r_0: at every width and seed the run starts from the same residual, so
-    that only the width varies. No two networks share neurons, so that sizes may be resampled one by one.
+    The labels are y_m(0) + r_0 with one fixed r_0: every run starts from the same residual, so that only width and
+    network vary. No two networks share neurons, so that each size may be resampled by itself.
     """
 
     problem: Problem  # data, whose labels are r_0
     setup: Setup  # setup of every run, except for its width and seed
-    # widths, counts: the widths and how many networks there are of each
+    # widths, counts: the widths, and the number of networks at each
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int  # where their seeds start
+    seed: int  # seed of the first network
     arithmetic: Arithmetic | None = None  # arithmetic of the runs, as in `FederatedRun`; None: simulated
 
     @cached_property
@@ -72,12 +73,12 @@ class WidthLadder(Rungs):
         self._over_runs("trajectories", lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:
-        """Other networks on the same data, for a second opinion: on no more rungs and networks than a short ladder."""
+        """Other networks on the same data, for a second opinion; at most the rungs and networks of a short ladder."""
         return self._other(tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False)))
 
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:
-        """The rate statements' measurements of each run, by width."""
+        """The measurements of each run for statements on rates, by width."""
         return self._over_runs("statistics", RunStatistics)
 
     def samples(self, name: str) -> list[np.ndarray]:
@@ -86,11 +87,12 @@ class WidthLadder(Rungs):
         return [np.array(row) for row in self.at_each(name, lambda row, i: getattr(statistics[row][i], name))]
 
     def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
-        """An array-valued statistic: the norm of its mean over the networks of a width, (widths,), and how far each
-        network is from that mean, (networks,) for each width. Their mean squares add up; both are free of bias.
+        """The norm of the mean over networks of an array-valued statistic, and the networks' distances from the mean.
+
+        The norms are (widths,), the distances (networks,) for each width. Their mean squares add up, without bias.
 
         Raises:
-            NoSlope: the mean is lost in the noise, its square being estimated as negative.
+            NoSlope: the mean is lost in the noise: the estimate of its square is negative.
         """
         means, spreads = [], []
         for sample in self.samples(name):
@@ -161,8 +163,8 @@ def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
 
 
 def apart(x: np.ndarray) -> bool:
-    """Whether the lines through the rows are 37 degrees or more apart, so that small networks see them apart too.
+    """Whether the lines through the rows are 37 degrees or more apart, so that small networks distinguish the points.
 
-    Between two nearly parallel points a small network has no neuron at all, and its rates are not those of the limit.
+    A small network has no neuron that distinguishes two nearly parallel points, and does not have the limit's rates.
     """
     return bool((np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)] <= 0.8).all())

@@ -1,4 +1,4 @@
-"""Statements about exponents in the width: the measured quantity, its claimed power and coefficient."""
+"""Statements about exponents in the width: measured quantities, with their claimed powers and coefficients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +14,22 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-SYSTEMATIC = 0.02  # added error: maxima over neurons grow when rare patterns appear, which a line does not show
-WIDEST = 3  # a coefficient is measured on so many of the widest rungs
+# added error, since maxima over neurons grow when rare patterns appear, which a fitted line does not show
+SYSTEMATIC = 0.02
+WIDEST = 3  # number of the widest rungs on which a coefficient is measured
 
 
 @dataclass(frozen=True)
 class Quantity:
     """A number that behaves like coefficient * width^exponent."""
 
-    name: str  # as the table of exponents calls it
-    exponent: sp.Rational  # the power claimed
-    # from a ladder: a value for each width, or an array of samples for each width, whose RMS is taken
+    name: str  # its name in the table of exponents
+    exponent: sp.Rational  # the claimed power
+    # (a ladder) -> a value for each width, or an array of samples for each width, whose RMS is taken
     values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
     biased: bool = True  # whether a next-order term is fitted (see `slopes.slope`)
     exact: bool = False  # whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC
-    # the leading coefficient that the theory gives on a ladder, where it gives one
+    # (a ladder) -> the leading coefficient by the theory; None: the theory gives none
     coefficient: Callable[[Any], float] | None = None
     left: str = ""  # the number in the paper's symbols; default: its name
 
@@ -81,7 +82,7 @@ def width_rate(
     note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
-    """The statement that each quantity has its exponent; a mutant's exponents are larger or smaller by 1/4 or 1/2."""
+    """The statement that each quantity has its exponent; mutants shift the exponents by 1/4 or 1/2, up or down."""
     return WidthRate(
         id=id,
         title=title,

@@ -1,4 +1,4 @@
-"""The outer rate on a quadratic, as Khaled et al. have it: the expected iterate."""
+"""The expected iterate of local SGD with an outer rate on a quadratic (Khaled et al. 2025)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ curvatures, starts = sp.symbols("q_1 q_2", positive=True), sp.symbols("x_1 x_2",
 
 @dataclass(frozen=True, eq=False)
 class SmallQuadratic(Case):
-    """f(x) = x'Qx/2, Q = A'A, in two dimensions; a stochastic gradient is two times that of one of the rows of A."""
+    """f(x) = x'Qx/2, Q = A'A, in two dimensions; a stochastic gradient is twice the gradient of one row of A."""
 
     rows: np.ndarray  # A, (2, 2)
     start: np.ndarray  # x_0, (2,)
@@ -45,7 +45,7 @@ class SmallQuadratic(Case):
         return {"case": "two clients on a quadratic", "rows": self.rows.tolist(), "start": self.start.tolist()} | parts
 
     def iterate(self, outer: float) -> tuple[Estimate, Estimate]:
-        """E x after these rounds along the eigenvectors of Q, over every sequence of every client's rows."""
+        """E x after the rounds, along the eigenvectors of Q, over every sequence of rows of every client."""
         sequences = list(product(range(2), repeat=self.steps))
         models = [self.start]
         for _ in range(self.rounds):
@@ -113,16 +113,16 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=_source(
             "E x_R = ((1 - gamma) I + gamma (I - eta Q)^H)^R x_0 on f(x) = x'Qx/2, for unbiased gradients; here along "
-            "the eigenvectors of Q, with K local steps and T rounds. The conversion has no exponent R, which such "
-            "conversions lose; it is read with it",
+            "the eigenvectors of Q, with K local steps and T rounds. The conversion lacks the exponent R, since such "
+            "conversions lose exponents; it is read with R",
         ),
         forms={Form.STATED: Claim(tuple(ENDS))},
         constants=_constants,
         measure=lambda case: case.iterate(case.outer),
         symbols=SYMBOLS,
         left_formula=("E <v_1, x_T>", "E <v_2, x_T>"),
-        says_left="the mean of the model after the rounds over every sequence of stochastic gradients of two clients, "
-        "each run step by step",
+        says_left="the mean of the model after the rounds, over every sequence of stochastic gradients of two clients, "
+        "each trained step by step",
         families=(Family("d=2, N=2, one row a step", _case, _any()),),
         mutants=(
             MILLIONTH_MORE,

@@ -85,12 +85,14 @@ def test_a_round_without_noise_is_evaluated_and_a_negative_standard_deviation_re
     statement = get(f"fl-ntk/{name}")
     left, constants = statement.measured(Form.NEW, case)
     right = statement.evaluate(constants)  # it refused 0
-    for one, other in zip(left, right, strict=True):
-        off = np.abs(np.asarray(one.value) - np.asarray(other.value))
-        assert (off <= np.asarray(one.error) + np.asarray(other.error)).all() and np.abs(one.value).max() > 0.01
+    for measured, claimed in zip(left, right, strict=True):
+        off = np.abs(np.asarray(measured.value) - np.asarray(claimed.value))
+        assert (off <= np.asarray(measured.error) + np.asarray(claimed.error)).all()
+        assert np.abs(measured.value).max() > 0.01
     louder = statement.evaluate(constants | {sigma: 0.5})
     apart = [
-        np.abs(np.asarray(one.value) - np.asarray(two.value)).max() for one, two in zip(right, louder, strict=True)
+        np.abs(np.asarray(quiet.value) - np.asarray(noisy.value)).max()
+        for quiet, noisy in zip(right, louder, strict=True)
     ]
     assert max(apart) > 0.01
     with pytest.raises(ValueError, match=r"sigma_w is -0\.5; it must be 0 or more"):

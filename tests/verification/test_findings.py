@@ -25,7 +25,7 @@ def test_a_violated_form_is_shown_with_what_holds_what_it_was_read_from_and_the_
     assert "VIOLATED" in entry
     assert "**holds**" in entry
     assert "`ntkfl verify fl-ntk/A.1 --form stated --seed 0 --trials 20`" in entry
-    assert "both appendices: a scan that a machine read; the lemma comes once" in entry
+    assert "both appendices: a scan that a machine read; the lemma occurs once" in entry
     assert "**evidence by kind**: sampled, enclosed (FINDINGS.md" in entry
     assert "(docs/how_we_read.md#how-to-object), with `fl-ntk/A.1`, stated" in entry
     assert page.index("### Scan") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")

@@ -1,1 +1,1 @@
-"""Cases of the statements about model averaging alone."""
+"""Cases that only the statements about model averaging use."""

@@ -1,4 +1,4 @@
-"""Ensembles whose outputs are given: clients on either side of a kink, and clients that toss coins."""
+"""Ensembles with given outputs: clients on either side of a kink, and clients that toss coins."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ntkfl.problem import Problem
 
 
 def across_a_kink() -> Ensemble:
-    """Clients with the networks relu(x) and relu(-x), whose average is 0: their activation patterns differ at x = 1."""
+    """Clients with the networks relu(x) and relu(-x), whose patterns at x = 1 differ; their average is 0."""
     problem = Problem(np.ones((2, 1)), np.array([0.5, 0.5]), np.array([0, 1]), name="a kink between two clients")
     return Ensemble(problem, 1e-6 * np.array([[[[1.0]], [[-1.0]]]]), np.ones((1, 2, 1)))
 

@@ -1,4 +1,4 @@
-"""Case: kernel matrices in which the samples of one client become orthogonal, rung by rung."""
+"""Case: a ladder of kernel matrices in which the samples of one client become orthogonal."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,7 +82,7 @@ class KernelLadder(Case):
 
     @cached_property
     def posterior_variances(self) -> list[list[arb]]:
-        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for samples of the client."""
+        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for the client's own."""
         with precision():
             return [self._posterior(kernel) for kernel in self.kernels]
 
@@ -131,21 +131,21 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     """The ladder K(X,X) = lam I + eps * between; eps falls by 64 from rung to rung, and all other entries stay.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
-    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), is the common part of the other clients' samples that this
+    1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), gives the covariance of the other clients' samples that this
     client's samples do not explain.
     """
     k = len(between)
     first = lam / (16 * k)
     others = (
         2 * cross.T @ cross / lam + extra @ extra.T
-    )  # above the part that the client's samples explain, on every rung
+    )  # on every rung at least the part that the client's samples explain
     corner = (others + others.T) / 2
     rungs = (np.block([[lam * np.eye(k) + first / 64**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
     return KernelLadder(tuple(rungs), k)
 
 
 def _ladder(seed: int) -> KernelLadder:
-    """2 to 5 samples of the client, 2 to 5 of the others."""
+    """2 to 5 samples of the client, and as many of the others."""
     rng = np.random.default_rng([seed, 9])
     own, others = (int(size) for size in rng.integers(2, 6, 2))
     between = _between(rng.uniform(-1, 1, (own, own)))

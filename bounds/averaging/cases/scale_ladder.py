@@ -1,4 +1,4 @@
-"""Case: clients that draw near to their average, and the gap between averaging outputs and averaging weights."""
+"""Case: clients that approach their average, and the gap between averaged outputs and averaged weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ FINITE = 0.01  # allowance for higher powers of Delta in an exponent at these sc
 
 @dataclass(frozen=True, eq=False)
 class ScaleLadder(Case):
-    """Networks f(x) = v . act(U x) on the plane, client k at the average plus Delta times its move.
+    """Networks f(x) = v . act(U x) on the plane; client k is the average plus Delta times its move.
 
     Moves are centred with the clients' weights and scaled so that the farthest client is at distance Delta.
 
@@ -35,7 +35,7 @@ class ScaleLadder(Case):
     """
 
     hidden: Float[np.ndarray, "h 2"]  # U of the average, (h, 2)
-    readout: Float[np.ndarray, " h"]  # its v, (h,)
+    readout: Float[np.ndarray, " h"]  # v of the average, (h,)
     # one row a client, (K, 3 h): the hidden weights first, row by row, then the readout
     moves: Float[np.ndarray, "K s"]
     sizes: Int[np.ndarray, " K"]  # n_k, (K,)
@@ -123,7 +123,7 @@ class ScaleLadder(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The smallest distance of the fixed input from a kink of the average, less how far that kink moves."""
+        """The least |u_i x| over units at the fixed input, less the largest change of u_i x by a client."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.abs(self.hidden @ self._point[0]) - reach).min())
 
@@ -142,7 +142,7 @@ class ScaleLadder(Case):
 
     @property
     def fixed_second_order(self) -> float:
-        """The smaller of |gap| / Delta^2 of ReLU and of tanh networks at the fixed input, in the limit."""
+        """The limit of |gap| / Delta^2 at the fixed input: the smaller one of ReLU and tanh networks."""
         x = self._point
         on = (x @ self.hidden.T > 0).astype(float)
         return float(min(np.abs(self._second_order(x, on, np.zeros_like(on)))[0], np.abs(self._smooth(x))[0]))
@@ -218,5 +218,5 @@ def _integer_ladders(draw: DrawFn) -> ScaleLadder:
     return ScaleLadder(hidden, readout, moves, sizes, draw(st.floats(0, 6.25)))
 
 
-# The only data of the statements is x, a point of the circle or the whole circle.
+# The statements take no data: x is a point of the circle, or the whole circle.
 SCALE_LADDERS = Family("clients around their average, inputs on the circle", _ladder, _integer_ladders(), needs=5)

@@ -1,4 +1,4 @@
-"""Case: clients that are identically distributed, and independent given the start that they share."""
+"""Case: identically distributed clients, independent given their shared start."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +73,7 @@ class SharedStarts(Case):
 
     @cached_property
     def averaged_variance(self) -> Estimate:
-        """Variance of the mean output of the K clients, averaged over the samples, by going through all I J^K draws."""
+        """Variance of the mean output of the K clients, averaged over the samples, over all I J^K draws."""
         with precision():
             means = [
                 start[list(chosen)].sum(axis=0) / self.clients
@@ -117,6 +117,6 @@ SMALL_CASES = _small_cases()
 
 
 def shared_start_families(options: Options) -> tuple[Family, ...]:
-    """One family."""
+    """Gaussian starts with several outcomes each; one family."""
     name = f"{options.data or 'sphere'}, identically distributed clients"
     return (Family(name, _shared_starts, SMALL_CASES, (options,), trials=options.trials or 40),)

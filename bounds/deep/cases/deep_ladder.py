@@ -1,4 +1,4 @@
-"""Case: deep networks over widths, trained on clients' and on pooled data, beside their kernel regimes."""
+"""Case: deep networks of several widths, trained on clients' and on pooled data, with their kernel regimes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from ntkfl.training.tree import Params
 
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
-DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}  # width^2 numbers a layer
-NARROW = 3  # widths at which chance moves a network's run by a third of its distance from the limit
+# fewer at large widths: a layer has width^2 weights
+DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}
+NARROW = 3  # smallest widths, at which chance moves a run by a third of its distance from the limit
 FEWEST_WIDTHS = 6  # networks at each width of a second opinion
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
@@ -90,7 +91,7 @@ class DeepLadder(Rungs):
         return self.in_rungs("trained", partial(self._row, kernels=False))
 
     def fresh(self) -> DeepLadder:
-        """Other networks, for a second opinion: without the two largest widths, which take two thirds of the time."""
+        """Other networks, for a second opinion, without the two largest widths, which take two thirds of the time."""
         return self._other(self.counts[: max(FEWEST_WIDTHS, len(self.counts) - 2)])
 
     def _row(self, row: int, places: range, kernels: bool) -> Iterator[Any]:
@@ -187,13 +188,13 @@ def _apart(models: Params, others: Params) -> np.ndarray:
 
 
 def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
-    """Gradient descent on all data as one client, with the step that it takes on the mean over clients."""
+    """All data on one client, with the step that makes its K steps gradient descent on the mean over clients."""
     alone = replace(problem, owner=np.zeros(problem.n, int))
     return alone, replace(setup, eta_local=setup.eta_local / problem.n_clients)
 
 
 def rungs(network: str) -> dict[int, int]:
-    """How many networks there are at each width."""
+    """The number of networks at each width."""
     return SHALLOW if network.split(":")[1] == "2" else DEEP
 
 
@@ -221,7 +222,7 @@ def _any_ladder(network: str) -> SearchStrategy[DeepLadder]:
 
 
 def deep_ladders(*networks: str) -> tuple[Family, ...]:
-    """A ladder of each of these networks, on points of its own; statements share it."""
+    """A ladder for each of these networks, on its own points; statements share the ladders."""
     return tuple(
         Family(
             f"sphere, n=12, d=8, N=2, {network}, widths {min(rungs(network))} to {max(rungs(network))}",

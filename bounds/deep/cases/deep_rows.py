@@ -1,4 +1,4 @@
-"""Cases: some rows, of several norms and angles, and the factor of the biases."""
+"""Cases: rows of several norms and angles, and the factor of the biases."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BITS = 20  # bits of an entry
 class DeepRows(Case):
     """Samples, (n, d) with n at least 2, and the factor of the biases.
 
-    `of` rounds each row to multiples of 2^-20 of the power of two of its largest entry. Inner products are then exact
-    floats, and balls of them have no error that a small angle could magnify.
+    `of` rounds each row to multiples of 2^-20 times the power of two of its largest entry. Inner products are then
+    exact floats, and balls of them have no error that a small angle could magnify.
     """
 
     x: np.ndarray
@@ -55,11 +55,11 @@ class DeepRows(Case):
 
     @cached_property
     def least_sine(self) -> float:
-        """The sine of the angle of the two rows that are nearest to parallel."""
+        """The least sine of an angle between two rows."""
         return float(np.sin(gram.angles(self.x)[self.pairs]).min())
 
     def kernel(self, depth: int, activation: str) -> Estimate:
-        """The library's kernel with its error, and without; the first must contain the second; (2, n, n)."""
+        """The library's kernel with its error, and the kernel without error, which must lie within it; (2, n, n)."""
         known = gram.deep_estimate(self.x, None, depth, activation, self.bias)
         value = np.array([known.value, gram.deep(self.x, None, depth, activation, self.bias)])
         return Estimate(value, np.broadcast_to(known.error, value.shape), known.method, Rigour.ENCLOSED)
@@ -70,7 +70,7 @@ class DeepRows(Case):
 
 
 def _rows(bias: float, user: tuple[str, int, bool] | None, seed: int) -> DeepRows:
-    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's."""
+    """Gaussian rows of norms from .1 to 10, two of them within 1e-1 to 1e-5 of parallel; or rows of the user's data."""
     rng = np.random.default_rng([seed, 67])
     if user is not None:
         x, _ = user_rows(*user)
@@ -88,7 +88,7 @@ def _any_rows(bias: float, user: tuple[str, int, bool] | None) -> SearchStrategy
 
 
 def rows_families(options: Options) -> tuple[Family, ...]:
-    """Without biases and with them."""
+    """A family without biases and one with biases."""
     user = (options.data, options.n or 64, options.unit) if options.data else None
     where = options.data or "near and far rows"
     return tuple(

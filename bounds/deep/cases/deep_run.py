@@ -1,4 +1,4 @@
-"""Case: a deep network, linearised in its parameters and trained by the engine, and its kernel."""
+"""Case: a deep network, linearised in its parameters and trained by the engine, with its kernel."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from ntkfl.problem import Problem, Setup
 if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
-ROUNDINGS = 32  # least error over eps times the largest value, since two orders of few neurons may agree by chance
+# least error in units of eps times the largest value, since two orders of few neurons may agree by chance
+ROUNDINGS = 32
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
 
 class Seen(NamedTuple):
-    """A run of the linearised network; beside it outputs (n,) and kernel J(x) J(x)^T (n, n) of the network's start."""
+    """A run of the linearised network, and the network's outputs (n,) and kernel J(x) J(x)^T (n, n) at the start."""
 
     run: Trajectory
     first: np.ndarray
@@ -35,7 +36,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeepRun(Case):
-    """Algorithm 1 on a network of WideNetwork's, linearised in all its parameters."""
+    """Algorithm 1 on a `WideNetwork`, linearised in all its parameters."""
 
     problem: Problem
     setup: Setup
@@ -85,7 +86,7 @@ class DeepRun(Case):
 
 
 def between(value: np.ndarray, other: np.ndarray) -> Estimate:
-    """The first of two values that differ in the order of summation alone; their difference is its error."""
+    """The first of two values that differ only in the order of summation; the error is their difference, enlarged."""
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(np.shape(value), error), "two summation orders")
@@ -109,7 +110,7 @@ def _small_runs(network: str, setup: Setup, options: Options) -> SearchStrategy[
 
 
 def points(n: int, d: int, seed: int) -> Problem:
-    """Points on the sphere, three in seven of them on the first of two clients."""
+    """Points on the sphere, three sevenths of them on the first of two clients."""
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     return Problem(
         whole.x, whole.y, (np.arange(n) >= max(1, 3 * n // 7)).astype(int), name=f"sphere, n={n}, d={d}, N=2"
@@ -119,7 +120,8 @@ def points(n: int, d: int, seed: int) -> Problem:
 def deep_run_families(options: Options) -> tuple[Family, ...]:
     """Three local steps and five rounds on each of NETWORKS."""
     setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
-    networks = NETWORKS if options.data is None else NETWORKS[:-1]  # rows of other data may be no images
+    # not the convolution: rows of other data may be no images
+    networks = NETWORKS if options.data is None else NETWORKS[:-1]
     where = options.data or "sphere, n=7, d=9, N=2"
     return tuple(
         Family(f"{where}, {network}", _run, _small_runs, (network, setup, options), trials=5, needs=4)

@@ -1,4 +1,4 @@
-"""Cases: full rounds of federated averaging from a checkpoint of a smooth network, with clients of any weights."""
+"""Cases: full rounds of federated averaging from a checkpoint of a smooth network, for any client weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
 OWNER = np.array([0, 1, 1])
 ROUNDS = 12
-LOST = 1e-13  # error of an output in a round, by float64; tested
+LOST = 1e-13  # float64 error of an output in a round; tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class RoundsRun:
     """The measurements of ROUNDS rounds."""
 
     size: np.ndarray  # phi before the first round and after each
-    moved: float  # how far any model, of the server or of a client, was from the checkpoint
+    moved: float  # largest distance of a model of the server or a client from the checkpoint
     # float64 errors of each phi, and of moved
     size_off: float
     moved_off: float
@@ -39,12 +39,12 @@ class RoundsRun:
 
 @dataclass(frozen=True, eq=False)
 class FederatedRounds(SmallNetwork):
-    """A smooth network, two clients with their weights, and rounds of theirs."""
+    """A smooth network, two clients with weights, and their rounds."""
 
     setup: Setup  # the steps that are certified
     shares: tuple[float, ...]
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    # longer, farther: the run's local steps, and its server step, over the certificate's
+    # longer, farther: factors of the run's local steps and of its server step, relative to the certificate's
     longer: float = 1.0
     farther: float = 1.0
     absent: bool = False  # whether the second client never takes part
@@ -72,7 +72,7 @@ class FederatedRounds(SmallNetwork):
 
     @property
     def turn(self) -> float:
-        """L_J in that ball."""
+        """L_J in the ball of radius rho."""
         return self.certificate._curvature.of_all(self.radius)
 
     @property
@@ -130,9 +130,10 @@ def rounds_case(
     server: float = 1.0,
     **broken: Any,
 ) -> FederatedRounds:
-    """Three samples of two clients. `residual`: along the slowest direction of K D, in units of the needed length.
+    """Three samples of two clients, with a residual along the slowest direction of K D.
 
-    part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
+    residual: its length over the length that the certificate needs. part: eta_l times the largest eigenvalue of the
+    clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

@@ -40,12 +40,12 @@ def named(kind: str) -> tuple[str, dict[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class MethodRounds(SmallNetwork):
-    """A smooth network, a method with its steps, and rounds of it."""
+    """A smooth network, a method with its steps, and its rounds."""
 
     setup: Setup  # the steps that are certified
     kind: str
-    longer: float = 1.0  # the run's local steps over the certificate's
-    remembered: float = 0.0  # length of the vector of weights that the run remembers at the beginning
+    longer: float = 1.0  # factor of the run's local steps, relative to the certificate's
+    remembered: float = 0.0  # length of the server's and the clients' memory at the start
 
     @cached_property
     def certificate(self) -> RoundsCertificate:
@@ -71,7 +71,7 @@ class MethodRounds(SmallNetwork):
         """The certificate's numbers; if nothing is certified, the numbers for a network without curvature.
 
         Raises:
-            ArithmeticError: neither exist.
+            ArithmeticError: neither exists.
         """
         flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
         if not isinstance(flat, Rounds):
@@ -93,7 +93,7 @@ class MethodRounds(SmallNetwork):
 
 
 class MethodRun:
-    """The method as the papers write it, with the gradients of the models: no linear model."""
+    """The method as the papers write it, with the gradients of the network, not of its linear model."""
 
     def __init__(self, case: MethodRounds) -> None:
         import torch
@@ -180,9 +180,10 @@ def method_case(
     part: float,
     **broken: Any,
 ) -> MethodRounds:
-    """Three samples of two clients. `residual`: along the slowest direction of K, in units of the needed length.
+    """Three samples of two clients, with a residual along the slowest direction of K.
 
-    part: of the longest step, 1 over the largest eigenvalue of the clients' kernels.
+    residual: its length over the length that the certificate needs. part: eta_l times the largest eigenvalue of the
+    clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

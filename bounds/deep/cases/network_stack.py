@@ -1,4 +1,4 @@
-"""Networks of one shape at their starts, which the engine trains side by side."""
+"""Networks of one shape at their initial weights, which the engine trains side by side."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
     from ntkfl.training.tree import Params
 
-STACKED = 2**19  # numbers in the weights of all clients of a stack: 4 MiB, which stay in a processor's cache
+STACKED = 2**19  # most weights of a stack, over all clients: 4 MiB, which fit a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class StackRun:
-    """Algorithm 1 on every network of a stack; weights have the networks as leading axis, `ends` the clients first."""
+    """Algorithm 1 on every network of a stack. The first axis of weights is the networks', in `ends` the clients'."""
 
     outputs: np.ndarray  # after rounds 0..T, (networks, T + 1, n)
     before: Params  # before the last round
     after: Params
-    ends: Params  # the clients' own models at the end of it
+    ends: Params  # the clients' own models at the end of the last round
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkStack:
-    """Networks that differ in their first weights alone and begin with the same residuals."""
+    """Networks that differ only in their initial weights and start with the same residuals."""
 
     networks: Sequence[StartedNetwork]
     wide: WideNetwork  # kind of the networks
@@ -40,7 +40,7 @@ class NetworkStack:
 
     @classmethod
     def of_seeds(cls, spec: str, residuals: Problem, width: int, seeds: Sequence[int]) -> Iterator[NetworkStack]:
-        """The networks of these seeds, in stacks of as many as are trained fastest together."""
+        """The networks of these seeds, in stacks of the size that trains fastest."""
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
         wide, _ = WideNetwork.named(spec)
@@ -51,14 +51,14 @@ class NetworkStack:
 
     @cached_property
     def model(self) -> Model:
-        """All networks as one model, an output each."""
+        """All networks as one model, with an output for each network."""
         from ntkfl.training.models.side_by_side import side_by_side  # torch is slow to load
 
         return side_by_side(self.networks[0].network, len(self.networks))
 
     @cached_property
     def start(self) -> Params:
-        """The first weights of all networks, stacked."""
+        """The initial weights of all networks, stacked."""
         from ntkfl.training.tree import stacked  # torch is slow to load
 
         return stacked([network.start for network in self.networks])

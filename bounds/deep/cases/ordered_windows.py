@@ -1,4 +1,4 @@
-"""Cases: windows of training, in an order that is random or by the residuals, from a checkpoint of a smooth network."""
+"""Cases: windows of training from a checkpoint of a smooth network, in random order or in order of the residuals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
 LOSSES = HINGE, band(0.2), huber(0.05)
-INSIDE = 0.4  # how far some outputs exceed their labels, in lengths of the interval of minimisers, or in margins
+INSIDE = 0.4  # excess of some outputs over their labels, in lengths of the interval of minimisers or in margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,27 +36,28 @@ class WindowedRun:
     """The measurements of W windows."""
 
     distance: np.ndarray  # to the nearest fit, before the first window and after each, (W+1,)
-    moved: float  # how far any model was from the first
+    moved: float  # largest distance of a model from the checkpoint
     farthest: float  # the largest distance of an output from the minimisers of its loss, at any step
     rounding: float  # rounding of each distance
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedWindows(SmallNetwork):
-    """A smooth network, and some windows: batches of any sizes, by one model or by two whose mean is taken."""
+    """A smooth network and some windows: batches of any sizes, of one model, or of two that are then averaged."""
 
     order: Order  # which samples come first in a window
     clients: int = 1  # models that train between means, each on its part of the samples
     ball: float | None = None  # the radius in which the claim is made; None: the certificate's
-    longer: float = 1.0  # factors of the steps and of the server's step; above 1 they break the hypotheses
+    # longer, server: factors of the steps and of the server's step; above 1 they break the hypotheses
+    longer: float = 1.0
     server: float = 1.0
     left_out: bool = False  # whether a sample is never visited
     loss: ConvexLoss = SQUARES
-    wanted: np.ndarray | None = None  # outputs that the readout is changed to give, (n,); None: it is not changed
+    wanted: np.ndarray | None = None  # outputs, (n,), that a change of the readout produces; None: no change
 
     @cached_property
     def params(self) -> Mapping[str, Tensor]:
-        """Where training begins."""
+        """The parameters at which training begins."""
         if self.wanted is None:
             return self.model.initial(self.seed)
         return with_outputs(self.spec, self.problem.x, self.width, self.seed, self.wanted)
@@ -68,12 +69,12 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def known(self) -> Start:
-        """The bounds at the checkpoint; for all other losses the theorem is the one with intervals, also for points."""
+        """The bounds at the checkpoint; for losses other than squares, with intervals of minimisers."""
         return replace(self.found.start, intervals=self.loss is not SQUARES)
 
     @cached_property
     def proved(self) -> Window | str:
-        """What is proved of windows that visit every sample once, or what is in the way."""
+        """What is proved about windows that visit every sample once, or why nothing is proved."""
         return largest_step(self.known, float(self.found.residual.hi), 1.0, HALVINGS)
 
     @property
@@ -83,7 +84,7 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def step(self) -> float:
-        """eta of the claim: the proof's; if nothing is proved, 1 / lambda_max(J J')."""
+        """eta of the claim: the certified one; if nothing is certified, 1 / lambda_max(J J')."""
         return self.proved.step if isinstance(self.proved, Window) else 1 / self.known.largest
 
     @cached_property
@@ -163,7 +164,7 @@ class OrderedWindows(SmallNetwork):
 def small_case(
     seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
 ) -> OrderedWindows:
-    """Two to four samples; the residual, along the slowest direction of the kernel, is so many times the one needed."""
+    """Two to four samples; `residual` times the certifiable residual, along the kernel's slowest direction."""
     rng = np.random.default_rng([seed, 17])
     x = unit_rows(rng, int(rng.integers(2, 5)), 4)
     params, outputs, j = at_start(spec, x, width, seed)
@@ -184,10 +185,10 @@ def loss_case(
     loss: ConvexLoss = HINGE,
     **broken: Any,
 ) -> OrderedWindows:
-    """Three or four labels +-1; pulls are so many times the size needed, or 0 well inside the intervals of minimisers.
+    """Three or four labels +-1; pulls are `residual` times the certifiable size, or 0 well inside the minimisers.
 
-    The readout is changed so that the outputs are those wanted. Pulls are along the slowest direction of the kernel,
-    as far as the loss has pulls of both signs.
+    A change of the readout produces these outputs. As far as the loss has pulls of both signs, pulls are along the
+    slowest direction of the kernel.
     """
     import torch
 

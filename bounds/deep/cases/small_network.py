@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
 
     from ntkfl.training.model import Model
 
-ROUNDING = 1e-13  # relative to the parameters' norm: float64's error of a distance; tested
+ROUNDING = 1e-13  # float64 error of a distance over the parameters' norm; tested
 
 
 @dataclass(frozen=True, eq=False)
 class SmallNetwork(Case):
-    """The network that a seed draws, and labels near its outputs."""
+    """The network of a seed, and labels near its outputs."""
 
     problem: Problem
     spec: str  # name of the network, as `ntkfl.networks.wide` takes it
@@ -49,19 +49,19 @@ class SmallNetwork(Case):
         return torch.cat([value.reshape(-1) for value in self.params.values()])
 
     def outputs(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """f."""
+        """f(x) on these samples."""
         import torch
 
         return self.model.outputs(self._named(theta), torch.tensor(self.problem.x[samples]))
 
     def residuals(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """y - f."""
+        """y - f(x) on these samples."""
         import torch
 
         return torch.tensor(self.problem.y[samples]) - self.outputs(theta, samples)
 
     def jacobian(self, theta: Tensor, samples: np.ndarray) -> Tensor:
-        """The Jacobian of the outputs on these samples, a sweep back for each."""
+        """The Jacobian of the outputs on these samples, by a backward pass for each sample."""
         import torch
 
         with torch.enable_grad():
@@ -85,10 +85,10 @@ class SmallNetwork(Case):
 
 
 def claimed_radius(ball: float | None, proved: Window | Rounds | None, why: str) -> float:
-    """The radius that is given with the case, else the radius of the proof.
+    """The radius `ball` of the case, else the certified radius.
 
     Raises:
-        ArithmeticError: there is neither radius; `why` says why nothing is proved.
+        ArithmeticError: there is neither; `why` says why nothing is certified.
     """
     if ball:
         return ball
@@ -104,7 +104,7 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def with_outputs(spec: str, x: np.ndarray, width: int, seed: int, wanted: np.ndarray) -> dict[str, Tensor]:
-    """The parameters of a seed, with the readout changed by as little as gives these outputs, (n,)."""
+    """The parameters of a seed, with the least change of the readout that gives the outputs `wanted`, (n,)."""
     import torch
 
     params, outputs, j = at_start(spec, x, width, seed)

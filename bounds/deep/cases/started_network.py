@@ -1,4 +1,4 @@
-"""A network of a width at its start, and the problem on which it begins with given residuals."""
+"""A network at its initial weights, and the problem on which it starts with given residuals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StartedNetwork:
-    """A network f at its first weights, f(theta(0), x) != 0."""
+    """A network f at its initial weights; f(theta(0), x) need not be 0."""
 
     residuals: Problem  # data whose labels are r_0 = y - y_m(0), (n,)
     # network, start: as the engine trains it
@@ -60,6 +60,6 @@ class StartedNetwork:
 
 
 def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    """The exact run of a kernel, whatever its steps."""
+    """The kernel regime of a kernel, without warnings about its steps."""
     with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         return kernel_regime(problem, setup, matrix)

@@ -1,1 +1,1 @@
-"""Cases that only FedGuCci's statements are checked on."""
+"""Cases that only FedGuCci's statements use."""

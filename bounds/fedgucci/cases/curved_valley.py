@@ -1,4 +1,4 @@
-"""Case: a smooth loss with a curved valley in the plane, a segment in it, and the same segment with one end moved."""
+"""Case: a smooth loss with a curved valley in the plane, a segment, and the segment with one end moved."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,8 +14,8 @@ from ntkfl.estimate import Estimate
 
 Point = tuple[float, float]
 
-PIECES = 64  # first pieces of the segment; pieces that may hold the supremum are then halved
-FINE = 1e-9  # how closely, relative to its size, the supremum is enclosed
+PIECES = 64  # pieces of the segment at first; pieces that may contain the supremum are then halved
+FINE = 1e-9  # relative width to which the supremum is enclosed
 DEEPEST, MOST_PIECES = 60, 1024
 
 
@@ -54,7 +54,7 @@ class CurvedValley(Case):
 
     @cached_property
     def shift(self) -> Estimate:
-        """|w_anc - w_anc,i|, of Eq (51); Definition 3.7's Gamma is this only if the anchor is the global minimum."""
+        """|w_anc - w_anc,i|, of Eq (51); equal to Definition 3.7's Gamma only if the anchor is the global minimum."""
         with precision():
             return enclosure(sum(((ball(a) - ball(b)) ** 2 for a, b in self._ends), arb(0)).sqrt())
 
@@ -64,7 +64,7 @@ class CurvedValley(Case):
 
     @cached_property
     def at_moved_anchor(self) -> Estimate:
-        """L(w_anc,i): 0 at a minimiser."""
+        """L(w_anc,i), which is 0 at a minimiser."""
         with precision():
             return enclosure(self.loss(*(ball(part) for part in self.moved_anchor)))
 
@@ -87,7 +87,7 @@ class CurvedValley(Case):
 
 @lru_cache(maxsize=64)
 def _supremum(case: CurvedValley, end: Point) -> Estimate:
-    """Branch and bound: between two points w apart, L is at most their larger value plus gamma |w_i - end|^2 w^2/8."""
+    """Branch and bound: between two points w apart L is at most the larger value plus gamma |w_i - end|^2 w^2/8."""
     with precision():
         ends = [(ball(a), ball(b)) for a, b in zip(case.model, end, strict=True)]
         bend = ball(float(case.smoothness.hi)) * sum(((a - b) ** 2 for a, b in ends), arb(0)) / 8
@@ -111,7 +111,7 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
                 here = value(middle)
                 best = best.max(here.lower())
                 pieces += [(low, middle, left, here), (middle, high, here, right)]
-            if not pieces or len(pieces) > MOST_PIECES:  # a loss of 0 all along has no end
+            if not pieces or len(pieces) > MOST_PIECES:  # for a loss that is 0 everywhere the loop would not end
                 break
         return enclosure(best.union(above))
 
@@ -119,7 +119,7 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
 def _valley(seed: int) -> CurvedValley:
     """A valley of any width; half of the moved anchors lie on its floor, half anywhere.
 
-    Every third valley is straight: there the repaired bound is sharp.
+    Every third valley is straight; in straight valleys the repaired bound is sharp.
     """
     rng = np.random.default_rng([seed, 17])
     bend = 0.0 if seed % 3 == 0 else 1.0
@@ -138,7 +138,7 @@ def _valley(seed: int) -> CurvedValley:
 def _any_valley(
     amplitudes: tuple[float, float], period: float, parts: tuple[float, ...], floor: bool, near: bool
 ) -> CurvedValley:
-    """Points within two periods; `floor`: the anchor moves to the floor; `near`: by 2 at most."""
+    """Points within two periods. `floor`: the anchor moves to the valley's floor; `near`: by at most 2."""
     x, y, moved_x, moved_y, model_x, model_y = parts
     to_x = x * period + moved_x if near else moved_x * period
     if floor:

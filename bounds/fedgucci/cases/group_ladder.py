@@ -1,4 +1,4 @@
-"""Case: clients trained apart from a shared start, over widths; their group barrier on the circle against its limit."""
+"""Case: over widths, clients trained separately from a shared start; their group barrier on the circle, its limit."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,15 +18,15 @@ from ntkfl.problem import Problem, Setup, Weights
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
 COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width
-GRID = 2048  # points of the circle over which the limit is averaged; it is smooth except at isolated points
+GRID = 2048  # points of the circle over which the limit is averaged; the integrand is smooth except at isolated points
 FREQUENCIES = 3
 
 
 class Averaged(NamedTuple):
     """One group of clients.
 
-    barrier: L(FMA) - mean_k L(w_k), which is the excess less the mean of the clients' variance, for squares exactly.
-    gap: rms over the circle of f_FMA - f_WENS. excess: L(FMA) - L(WENS).
+    barrier: L(FMA) - mean_k L(w_k); for squares exactly the excess less the mean of the clients' variance. gap: rms
+    over the circle of f_FMA - f_WENS. excess: L(FMA) - L(WENS).
     """
 
     barrier: float
@@ -38,20 +38,20 @@ class Averaged(NamedTuple):
 class GroupLadder(Rungs):
     """Groups of clients over widths and starts; no two starts share neurons.
 
-    The labels, on the training points and on the circle, are a function of the angle plus the network's output at its
-    start. So training fits the function by the change of the outputs, as from a start whose outputs are zero.
+    The labels, on the training points and on the circle, are a function of the angle plus the network's initial output.
+    So the change of the outputs fits the function, as if the initial outputs were 0.
     """
 
-    amplitudes: np.ndarray  # (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.
+    amplitudes: np.ndarray  # (FREQUENCIES, 2): coefficients in the function of cos and sin of 0, 1, ... times the angle
     angles: np.ndarray  # angles of the training points, (n,)
     owner: np.ndarray  # their clients, (n,)
     # eta_local, local_steps: those of every client
     eta_local: float
     local_steps: int
-    # widths, counts: the widths and how many starts there are of each
+    # widths, counts: the widths, and the number of starts at each width
     widths: tuple[int, ...]
     counts: tuple[int, ...]
-    seed: int  # where their seeds begin
+    seed: int  # seed of the first start
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
 
@@ -63,7 +63,7 @@ class GroupLadder(Rungs):
 
     def target(self, angles: np.ndarray) -> np.ndarray:
         """The function that is learnt."""
-        turn = np.cos(angles) + 1j * np.sin(angles)  # several times faster than a complex exponential
+        turn = np.cos(angles) + 1j * np.sin(angles)  # several times faster than np.exp of a complex number
         total = np.zeros_like(turn)
         for cosine, sine in self.amplitudes[::-1]:
             total = total * turn + (cosine - 1j * sine)
@@ -111,7 +111,7 @@ class GroupLadder(Rungs):
 
 
 def _ladder(seed: int) -> GroupLadder:
-    """Three clients of three points each, in thirds of the circle; the ladder whose first seed is this one."""
+    """Three clients of three points each, in thirds of the circle; seeds of starts from this one on."""
     rng = np.random.default_rng([seed, 23])
     owner = np.repeat(np.arange(3), 3)
     angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
@@ -129,7 +129,7 @@ def _short_ladder(seed: int, clients: int, local_steps: int, eta_local: float) -
     return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
 
 
-# One ladder; the user's data have no law over which x could be averaged, so they are not used.
+# One ladder. The user's data are not used, since they give no law of x for the average.
 GROUP_LADDERS = Family(
     "three clients on the circle, widths 2^8..2^13",
     _ladder,

@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate, Rigour
 
 BITS = 512
 EPS = np.finfo(float).eps
-SAFETY = 10  # the error of the coarser precision is ten times its difference from the finer one
+SAFETY = 10  # error of the coarser precision over its difference from the finer one
 
 beta = sp.Symbol("beta", positive=True)
 BETA = {beta: "weight of the connectivity loss"}
@@ -28,8 +28,8 @@ BETA = {beta: "weight of the connectivity loss"}
 class LinearCase(Case):
     """A run of FedGuCci(beta) with `anchors` anchor models.
 
-    `exact`: in rational arithmetic, for a few weights and rounds; otherwise in float64, its rounding measured by
-    extended precision.
+    `exact`: the run is in rational arithmetic, for few weights and rounds; otherwise in float64, with the rounding
+    measured by extended precision.
     """
 
     run: LinearRounds
@@ -44,7 +44,7 @@ class LinearCase(Case):
         return self._known(*(fedgucci(self.run, self.beta, self.anchors, how)[1:] for how in self._arithmetics))
 
     def fedavg_weights(self, local: Any, server: Any, pull: Any = 0) -> Estimate:
-        """w_1 .. w_T of FedAvg with these steps, sympy numbers; a pull towards the anchors is plain FedAvg's 0.
+        """w_1 .. w_T of FedAvg with these steps, sympy numbers; `pull` is 0 for plain FedAvg.
 
         `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`.
         """
@@ -57,7 +57,7 @@ class LinearCase(Case):
         return self._known(*weights)
 
     def client_moves(self, connected: bool) -> Estimate:
-        """w_c - w_0 of each participant of the first round, (clients, p): of FedGuCci, or of FedAvg at its steps."""
+        """w_c - w_0 of each participant of the first round, (clients, p), under FedGuCci (`connected`) or FedAvg."""
         moves = []
         for how in self._arithmetics:
             runs = [_alone(self.run, c) for c in self.run.participants[0]]
@@ -69,7 +69,7 @@ class LinearCase(Case):
         return self._known(*moves)
 
     def client_residual(self, trained: bool) -> Estimate:
-        """f - y of the first participant of the first round on its own samples: after its local steps, or before."""
+        """f - y of the first participant on its own samples in round 1, after its local steps (`trained`) or before."""
         run = _alone(self.run, self.run.participants[0][0])
         residuals = []
         for how in self._arithmetics:
@@ -97,7 +97,7 @@ class LinearCase(Case):
         return (rational,) if self.exact else (double, extended)
 
     def _known(self, value: np.ndarray, finer: np.ndarray | None = None) -> Estimate:
-        """An exact array as its nearest floats; or float64 values with their error by finer values."""
+        """An exact array as its nearest floats, or float64 values with an error from finer values."""
         if finer is not None:
             error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)
             return Estimate(value, error, "float64 against extended precision")
@@ -123,19 +123,19 @@ class LinearCase(Case):
 
 
 def _number(value: Any, arithmetic: Any) -> Any:
-    """A sympy number in the arithmetic of a run: exact where it can be, else a ball, or rounded."""
+    """A sympy number in the arithmetic of a run: a rational exactly, another number as a ball or rounded."""
     value = sp.sympify(value)
     if arithmetic is rational and value.is_Rational:
         return fmpq(int(value.p), int(value.q))
     evaluated = evaluate(value, {})
     if arithmetic is rational:
         return ball(float(evaluated.value), float(evaluated.error))
-    # The finer run takes the other end of the enclosure, so that its rounding is part of the difference.
+    # The finer run takes an end of the enclosure, so that the enclosure's width is part of the difference.
     return float(evaluated.value) if arithmetic is double else extended(evaluated.value) + extended(evaluated.error)
 
 
 def _alone(run: LinearRounds, client: int) -> LinearRounds:
-    """One round of one client, whose model becomes the server's."""
+    """One round with a single client, whose model becomes the server's."""
     own = np.flatnonzero(np.asarray(run.owner) == client)
     return replace(
         run,
@@ -174,7 +174,7 @@ def small_case(beta: float = 2.0, anchors: int = 1, **changed: Any) -> LinearCas
 
 
 def quartic_loss() -> LinearCase:
-    """The fourth power of the residual for its square: the gradient is not affine."""
+    """The fourth power of the residual in place of the square: the gradient is not affine."""
     return small_case(degree=4, participants=((0, 1),))
 
 

@@ -1,4 +1,4 @@
-"""Case: a loss as a function of the network's outputs, whose Lipschitz constant is enclosed from both sides."""
+"""Case: a loss as a function of the network's outputs, and an enclosure of its Lipschitz constant."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour
 
-FAR = 80  # outputs this far out take the logistic and cross-entropy losses to within e^-80 of their steepest
+FAR = 80  # outputs at which the slopes of logistic loss and cross-entropy are within e^-80 of the largest
 STEP = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
 class LossSteepness(Case):
-    """A loss of `outputs` outputs; for the squared loss on |f - y| <= reach, which alone is Lipschitz.
+    """A loss of `outputs` outputs; the squared loss only where |f - y| <= reach, since it is not Lipschitz beyond.
 
     Raises:
         ValueError: an unknown loss, outputs that do not fit it, or a reach that is not positive and finite.
@@ -38,7 +38,7 @@ class LossSteepness(Case):
             raise ValueError(f"reach is {self.reach}; it must be positive and finite")
 
     def steepest(self) -> Estimate:
-        """The largest |L(f) - L(f')| / |f - f'|_2: between a quotient that is taken and the largest gradient."""
+        """The largest |L(f) - L(f')| / |f - f'|_2, enclosed between one such quotient and the largest gradient."""
         with precision():
             match self.loss:
                 case "absolute":
@@ -89,7 +89,7 @@ SCALAR_LOSSES = Family(
     "losses of a scalar output",
     _scalar_loss,
     st.builds(LossSteepness, st.sampled_from(["absolute", "logistic"])),
-    trials=2,  # each is one number, whatever the seed
+    trials=2,  # the seed does not change a loss's constant
     needs=2,
     fixed=True,
 )

@@ -1,7 +1,7 @@
-"""Case: networks of a cube around an anchor, and the region of low loss, whose size is d_epsilon, by sampling.
+"""Case: networks of a cube around an anchor, and by sampling the region of low loss, whose size is d_epsilon.
 
-The labels are the anchor's own outputs, so that it is a minimiser of every client's loss, and Omega is a larger cube
-around it. The region has no closed form, so shares of cubes carry Clopper-Pearson intervals.
+The labels are the anchor's own outputs, so that the anchor minimises every client's loss; Omega is a larger cube around
+it. The region has no closed form, so its shares of cubes have Clopper-Pearson intervals.
 """
 
 from dataclasses import dataclass, replace
@@ -29,10 +29,10 @@ DOMAIN = 4.0  # side of Omega
 class LowLossCube(CubeNetworks):
     """Networks of a cube under the absolute loss, an epsilon, and a domain."""
 
-    epsilon: float = 1.0  # the level
+    epsilon: float = 1.0  # level below which a loss is low
     domain: float = 1.0  # side of the cube Omega around the anchor
     clients: int = 1  # equal shares of the inputs, in order
-    # points, paths: networks drawn for a volume, and for losses along segments
+    # points, paths: numbers of networks drawn for a volume, and for losses along segments
     points: int = 20_000
     paths: int = 100
     seed: int = 0  # seed of these networks
@@ -62,7 +62,7 @@ class LowLossCube(CubeNetworks):
         return binomial_share(min(hits), self.paths, CONFIDENCE)
 
     def probability(self) -> Estimate:
-        """P(D) of Lemma 3.3 for the mean loss: the share of low loss, times that of low segments among some."""
+        """P(D) of Lemma 3.3 for the mean loss: the share of low loss times the share of low segments among them."""
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]
         if not len(low):
@@ -115,7 +115,7 @@ class LowLossCube(CubeNetworks):
 
 
 def _cube(h: int, features: int, side: float, count: int, own: bool, level: float, seed: int) -> LowLossCube:
-    """See `low_loss_cubes`."""
+    """One case of `low_loss_cubes`."""
     rng = np.random.default_rng([seed, 31])
     clients = count if own else 1
     anchor = TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(h))
@@ -130,14 +130,14 @@ def _cube(h: int, features: int, side: float, count: int, own: bool, level: floa
 
 
 def _any_cube(*of) -> SearchStrategy[LowLossCube]:
-    """The family's own cases."""
+    """The cases of the family, for any seed."""
     return st.integers(0, 2**16).map(partial(_cube, *of))
 
 
 def low_loss_cubes(
     shape: tuple[int, int], side: float, *, count: int = 2, own: bool = False, level: float = 1.5, trials: int = 5
 ) -> Family:
-    """Small networks, h l + h <= 8, with 8 inputs a client.
+    """Small networks, h l + h <= 8, with 8 inputs for each client.
 
     `level` is epsilon over the largest loss on the segments from the anchor to PILOTS networks of the cube.
     """

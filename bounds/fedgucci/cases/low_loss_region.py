@@ -1,8 +1,8 @@
-"""Case: a loss whose low region has an exact volume, as has the part that an anchor reaches along straight lines.
+"""Case: a loss with exact volumes of its low region, and of the part that straight lines from an anchor reach.
 
-L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on the box |w_j| <= R: a well for every coordinate if p_j <= 0, two if p_j > 0. So
-L < eps is a product of unions of at most two intervals, and the segment from the anchor to w stays at or below eps if
-and only if every coordinate stays in the anchor's own interval.
+L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on the box |w_j| <= R: coordinate j has one well if p_j <= 0, two if p_j > 0. So L
+< eps is a product of unions of at most two intervals, and the segment from the anchor to w stays at or below eps if and
+only if every coordinate stays in the anchor's own interval.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Interval = tuple[arb, arb]
 
 @dataclass(frozen=True, eq=False)
 class LowLossRegion(Case):
-    """The loss above, an anchor, the side d of the cube around it, and eps; every number exact.
+    """The loss above, an anchor, the side d of the cube around the anchor, and eps; all numbers exact.
 
     Raises:
         ValueError: lists of different lengths, a side, eps or reach that is not positive, an anchor outside the box.
@@ -54,7 +54,7 @@ class LowLossRegion(Case):
         return len(self.middles)
 
     def wells(self, j: int) -> list[Interval]:
-        """Where coordinate j alone is below eps, as open intervals, cut to the box."""
+        """The open intervals, cut to the box, in which the loss of coordinate j alone is below eps."""
         middle, split, root = exact_ball(self.middles[j]), exact_ball(self.splits[j]), exact_ball(self.eps).sqrt()
         if not split + root > 0:
             return []
@@ -98,14 +98,14 @@ class LowLossRegion(Case):
             return self._product(lengths, exact_ball(self.side) ** self.size)
 
     def farthest(self) -> float:
-        """The largest |w - anchor|_inf of a point of E_eps, rounded up; 0 if E_eps is empty."""
+        """The largest |w - anchor|_inf over E_eps, rounded up; 0 if E_eps is empty."""
         with precision():
             places = [exact_ball(place) for place in self.anchor]
             ends = [abs(end - place) for j, place in enumerate(places) for well in self.wells(j) for end in well]
             return max((float(enclosure(end).hi) for end in ends), default=0.0)
 
     def is_star(self) -> bool:
-        """Whether E_eps is one interval in each coordinate and holds the anchor, hence a star around the anchor."""
+        """Whether E_eps is one interval in each coordinate and contains the anchor, hence a star around the anchor."""
         with precision():
             return all(
                 len(wells) == 1 and exact_ball(place) > wells[0][0] and exact_ball(place) < wells[0][1]

@@ -1,4 +1,4 @@
-"""The terms of the proofs on the segment between the first two networks of a case, evaluated directly."""
+"""Terms of the proofs about the segment between the first two networks of a case, evaluated directly."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def rounding(case: CubeNetworks) -> np.ndarray:
 
 
 def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> Estimate:
-    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluating it."""
+    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluation."""
     residual = Estimate(network.outputs(case.x), rounding(case), ROUNDING) - case.y
     return mean_of(abs(residual) if loss == "absolute" else residual.squared())
 
@@ -53,7 +53,7 @@ def mean_of(parts: Estimate) -> Estimate:
 def loss_at(case: CubeNetworks, alpha: float, loss: str = "squared") -> Estimate:
     """The mean loss at alpha w_1 + (1 - alpha) w_2.
 
-    alpha = 1 is the first network, 0 the second.
+    alpha = 1 is the first network, alpha = 0 the second.
     """
     return mean_loss(case, between(*pair(case), alpha), loss)
 
@@ -66,9 +66,9 @@ def gap(case: CubeNetworks, alphas: np.ndarray) -> Estimate:
 
 
 def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estimate:
-    """|(U_2 - U_1) x|_2, (n,), over all units or those whose sign differs between the networks.
+    """|(U_2 - U_1) x|_2, (n,), over all units or only the units whose sign differs between the networks.
 
-    A unit within rounding of its kink at an end may be among these or not: its share goes into the error.
+    For a unit within rounding of its kink at an end the sign is not known: its share is counted to the error.
     """
     first, second = (Estimate.exact(net.hidden.T) for net in pair(case))
     moved = case.x @ (second - first)
@@ -81,7 +81,7 @@ def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estima
 
 
 def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
-    """The share of samples with y f > 0, by evaluating the network.
+    """The share of samples with y f > 0, by evaluation.
 
     `y` is ±1, and f = 0 counts as wrong.
     """
@@ -96,7 +96,7 @@ def crossings(case: CubeNetworks) -> np.ndarray:
 
 
 def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
-    """The mean of (f - y)^2 at places of the segment, by evaluating the network at each."""
+    """The mean of (f - y)^2 at places of the segment, by evaluation."""
     first, second = pair(case)
     squares = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
     return np.array(squares).reshape(places.shape)

@@ -1,7 +1,7 @@
 """The largest mean gap between networks of several outputs: sup over alpha of E_x |z_x(alpha)|_2, enclosed.
 
-For each sample z is f less a line in alpha, so z leaves its chords no farther than f does; and |.|_2 is convex and
-1-Lipschitz. So the interval-halving for barriers of convex losses applies.
+For each sample z is f less a linear function of alpha, so z is no farther from its chords than f is from its own; and
+|.|_2 is convex and 1-Lipschitz. So the interval-halving for barriers of convex losses applies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GapSegment(Segment):
         return pieces
 
     def sliced(self, rows: slice) -> GapSegment:
-        """The same on some of the inputs."""
+        """The same segment on some of the inputs."""
         return GapSegment(self.first, self.second, self.x[rows])
 
 
@@ -41,10 +41,11 @@ def vector_gap(first: TwoLayer, second: TwoLayer, x: np.ndarray) -> Barrier:
     """sup over alpha of the mean of |z|_2 between networks of two outputs or more.
 
     Returns:
-        An enclosure, of width at most TOLERANCE unless the limit of points is reached first; its error is its width.
+        An enclosure of width at most TOLERANCE, or wider if the limit of points is reached first; the error is the
+        width.
 
     Raises:
-        ValueError: networks of one output, whose gap `largest_gap` finds exactly; shapes or inputs that do not fit.
+        ValueError: networks of one output, for which `largest_gap` is exact; shapes or inputs that do not fit.
     """
     if first.n_outputs == 1:
         raise ValueError("the networks have 1 output; this needs two or more, `largest_gap` is exact for one")

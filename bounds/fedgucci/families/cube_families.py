@@ -1,4 +1,4 @@
-"""Families of networks drawn in a cube: the least loose bounds, every loss, several outputs, groups."""
+"""Families of networks drawn in a cube: where bounds are sharpest, for every loss, several outputs, groups."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ SHARP = (
 
 
 def sharp_families(options: Options) -> tuple[CubeFamily, ...]:
-    """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
+    """Everyday shapes, and few units at U_anc = 0 with a long or a short v_anc, where the bounds are sharpest.
 
     With the user's data, only families on these data.
     """
@@ -40,9 +40,9 @@ OTHER_LOSSES = (
 
 
 def loss_families(options: Options) -> tuple[CubeFamily, ...]:
-    """`sharp_families`, whose loss is the absolute one, and smaller families of every other loss, with C outputs too.
+    """`sharp_families` with the absolute loss, and smaller families with every other loss and with C outputs.
 
-    With the user's inputs: logistic and absolute with signs, cross-entropy with three classes drawn anew.
+    With the user's inputs: absolute and logistic loss with the labels' signs, cross-entropy with three drawn classes.
     """
     absolute = sharp_families(options)
     if options.data is None:
@@ -58,7 +58,7 @@ def unit_loss_families(options: Options) -> tuple[CubeFamily, ...]:
 
 
 def gap_families(options: Options) -> tuple[CubeFamily, ...]:
-    """`sharp_families` and the families of several outputs in `loss_families`, for statements without a loss."""
+    """For statements without a loss: `sharp_families`, and the families of several outputs in `loss_families`."""
     return sharp_families(options) + tuple(draw for draw in loss_families(options) if draw.outputs > 1)
 
 
@@ -74,14 +74,14 @@ def counted(families: tuple[CubeFamily, ...]) -> tuple[CubeFamily, ...]:
 
 
 def scattered() -> CubeNetworks:
-    """A tiny cube and two networks far outside it: a case without the draw in the cube, which the claim needs."""
+    """A tiny cube and two networks far outside it: without the hypothesis `in-the-cube` the claim fails."""
     anchor = TwoLayer(np.zeros((1, 1)), np.array([1e-6]))
     networks = (TwoLayer(np.array([[1.0]]), np.array([1.0])), TwoLayer(np.array([[-1.0]]), np.array([1.0])))
     return CubeNetworks(anchor, networks, 1e-6, np.array([[1.0]]), np.array([2.0]))
 
 
 def steep_loss() -> CubeNetworks:
-    """The squared loss with a label of 10^9 and no R: its barrier is 10^9 times the bound with a constant of 1."""
+    """The squared loss with a label of 10^9 and no R: the barrier is 10^9 times the bound with a constant of 1."""
     corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
     anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
     return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")

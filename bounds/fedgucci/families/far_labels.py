@@ -1,4 +1,4 @@
-"""Cases with labels so far out, against the gap at the middle, that both losses have a barrier."""
+"""Cases with labels so far from the outputs, against the gap at the midpoint, that both losses have a barrier."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ HALF = np.array([0.5])
 
 
 def far_labels(case: CubeNetworks) -> np.ndarray:
-    """-sign(z(1/2)) R, (n,): the mean square at 1/2 less its line is 2 R E|z| less at most E(f_1 - f_2)^2 and E z^2."""
+    """-sign(z(1/2)) R, (n,), with R so large that the mean square at 1/2 exceeds the mean of its values at the ends."""
     z = gap(case, HALF).value[0]
     first, second = (net.outputs(case.x) for net in pair(case))
     size = 1 + max(np.abs(first).max(), np.abs(second).max())
@@ -26,7 +26,7 @@ def _moved(case: CubeNetworks) -> CubeNetworks:
 
 
 def with_far_labels(base: CubeFamily) -> Family:
-    """The networks of another family, with far labels."""
+    """Another family's networks with far labels."""
     return changed(base, f"{base.name}, far labels", _moved)
 
 
@@ -36,6 +36,6 @@ def far_label_families(options: Options, **chosen) -> tuple[Family, ...]:
 
 
 def small_families(options: Options) -> tuple[Family, ...]:
-    """Few inputs and units: every piece is evaluated point by point."""
+    """Families of few inputs and units, since every piece is evaluated point by point."""
     families = cube_families(options, side=1.5, n=6, trials=10)
     return tuple(with_far_labels(family) for family in families if family.h <= 32)

@@ -11,7 +11,7 @@ HALF_WAY = 0.5
 
 
 def relu_change(case: CubeNetworks) -> Estimate:
-    """relu(g) - relu(U_1 x) at the first input, (h,), g half way; exactly 0 where both are surely off."""
+    """relu(g) - relu(U_1 x) at the first input and alpha = 1/2, (h,); exactly 0 for units that are surely off."""
     a, c = (side[0] for side in sides(case))
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x[0]) * rows
@@ -22,5 +22,5 @@ def relu_change(case: CubeNetworks) -> Estimate:
 
 
 def fixed_input_families(options: Options) -> tuple[CubeFamily, ...]:
-    """The default families with few inputs; only the first input counts. More seeds, since events are counted."""
+    """The default families with few inputs, of which the first is used, and more seeds, since events are counted."""
     return cube_families(options, n=8, trials=60)

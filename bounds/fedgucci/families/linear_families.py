@@ -1,4 +1,4 @@
-"""Families of linear cases: tiny ones in rationals, and networks linearised in their weights in float64."""
+"""Families of linear cases: tiny cases in rationals, and networks linearised in their weights in float64."""
 
 from dataclasses import replace
 
@@ -12,12 +12,12 @@ from bounds.fedgucci.cases.linear_case import LinearCase
 from ntkfl.connectivity.linear_rounds import LinearRounds
 from ntkfl.initialisation import draw
 
-NEURONS = 8  # hidden neurons of the linearised networks: their tangent features are NEURONS * d numbers a sample
+NEURONS = 8  # hidden neurons of the linearised networks: a sample has NEURONS * d tangent features
 MOST = 150  # most samples of the user's data
 
 
 def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -> LinearCase:
-    """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2."""
+    """Data, start, steps, participants and beta (1/8 to 8) of a seed; eta_l (1 + beta/3) lambda is at most 1.2."""
     rng = np.random.default_rng([seed, 17])
     if base is None:
         count = int(rng.integers(1, 4))
@@ -54,12 +54,12 @@ def _linear(base: FederatedFamily | None, anchors: int, reach: int, seed: int) -
 
 
 def _tiny(base: FederatedFamily | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
-    """Cases in rationals for any data; also with other powers than the square, weight decay and more anchors."""
+    """Cases in rationals; also with the fourth power of the residual, with weight decay and with more anchors."""
 
     def tiny(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
         case = _linear(None, most, reach, seed)
         run = replace(case.run, degree=degree, decay=decay)
-        if degree > 2:  # every step multiplies the digits of a rational by the degree
+        if degree > 2:  # each step multiplies the number of a rational's digits
             run = replace(run, local_steps=1, participants=run.participants[:2])
         return replace(case, run=run, anchors=anchors)
 
@@ -77,9 +77,9 @@ def _some(rng: np.random.Generator, count: int) -> tuple[int, ...]:
 
 
 def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients in the hidden weights of a ReLU network at its draw, (n, p), and those weights.
+    """The gradients of a ReLU network in its initial hidden weights, (n, p), and these weights, (p,).
 
-    The product of the two is the network's output, which is homogeneous of degree one in the hidden weights.
+    Their product is the network's output, since the output is homogeneous of degree one in the hidden weights.
     """
     weights = draw(NEURONS, x.shape[1], seed)
     active = (x @ weights.hidden.T >= 0) * weights.signs / np.sqrt(NEURONS)

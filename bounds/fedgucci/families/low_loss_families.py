@@ -1,4 +1,4 @@
-"""Families whose d_epsilon is the size of a region of low loss, and the premise of Theorems 3.5 and 3.8 about it."""
+"""Families with a region of low loss, whose size is d_epsilon, and the premise of Theorems 3.5 and 3.8 about it."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ CONNECTED = Hypothesis(
 
 
 def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, ...]:
-    """Two small shapes; none on the user's data, where volumes in as many dimensions are out of reach of sampling.
+    """Families of two small shapes; none for the user's data, whose dimension is too high to sample volumes.
 
-    own: each network is of a client of its own.
+    own: each network belongs to its own client.
     """
     if options.data is not None:
         return ()
@@ -26,7 +26,7 @@ def low_loss_families(options: Options, *, own: bool = False) -> tuple[Family, .
     return tuple(low_loss_cubes(shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
 
 
-# Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1.
+# Cubes almost as wide as Omega, with a region of low loss so small that the right side is mostly below 1.
 WIDE_CUBES = tuple(replace(low_loss_cubes(shape, 3.0, level=0.15), most=5) for shape in ((2, 2), (1, 3)))
 
 

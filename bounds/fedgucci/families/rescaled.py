@@ -1,4 +1,4 @@
-"""A right side that is a run of FedAvg at the steps that a formula gives."""
+"""A claim whose right side is a run of FedAvg, at steps that formulas give."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bounds.formula import PRECISION, Constants
 from bounds.symbols import eta_global, eta_local
 from ntkfl.estimate import Estimate
 
-RUN = sp.Symbol("FedAvg")  # the run itself, among the constants: steps -> weights
+RUN = sp.Symbol("FedAvg")  # key of the run in the constants: a function steps -> weights
 
 LOCAL = eta_local * (1 + beta / 3)
 EXTRA = beta / (6 + 2 * beta)
@@ -21,7 +21,7 @@ SERVER = eta_global * (1 + EXTRA)
 
 @dataclass(frozen=True)
 class RescaledFedAvg(Claim):
-    """Its parts are the steps (local, server[, pull towards the anchors]); its value is the run of FedAvg with them."""
+    """A claim whose parts are steps (local, server[, pull towards the anchors]); its value is a FedAvg run."""
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
         """The global weights of every round of FedAvg with these steps, (T, p).
@@ -35,7 +35,7 @@ class RescaledFedAvg(Claim):
 
 
 def _exactly(part: sp.Expr, constants: Mapping[Any, Any]) -> sp.Expr:
-    """A step for the floats of a case, as an exact number."""
+    """The value of a step, an exact number, at the floats of a case."""
     missing = sorted(str(s) for s in part.free_symbols if s not in constants)
     if missing:
         raise KeyError(f"no value for {', '.join(missing)} in the step {part}")

@@ -21,14 +21,14 @@ LOSS_MUTANT = replaced(L, L / 10**4, "a ten-thousandth of the loss's constant", 
 GAP, BARRIER = "sup_alpha E_x |z_x(alpha)|_2", "B_{loss}(w_1, w_2)"
 GROUP_GAP, GROUP_BARRIER = "E_x |z(x)|_2", "B_{loss}({w_k})"
 SAYS_BOTH = (
-    "first part: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 "
-    "for several; second part: the barrier of the case's loss, exactly for absolute and squared, to 1e-10 for logistic "
-    "and cross-entropy"
+    "left 1: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 for "
+    "several; left 2: the barrier of the case's loss, exactly for absolute and squared loss, to 1e-10 for logistic "
+    "loss and cross-entropy"
 )
 
 
 def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim], **changes: Any) -> Statement:
-    """A bound on two networks drawn in a cube, in the parts of `with_loss`."""
+    """A statement on two networks drawn in a cube, which bounds the two quantities of `with_loss`."""
     fields: dict[str, Any] = {
         "kind": Kind.PROBABILITY,
         "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),

@@ -1,4 +1,4 @@
-"""Symbols of the statements about networks drawn in a cube, and expressions and bounds that several of them have."""
+"""Symbols, expressions and bounds that statements about networks drawn in a cube share."""
 
 import sympy as sp
 
@@ -15,15 +15,16 @@ SYMBOLS = {
     N: "ceil(sqrt(C h)), points of a net on [0, 1]",
     C: "number of outputs",
     L: "Lipschitz constant of the loss in the l2 norm of the outputs: 1, sqrt(2) for cross-entropy, 2R for squared",
-    side: "side of the cube that the networks are drawn in",
+    side: "side of the cube in which the networks are drawn",
     d_eps: "S-th root of the volume of the networks with a loss below epsilon",
     d_anc: "|V_anc|, the largest singular value of the anchor's readout (C, h); |v_anc|_2 for one output",
     b: "largest |x|_2",
     s: "root of the largest eigenvalue of E x x^T; b/sqrt(l + 2) for x uniform in the ball",
 }
 
-SPREAD = side * s * sp.sqrt(h * l)  # E1: surely at least E_x |(U_1 - U_2) x|
-MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)  # what outputs beyond the first add to the tail of the readout's part
+SPREAD = side * s * sp.sqrt(h * l)  # E1, a sure bound on E_x |(U_1 - U_2) x|
+# addition of the outputs beyond the first to the tail of the readout's part
+MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)
 VECTOR_TAIL = (
     "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
     "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) except with probability p. For C = 1 this is "
@@ -38,11 +39,11 @@ SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 LOG = sp.log(12 * C * h / delta)
 AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
 
-ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # (1/K) sum_i E_x |(U_i - mean U) x|^2 is at most its square
+ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # its square bounds (1/K) sum_i E_x |(U_i - mean U) x|^2
 TAIL = (MORE_OUTPUTS + sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / 6)) / sp.sqrt(K)
 MEAN_GAP = ROWS * (d_anc / 2 + side * TAIL)
 
 
 def with_loss(bound: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """A bound on the gap of the outputs, and the one on the barrier of a loss that comes with it."""
+    """A bound on the gap of the outputs, and the bound that it gives on the barrier of a loss."""
     return bound, L * bound

@@ -25,7 +25,7 @@ IN_CUBE = Hypothesis("in-the-cube", "no parameter is further than d/2 from the a
 
 
 def cube_constants(case: CubeNetworks) -> dict:
-    """Values of all these symbols."""
+    """The values of the symbols in `cube_symbols`."""
     values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, C: case.outputs}
     values |= {N: math.isqrt(case.h * case.outputs - 1) + 1}
     lengths = {side: case.side, d_eps: case.low_loss_size, d_anc: case.anchor_norm, b: case.b, s: second_moment(case.x)}
@@ -51,7 +51,7 @@ def gap(case: CubeNetworks) -> Estimate:
 
 @lru_cache(maxsize=64)
 def barrier(case: CubeNetworks) -> Estimate:
-    """The barrier of the case's loss between the first two: exactly for absolute and squared, else enclosed."""
+    """The barrier of the case's loss between the first two: exact for absolute and squared loss, else enclosed."""
     return loss_barrier(case.networks[0], case.networks[1], case.x, case.y, case.loss).value
 
 
@@ -63,14 +63,15 @@ def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 def signed_value(case: CubeNetworks) -> Estimate:
     """max(0, E_x z_x) at the alpha where E_x |z_x| is largest, in balls.
 
-    With labels far below the outputs z is the barrier's own function, so that this is at most the barrier.
+    With labels far below the outputs E_x z_x(alpha) is the function whose supremum is the barrier; so this is at most
+    the barrier.
     """
     with precision():
         return enclosure((_deviations(case).sum() / len(case.x)).max(arb(0)))
 
 
 def absolute_value(case: CubeNetworks) -> Estimate:
-    """E_x |z_x| at the alpha where it is largest, in balls: at most its supremum."""
+    """E_x |z_x| in balls at a float alpha next to the maximiser, so that it is at most the supremum."""
     with precision():
         return enclosure(abs(_deviations(case)).sum() / len(case.x))
 
@@ -92,25 +93,25 @@ def group_deviation(case: CubeNetworks) -> Estimate:
     largest = max(_terms(net) for net in (*case.networks, mean))
     rows = np.mean([np.linalg.norm(net.hidden, axis=1) for net in case.networks], axis=0)
     columns = np.mean([np.linalg.norm(np.atleast_2d(net.readout), axis=0) for net in case.networks], axis=0)
-    largest = max(largest, float(rows @ columns))  # the mean's own rounding, where its weights cancel
+    largest = max(largest, float(rows @ columns))  # rounding of the mean itself, if its weights cancel
     rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
     return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
 
 
 def _terms(network: TwoLayer) -> float:
-    """sum_i |v_i| |u_i|, the columns of the readout in the l2 norm: no output is longer than this times |x|."""
+    """sum_i |v_i| |u_i|, with v_i a column of the readout: times |x| it bounds the l2 norm of the outputs."""
     columns = np.linalg.norm(np.atleast_2d(network.readout), axis=0)
     return float(np.linalg.norm(network.hidden, axis=1) @ columns)
 
 
 def mean_group_deviation(case: CubeNetworks) -> Estimate:
-    """E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does not exceed."""
+    """E_x |z(x)|_2, a bound on the group barrier of every convex 1-Lipschitz loss."""
     return mean_of(group_deviation(case))
 
 
 @lru_cache(maxsize=64)
 def group_loss(case: CubeNetworks) -> Estimate:
-    """The group barrier of the case's loss; negative where averaging helps."""
+    """The group barrier of the case's loss; it is negative if averaging helps."""
     return group_barrier(case.networks, case.x, case.y, case.loss)
 
 

@@ -1,1 +1,1 @@
-"""Cases that only FL-NTK's statements are checked on."""
+"""Cases that only FL-NTK's statements use."""

@@ -1,4 +1,4 @@
-"""Case: how many rounds bring the loss to eps, along a ladder of accuracies, sizes, client counts or eigenvalues."""
+"""Case: the number of rounds to a loss of eps, along a ladder of accuracies, sizes, clients or eigenvalues."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
-FIRST_LOSS = 20.0  # L(u(0)) of all ladders but `more_samples`, well above 1
+FIRST_LOSS = 20.0  # L(u(0)), well above 1, of all ladders but `more_samples`
 
 
 @dataclass(frozen=True, eq=False)
 class KernelStart:
-    """The kernel regime started at y(0) = 0, and its quantities in the claims."""
+    """The kernel regime from y(0) = 0, with the quantities of the claims."""
 
     problem: Problem
     setup: Setup
@@ -53,14 +53,14 @@ class KernelStart:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """An accuracy eps to be reached by a run in the kernel regime."""
+    """An accuracy eps that a run in the kernel regime has to reach."""
 
     run: KernelStart
     eps: float
 
     @cached_property
     def rounds(self) -> Estimate:
-        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded: an error of one round."""
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps, with an error of one round from the rounded comparison."""
         share = np.sqrt(2 * self.run.problem.n_clients * self.eps) / np.linalg.norm(self.run.problem.y)
         return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
 
@@ -69,7 +69,7 @@ class Target:
 class AccuracyLadder(Case):
     """Targets along which one parameter of the claim goes to a limit.
 
-    `sizes` grow without bound along the targets. `other`, if any, makes a ladder of the same parameter on other data.
+    `sizes` grow along the targets. `other`, if given, makes a ladder of the same parameter on other data.
     """
 
     name: str
@@ -109,7 +109,7 @@ def scaled_to_start(problem: Problem) -> Problem:
 
 
 def _start(problem: Problem, steps: int) -> KernelStart:
-    """At eta_l = .99 lambda/(kappa K n^2), eta_g = 1."""
+    """The run at eta_l = .99 lambda/(kappa K n^2), eta_g = 1."""
     h = gram.infinite_estimate(problem.x)
     lowest, highest = float(gram.smallest_eigenvalue(h).lo), float(gram.largest_eigenvalue(h).hi)
     setup = Setup(eta_local=0.99 * lowest**2 / (highest * steps * problem.n**2), local_steps=steps)
@@ -179,7 +179,7 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_families(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder, three times where it draws data; on the user's data, each kind that these allow, once."""
+    """Every kind of ladder, three times if it draws data; on the user's data once each kind that the data allow."""
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:

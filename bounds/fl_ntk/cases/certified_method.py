@@ -1,4 +1,4 @@
-"""A method with memory that begins at a checkpoint, on the network's weights in long precision."""
+"""A method with memory from a checkpoint, run on the network's weights in long precision."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,9 +33,9 @@ def named(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 class MethodRun:
-    """The method itself, in long precision; `models` are all that were made in the last round.
+    """The method itself, in long precision; `models` holds all models of the last round.
 
-    Written from the methods' papers, with no matrix of coefficients.
+    It is written from the methods' papers, without the certificate's coefficients.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MethodRun:
                 self.server = sum(self.own[1:], self.own[0]) / LONG(len(part))
 
     def gradient(self, w: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """The gradient of half the sum of squares."""
+        """The gradient of half the sum of squares over these samples."""
         z = self.x[members] @ w.T
         self.frozen &= bool(((z > 0).T == self.patterns[:, members]).all())
         left = self.y[members] - np.maximum(z, 0) @ self.signs
@@ -105,7 +105,7 @@ class MethodRun:
         elif self.name == "feddyn":
             alpha = LONG(self.options["alpha"])
             self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
-            # the engine's h has the sign of the duals' mean
+            # the engine's h is the mean of the duals, with the same sign
             self.w = (sum(ends[1:], ends[0]) - sum(self.own[1:], self.own[0]) / alpha) / n
         else:
             self.w = self.w + rate * mean
@@ -128,15 +128,15 @@ class MethodRun:
 
 @dataclass(frozen=True, eq=False)
 class MethodTraining(Case):
-    """A network, a method with its steps, and 40 rounds of it."""
+    """A network, a method with its steps, and 40 rounds."""
 
     problem: Problem
     weights: Weights
     setup: Setup
     kind: str
     seed: int
-    longer: float = 1.0  # the run's steps over those of the certificate
-    remembered: float = 0.0  # size of the coefficients that the run remembers at the beginning
+    longer: float = 1.0  # factor of the run's steps, relative to the certificate's
+    remembered: float = 0.0  # size of the coefficients of the memory at the start
 
     @cached_property
     def certificate(self) -> MethodCertificate:
@@ -146,7 +146,7 @@ class MethodTraining(Case):
 
     @cached_property
     def far(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Farthest model from W* in each round, changes of outputs from W*'s over |x|, and the rounding of both.
+        """Largest distance of a model from W* in each round; outputs less those of W* over |x|; the rounding of both.
 
         Raises:
             ArithmeticError: there is no W*.
@@ -177,7 +177,7 @@ class MethodTraining(Case):
 
 
 def method_case(seed: int, kind: str, distance: float, width: int, **broken: float) -> MethodTraining:
-    """Two to five samples of two clients, labels at this distance from the outputs, three local steps of .3."""
+    """Two to five samples on two clients, labels at `distance` from the outputs, three local steps of .3."""
     rng = np.random.default_rng([seed, 23])
     n, d = int(rng.integers(2, 6)), 6
     x = rng.standard_normal((n, d))

@@ -1,4 +1,4 @@
-"""Case: Algorithm 1 on a convex loss, on a network linearised in its weights, trained by the engine."""
+"""Case: Algorithm 1 on a convex loss, for a linearised network, trained by the engine."""
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,12 +23,12 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory
 
 LOSSES = (LOGISTIC, SQUARES)
-ROUNDINGS = 256  # roundings of the summed quantity, since two orders of few neurons may agree by chance
+ROUNDINGS = 256  # least error in roundings of the sum, since two orders of few neurons may agree by chance
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexRun(Case):
-    """Labels -1 and +1, steps and a network; the runs on both losses are made at their first use."""
+    """Data with labels -1 and +1, steps and a network; the runs on both losses start at their first use."""
 
     problem: Problem
     setup: Setup
@@ -68,20 +68,20 @@ class ConvexRun(Case):
         return tuple(by_loss)
 
     def mean_loss(self, loss: int) -> Estimate:
-        """Mean over rounds and local steps of the sum of the clients' losses at their own models, as trained."""
+        """Mean over rounds and local steps of the sum of the clients' losses, each at the client's own model."""
         losses = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
         value, other = (part.sum(axis=2).mean() for part in losses)
         rounding = ROUNDINGS * EPS * (value + self.problem.n)
         return Estimate(value, ORDER_SAFETY * abs(value - other) + rounding, "two summation orders")
 
     def outputs(self, loss: int) -> Estimate:
-        """f(t), t = 0..T, (n, T + 1), as trained."""
+        """f(t), t = 0..T, (n, T + 1), of the trained network."""
         value, other = (run.outputs.T for run in self._runs[loss])
         error = ORDER_SAFETY * np.abs(value - other).max() + ROUNDINGS * EPS * self.largest_output(loss)
         return Estimate(value, np.full(value.shape, error), "two summation orders")
 
     def largest_output(self, loss: int) -> float:
-        """The largest output of the clients' own models; above a step's limit these grow, and cancel in the mean."""
+        """The largest output of a client's own model; for unstable steps these outputs grow, and cancel in the mean."""
         return float(np.abs(self._runs[loss][0].local_outputs).max())
 
     def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
@@ -119,7 +119,7 @@ class ConvexRun(Case):
 
 
 def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, server: float = 1.0) -> ConvexRun:
-    """Eight points near one direction, all labels +1. The bound is sharp here."""
+    """Eight points near one direction, all labels +1, where the bound is sharp."""
     rng = np.random.default_rng([seed, 7])
     x = np.eye(4)[0] + 0.3 * rng.standard_normal((8, 4)) / 2
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -132,7 +132,7 @@ def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, ser
 
 
 def _gathered(seed: int) -> ConvexRun:
-    """One to four clients, one or two local steps, one to three rounds, steps from .001 to .9 of the longest."""
+    """One to four clients, one or two local steps, one to three rounds, eta_l from .001 to .9 of its limit."""
     rng = np.random.default_rng([seed, 8])
     share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
     server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
@@ -141,7 +141,7 @@ def _gathered(seed: int) -> ConvexRun:
 
 
 def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
-    """The data of a FederatedFamily, labels turned into their signs, on a network of 512 neurons."""
+    """The data of a FederatedFamily with the labels' signs as labels, on a network of 512 neurons."""
     problem = base.problem(seed)
     signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
     setup = replace(base.setup, seed=seed)
@@ -152,7 +152,7 @@ def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
 def _convex_runs(draw: DrawFn) -> ConvexRun:
     """Small runs on any data with labels -1 and +1, steps on both sides of the limit.
 
-    The engine decides by rounding whether a neuron at its kink is active, H(0) exactly: no drawn neuron is at one.
+    No neuron is at its kink, where rounding would decide for the engine, but not for H(0), whether it is active.
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))
@@ -174,7 +174,7 @@ GATHERED = Family("eight points near one direction, labels 1", _gathered, CONVEX
 
 
 def convex_families(options: Options) -> tuple[Family, ...]:
-    """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
+    """`GATHERED`, and the default families or the user's data at width 512 over 10 rounds."""
     bases = federated_families(replace(options, width=options.width or 512), "", rounds=10)
     trials = min(5, options.trials or 5)
     return GATHERED.with_trials(options.trials), *(

@@ -1,4 +1,4 @@
-"""Case: a round of SCAFFOLD or FedDyn that draws its clients, small enough to run every cohort in the weights."""
+"""Case: a round of SCAFFOLD or FedDyn with drawn clients, small enough to run every cohort in the weights."""
 
 import itertools
 import warnings
@@ -21,9 +21,9 @@ SIZES = (3, 2, 1)  # samples of the clients
 
 @dataclass(frozen=True, eq=False)
 class DrawnMemory(SmallRound):
-    """`cohort` of three clients a round, full batches, at infinite width; eta_global is SCAFFOLD's server rate."""
+    """A round of `cohort` of three clients, full batches, at infinite width; eta_global is SCAFFOLD's server rate."""
 
-    ROUNDINGS: ClassVar[int] = 20_000  # the controls are solved for in blocks of condition some tens
+    ROUNDINGS: ClassVar[int] = 20_000  # the controls solve systems with condition numbers of some tens
 
     pull: float  # FedDyn's alpha
     noise: float  # standard deviation of noise on every weight of the mean of SCAFFOLD's displacements
@@ -34,9 +34,9 @@ class DrawnMemory(SmallRound):
         return np.linalg.cholesky(self.gram)
 
     def maps(self, method: str) -> list[np.ndarray]:
-        """The map of (r, m) for each cohort, all equally likely: (2n, 2n), by steps in the weights.
+        """For each cohort, all equally likely, the map of (r, m), (2n, 2n), by steps in the weights.
 
-        r is y - f. A control, or a dual, of client c is -Phi_c^T m_c, or Phi_c^T m_c.
+        r is y - f. Client c has the control -Phi_c^T m_c, or the dual Phi_c^T m_c.
         """
         cohorts = itertools.combinations(range(len(SIZES)), self.cohort)
         return [getattr(self, f"_{method}")(cohort) for cohort in cohorts]
@@ -75,7 +75,7 @@ class DrawnMemory(SmallRound):
         return np.concatenate([residual - self.features @ (mean - whole / self.pull), after])
 
     def moments(self, method: str, rounds: int) -> Estimate:
-        """E z z^T after these rounds from z = (y, 0), (2n, 2n), over every sequence of cohorts."""
+        """E z z^T after `rounds` rounds from z = (y, 0), (2n, 2n), over every sequence of cohorts."""
         n, maps = self.problem.n, self.maps(method)
         second = self.start
         for _ in range(rounds):
@@ -117,7 +117,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """The same, with steps up to the clients' limit."""
+    """Such rounds with steps up to the clients' limit."""
     return st.builds(
         drawn_memory,
         st.integers(0, 2**16),

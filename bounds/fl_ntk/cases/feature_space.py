@@ -1,4 +1,4 @@
-"""Algorithm 1 on linear features of H_inf: a network of infinite width with y(0) = 0, in balls."""
+"""Algorithm 1 on features of H_inf, that is, a network of infinite width with y(0) = 0, in balls."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ Look = Callable[[int, np.ndarray, arb_mat, arb_mat], None]
 
 
 def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> arb_mat:
-    """The weights of f(x_i) = L_i . w, H = L L^T, trained from w = 0 client by client, (n, 1).
+    """The weights w, (n, 1), of f(x_i) = L_i . w, H = L L^T, after training from w = 0.
 
-    In every local step `look` is called with the round, the client's samples, their rows of L, and the error of their
-    outputs.
+    Every local step calls `look` with the round, the client's samples, their rows of L, and their outputs less the
+    labels.
     """
     problem, setup = case.problem, case.setup
     step, server = ball(setup.eta_local), ball(setup.eta_global) / problem.n_clients

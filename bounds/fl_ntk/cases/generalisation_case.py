@@ -1,4 +1,4 @@
-"""Case: a network of infinite width trained by FedAvg on a sample, and its loss on the distribution behind it."""
+"""Case: a network of infinite width that FedAvg trains on a sample, and its loss on the sample's distribution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLIENTS, LOCAL_STEPS = 4, 2
 
 @dataclass(frozen=True, eq=False)
 class TrainedOnSample(Case):
-    """n i.i.d. samples of a distribution, trained on at infinite width from f = 0 (the limit sigma -> 0), and a loss.
+    """Training on n i.i.d. samples of a distribution, at infinite width from f = 0 (the limit sigma -> 0), and a loss.
 
     4 clients, 2 local steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds.
     `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, n^3 / 20 microseconds.
@@ -66,13 +66,13 @@ class TrainedOnSample(Case):
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """lambda_min(H_inf) by LAPACK, whose error is a modest multiple of n eps |H|; n^2 eps |H| is allowed for."""
+        """lambda_min(H_inf) by LAPACK, with the error n^2 eps |H| for a real error of some n eps |H|."""
         n, rounding = self.problem.n, float(self._limit.error.sum(axis=1).max())
         return Estimate(self._eigenvalues[0], n**2 * EPS * self._eigenvalues[-1] + rounding, "rounding bound")
 
     @cached_property
     def complexity(self) -> Estimate:
-        """y^T H_inf^-1 y. From z near H^-1 y with residual s = y - H z it is y.z + z.s + s^T H^-1 s."""
+        """y^T H_inf^-1 y = y.z + z.s + s^T H^-1 s, for z near H^-1 y with the residual s = y - H z."""
         y = self.problem.y
         if self.in_balls:
             with precision():
@@ -97,7 +97,7 @@ class TrainedOnSample(Case):
 
     @cached_property
     def held_out_loss(self) -> Estimate:
-        """L_D of the trained predictor by its mean over held-out samples; exactly, where the loss is constant."""
+        """L_D of the trained predictor, by the mean over held-out samples; exact for a constant loss."""
         loss, problem = self.loss, self.problem
         if loss.constant:
             return Estimate.exact(loss.lowest)
@@ -106,14 +106,14 @@ class TrainedOnSample(Case):
         seen = loss(outputs, problem.y_test)
         chance = (loss.cap - loss.lowest) * np.sqrt(np.log(2 / RISK) / (2 * len(seen)))
         condition = self._eigenvalues[-1] / max(float(self.smallest_eigenvalue.lo), 1e-300)
-        # n eps in every eigenvector
+        # an error of n eps in every eigenvector
         rounding = loss.slope * 8 * problem.n * EPS * condition * np.linalg.norm(problem.y)
         half = chance + min(float(rounding), loss.cap)
         return Estimate(seen.mean(), half, f"{len(seen)} held-out samples, Hoeffding interval 1 - {RISK:g}")
 
     @property
     def population_loss(self) -> Estimate:
-        """L_D again, the interval cut to the values that the loss can take."""
+        """L_D, with the interval cut to the values that the loss can take."""
         loss = self.held_out_loss
         if self.loss.constant:
             return loss
@@ -131,7 +131,7 @@ class TrainedOnSample(Case):
 
 
 def _limit_in_balls(x: np.ndarray) -> arb_mat:
-    """H_inf in balls, exactly that of these floats."""
+    """H_inf of these floats, in balls."""
     rows = ball_matrix(x)
     inner = rows * rows.transpose()
     n = len(x)
@@ -165,7 +165,7 @@ def samples() -> SearchStrategy[TrainedOnSample]:
         loss=losses(),
         seed=st.integers(0, 2**16),
         delta=st.floats(0.01, 0.5),
-        held_out=st.just(100),  # enough for a loss far from the bound, and quick
+        held_out=st.just(100),  # quick, and enough for a loss far from the bound
     )
 
 
@@ -173,7 +173,7 @@ LINEAR, SIGNS = SphereDistribution(), SphereDistribution(signal=0.0, noise=1.0)
 
 
 def _sample(sources: tuple[SphereDistribution | UserData, ...], sizes: tuple[int, int], seed: int) -> TrainedOnSample:
-    """n log-uniform in `sizes`, a 1-Lipschitz loss that vanishes at the label; the sources take turns."""
+    """n log-uniform in `sizes`, a 1-Lipschitz loss that vanishes at the label, and the sources in turn."""
     rng = np.random.default_rng([seed, 9])
     n = round(float(np.exp(rng.uniform(*np.log(sizes)))))
     return TrainedOnSample(sources[seed % len(sources)], n, Loss(slope=float(rng.uniform(0.8, 1))), seed)
@@ -187,7 +187,7 @@ SAMPLES = (
 
 
 def sample_families(options: Options) -> tuple[Family, ...]:
-    """y = x_1/2 at n that bring the bound below 1, random signs at the same n, small samples; or the user's data."""
+    """y = x_1/2 at n with a bound below 1, random signs at the same n, and small samples; or the user's data."""
     if options.data is None:
         return tuple(family.with_trials(options.trials) for family in SAMPLES)
     user, size = UserData(options.data, options.unit), options.n or 100

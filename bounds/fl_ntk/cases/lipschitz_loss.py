@@ -1,4 +1,4 @@
-"""A family of losses l(f, y) with a known range and Lipschitz constant, whether or not they vanish at f = y."""
+"""Losses l(f, y) with a known range and Lipschitz constant; some do not vanish at f = y."""
 
 from dataclasses import dataclass, fields
 
@@ -11,8 +11,8 @@ from hypothesis.strategies import SearchStrategy
 class Loss:
     """l(f, y) = min(cap, floor + slope |f - y - shift|).
 
-    Lipschitz in f with constant `slope`, values in [min(floor, cap), cap]. With floor = shift = 0 it vanishes where
-    f = y; where floor is at least cap, or slope is 0, it does not depend on f at all.
+    The loss is Lipschitz in f with the constant `slope`, and has values in [min(floor, cap), cap]. With floor = shift =
+    0 it vanishes at f = y; if floor >= cap or slope = 0, it does not depend on f.
 
     Raises:
         ValueError: a parameter that is not finite, or a negative slope, cap or floor.
@@ -51,7 +51,7 @@ class Loss:
 
 
 def losses(*, at_label: bool = True) -> SearchStrategy[Loss]:
-    """1-Lipschitz losses with values in [0, 1]: any slope, cap, floor and shift; at_label False: l(y, y) = 0 only."""
+    """1-Lipschitz losses with values in [0, 1], of any slope, cap, floor and shift; without `at_label`, l(y, y) = 0."""
     share = st.floats(0, 1, allow_subnormal=False)
     if not at_label:
         return st.builds(Loss, slope=share, cap=share)

@@ -1,4 +1,4 @@
-"""Case: networks over widths, each trained by the engine under every method that has an exact linear limit."""
+"""Case: networks of several widths, trained by the engine under every method with an exact linear limit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ntkfl import data
 from ntkfl.problem import Problem, Setup
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
-RATE = 1.2  # rate of the server, for methods that have one
+RATE = 1.2  # server rate, for methods with a server rate
 WINDOW = 3  # models whose mean IMA sends out
 RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
 WIDTHS = "widths 2^8..2^13"
 
 
 def variants(rate: float = 1.0, clients: int = 2) -> dict[str, Training]:
-    """Every method that is linear in the weights, by a name that a command line takes."""
+    """Every method that is linear in the weights, by its name on the command line."""
     served = {"server_rate": rate}
     pushed = served | {"momentum": SERVER_MOMENTUM}
     return {
@@ -62,7 +62,7 @@ class MethodLadder(WidthLadder):
 
     @cached_property
     def trained(self) -> list[list[np.ndarray]]:
-        """The residuals y - y_m(t) of every network, for each width, under each of METHODS, (methods, T+1, n)."""
+        """The residuals y - y_m(t) under each of METHODS, (methods, T+1, n), of every network of each width."""
         return self.in_rungs("trained", self._row)
 
     def _row(self, row: int, places: range) -> Iterable[np.ndarray]:
@@ -72,12 +72,12 @@ class MethodLadder(WidthLadder):
 
     @property
     def residuals(self) -> dict[str, list[np.ndarray]]:
-        """By method: for each width y - y_m(t) of its networks, (networks, T+1, n)."""
+        """For each method and width y - y_m(t) of the networks, (networks, T+1, n)."""
         return {name: [np.array(row)[:, i] for row in self.trained] for i, name in enumerate(METHODS)}
 
     @cached_property
     def limits(self) -> dict[str, np.ndarray]:
-        """By method: r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
+        """For each method r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
         chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
         rounds = np.arange(self.setup.rounds + 1)
         return {name: chosen[name].regime(self.problem, steps).residual(rounds) for name in METHODS}
@@ -89,7 +89,7 @@ class MethodLadder(WidthLadder):
 
     @property
     def rounding(self) -> float:
-        """A generous bound of the rounding of an entry of y - y_m(t) at the largest width, by sums over neurons."""
+        """A generous bound on the rounding of an entry of y - y_m(t) at the largest width, in sums over neurons."""
         steps = self.setup.rounds * self.setup.local_steps * self.widths[-1] ** 1.5 * np.finfo(float).eps
         longest = float(np.linalg.norm(self.problem.x, axis=1).max())
         return steps * (self.setup.sigma * np.sqrt(self.problem.d) * longest + float(np.abs(self.problem.y).max()))
@@ -106,7 +106,7 @@ class MethodLadder(WidthLadder):
 def _ladder(
     base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> MethodLadder:
-    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
+    """The ladder with seeds from this one on; on the user's data, or on sixteen points of two clients."""
     problem = _points(16, 8, seed) if base is None else base.problem(seed)
     return MethodLadder(problem, setup, widths, counts, seed)
 
@@ -124,7 +124,7 @@ def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[Me
 
 
 def _points(n: int, d: int, seed: int) -> Problem:
-    """Points on the sphere, three in eight of them on the first of two clients."""
+    """Points on the sphere, three eighths of them on the first of two clients."""
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
 

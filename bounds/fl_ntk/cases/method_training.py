@@ -1,4 +1,4 @@
-"""Training under any method: by the engine, on networks or linearised ones, and in its kernel regime."""
+"""Training under any method: by the engine, for networks and linearised networks, and in the kernel regime."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime
     from ntkfl.training.engine.federation import Federation
 
-ROUNDINGS = 256  # roundings of the outputs: between two orders of few neurons chance may hide some
+ROUNDINGS = 256  # least error in roundings of the outputs, since two orders of few neurons may agree by chance
 
 
 @dataclass(frozen=True)
 class Training:
-    """A method on the sum of squares, and how its clients step."""
+    """A method on the sum of squares, with its clients' steps."""
 
     method: str
     options: Mapping[str, Any]  # options of the method, as in training
@@ -64,7 +64,7 @@ class Training:
         return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
     def residuals_together(self, runs: Sequence[FederatedRun], setup: Setup) -> np.ndarray:
-        """`residuals` of the networks of these runs, which differ in their weights and labels alone, (runs, T+1, n)."""
+        """`residuals` of the networks of these runs, which differ only in their weights and labels, (runs, T+1, n)."""
         from torch import as_tensor
 
         from ntkfl.training.wide_training import displaced_networks
@@ -102,14 +102,14 @@ def engine_residuals(case: FederatedRun, training: Training) -> Estimate:
     """y(t) - y, t = 0..T, (n, T+1), of the case's network, linearised and trained by the engine."""
     orders = (case.weights, Weights(case.weights.hidden[::-1], case.weights.signs[::-1]))
     value, other = (-training.residuals(case.problem, case.setup, w, linearised=True).T for w in orders)
-    # Outputs are rounded before y is taken off: a label of 1 costs a small residual its last digits.
+    # Outputs are rounded before y is subtracted: beside a y of 1 a small residual loses its last digits.
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max() + np.abs(case.problem.y).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(value.shape, error), "two summation orders")
 
 
 def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[Estimate, ...]:
-    """y(T) - y under each: of the linearised network trained by the engine, then of the library's kernel regime."""
+    """y(T) - y under each training: of the linearised network, by the engine; then by the library's kernel regime."""
     setup, h = case.setup, case.initial_gram
     alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
     outputs = case.weights.outputs(case.problem.x)

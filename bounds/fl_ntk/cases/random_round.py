@@ -1,4 +1,4 @@
-"""Case: a round that draws its clients and a step that draws its batch, small enough to go through every choice."""
+"""Case: a round with drawn clients and batches, small enough to enumerate every choice."""
 
 import itertools
 import warnings
@@ -19,7 +19,7 @@ from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
 from ntkfl.problem import Problem, Setup
 
 SIZES = (3, 2, 2)  # samples of the clients
-EQUAL = (2, 2, 2)  # with server momentum, whose mean weighs clients by their samples
+EQUAL = (2, 2, 2)  # for server momentum, whose mean weighs clients by their samples
 EPS = np.finfo(float).eps
 
 
@@ -27,7 +27,7 @@ EPS = np.finfo(float).eps
 class SmallRound(Case):
     """A round at infinite width that draws `cohort` of three clients of few samples."""
 
-    ROUNDINGS: ClassVar[int]  # roundings of the largest entry: more than all operations may add up to
+    ROUNDINGS: ClassVar[int]  # error in roundings of the largest entry, more than all operations can add up to
 
     problem: Problem
     setup: Setup
@@ -46,24 +46,24 @@ class SmallRound(Case):
         return second
 
     def rounded(self, value: np.ndarray) -> Estimate:
-        """With an error that all of the rounding keeps well below."""
+        """The value with an error well above all rounding."""
         error = self.ROUNDINGS * EPS * float(np.abs(value).max())
         return Estimate(value, np.full(value.shape, error), "rounding, generous")
 
     def moments_of(self, second: Estimate) -> tuple[Estimate, Estimate, Estimate]:
-        """E r r^T, E r m^T and E m m^T of E z z^T, z = (r, m), each (n, n)."""
+        """The blocks E r r^T, E r m^T and E m m^T of E z z^T, z = (r, m), each (n, n)."""
         n, whole = self.problem.n, np.asarray(second.value)
         return self.rounded(whole[:n, :n]), self.rounded(whole[:n, n:]), self.rounded(whole[n:, n:])
 
     def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-        """E r r^T by every choice and by the library, then E r m^T and E m m^T, after two rounds."""
+        """After two rounds: E r r^T over every choice and by the library, then E r m^T and E m m^T."""
         residual, crossed, memory = self.moments_of(second)
         mean = regime.residual(2)
         return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), crossed, memory
 
 
 def on_sphere(sizes: tuple[int, ...], seed: int) -> Problem:
-    """Points on the sphere in eight dimensions, of clients of these sizes."""
+    """Points on the sphere in eight dimensions, on clients of these sizes."""
     whole = data.sphere(sum(sizes), 8, seed=seed, clients=1, labels="uniform")
     owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(sizes)), sizes))
     return Problem(whole.x, whole.y, owner, name=whole.name)
@@ -82,16 +82,16 @@ class RandomRound(SmallRound):
     ROUNDINGS: ClassVar[int] = 2000  # some dozen products of matrices of seven rows
 
     batch: int | None = None  # None: all samples of the client; otherwise there is one local step
-    shuffled: bool = False  # whether that step is a pass in batches of a random order
-    momentum: float = 0.0  # b of the server, which goes along v <- b v + mean; clients are then of equal size
+    shuffled: bool = False  # whether a client passes over its samples in batches, in a random order
+    momentum: float = 0.0  # b of the server's momentum, v <- b v + mean; clients then have equal sizes
     noise: float = 0.0  # standard deviation of the Gaussian noise on every weight of the mean
-    nesterov: bool = False  # whether the server goes along mean + b v in place of v
+    nesterov: bool = False  # whether the server adds mean + b v in place of v
 
     @cached_property
     def choices(self) -> tuple[tuple[float, np.ndarray], ...]:
-        """The chance of every choice of clients and batches, and its map of the residual, (n, n), less I, at step 1.
+        """Probability and map of the residual, (n, n), less I, at eta_g = 1, for every choice of clients and batches.
 
-        Each is run step by step, in coefficients of the samples' features.
+        Each choice is trained step by step, in coefficients of the samples' features.
         """
         h, n, setup = self.gram, self.problem.n, self.setup
         choices = []
@@ -117,12 +117,12 @@ class RandomRound(SmallRound):
         return [[list(batch)] * self.setup.local_steps for batch in itertools.combinations(samples, size)]
 
     def maps(self, server: float) -> Iterator[tuple[float, np.ndarray]]:
-        """Chance and map of the residual of every choice."""
+        """Probability and map of the residual of every choice."""
         for chance, change in self.choices:
             yield chance, np.eye(self.problem.n) + server * change
 
     def moments(self, rounds: int) -> Estimate:
-        """E r r^T after these rounds from r = y, (n, n), by going through every choice."""
+        """E r r^T after `rounds` rounds from r = y, (n, n), over every choice."""
         second = np.outer(self.problem.y, self.problem.y)
         for _ in range(rounds):
             parts = [chance * m @ second @ m.T for chance, m in self.maps(self.setup.eta_global)]
@@ -130,10 +130,10 @@ class RandomRound(SmallRound):
         return self.rounded(second)
 
     def with_memory(self, rounds: int) -> Estimate:
-        """E z z^T after these rounds from z = (y, 0), (2n, 2n), by going through every choice; z = (r, H v)."""
+        """E z z^T after `rounds` rounds from z = (y, 0), (2n, 2n), over every choice; z = (r, H v)."""
         server, one = self.setup.eta_global, np.eye(self.problem.n)
         second = self.start
-        reach = server * (1 + self.momentum if self.nesterov else 1)  # reach of the server's step, along the mean
+        reach = server * (1 + self.momentum if self.nesterov else 1)  # the server's step along the mean
         injected = self.noise**2 * np.kron([[reach**2, -reach], [-reach, 1]], self.gram)
         for _ in range(rounds):
             following = injected
@@ -147,14 +147,14 @@ class RandomRound(SmallRound):
         return self.rounded(second)
 
     def mean(self, rounds: int) -> Estimate:
-        """E r after these rounds from r = y, (n,), by going through every choice."""
+        """E r after `rounds` rounds from r = y, (n,), over every choice."""
         mean = self.problem.y
         for _ in range(rounds):
             mean = np.sum([chance * m @ mean for chance, m in self.maps(self.setup.eta_global)], axis=0)
         return self.rounded(mean)
 
     def radius(self, server: float) -> Estimate:
-        """The spectral radius of E M (x) M, M the map of the residual, by going through every choice."""
+        """The spectral radius of E M (x) M, M the map of the residual, over every choice."""
         whole = np.sum([chance * np.kron(m, m) for chance, m in self.maps(server)], axis=0)
         value = float(np.abs(np.linalg.eigvals(whole)).max())
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
@@ -192,7 +192,7 @@ def random_round(
     noise: float = 0.0,
     nesterov: bool = False,
 ) -> RandomRound:
-    """Seven points on the sphere in eight dimensions, or six where the server has momentum."""
+    """Seven points on the sphere in eight dimensions, or six with server momentum."""
     sizes = EQUAL if momentum else SIZES
     problem = on_sphere(sizes, seed)
     setup = Setup(eta_local=float(reach / largest_of_clients(problem)), eta_global=server, local_steps=steps, seed=seed)
@@ -207,7 +207,7 @@ def _drawn(batches: bool, seed: int) -> RandomRound:
 
 
 def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
-    """Small rounds with any number of clients drawn, steps up to the clients' limit, and server step."""
+    """Small rounds with any number of drawn clients, steps up to the clients' limit, and any server step."""
     return st.builds(
         random_round,
         st.integers(0, 2**16),
@@ -220,13 +220,13 @@ def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
 
 
 def _shuffled(seed: int) -> RandomRound:
-    """One to three clients, each with a pass over its samples one by one."""
+    """One to three clients, each with a pass over its samples, one by one."""
     rng = np.random.default_rng([seed, 7])
     return random_round(seed, 1 + seed % 3, 1, 1, float(rng.uniform(0.05, 0.8)), float(rng.uniform(0.1, 2)), True)
 
 
 def _any_shuffled() -> SearchStrategy[RandomRound]:
-    """The same, with steps up to where a single sample's step is unstable, and any server step."""
+    """Such rounds with steps up to the limit of a single sample, and any server step."""
     seeds, cohorts, one = st.integers(0, 2**16), st.integers(1, 3), st.just(1)
     return st.builds(
         random_round, seeds, cohorts, one, one, st.floats(0.01, 0.9), st.floats(0.05, 4), shuffled=st.just(True)
@@ -295,7 +295,7 @@ RANDOM_ROUNDS = (
 
 
 def operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
-    """L1 and L2 as matrices, (n^2, n^2), from their closed forms: with one local step where batches are drawn."""
+    """L1 and L2 as matrices, (n^2, n^2), from their closed forms; with drawn batches, for one local step."""
     h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
     n, s = len(h), case.cohort
     own = (owner[:, None] == owner).astype(float)

@@ -19,7 +19,7 @@ from ntkfl.problem import Problem, Setup
 
 ROUNDS_SEEN = 6
 NETWORKS = 12
-SETTLED = 0.01  # radians that the residual's direction may still turn
+SETTLED = 0.01  # largest turn of the residual's direction, radians
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class ResidualLadder(Case):
 
 
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
-    """The ladder on the user's data, or on the first problem from this seed on whose residual settles."""
+    """The ladder on the user's data, or on the first problem, from this seed on, whose residual settles."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):
@@ -92,7 +92,7 @@ def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLa
         ladder = ResidualLadder(problem, setup, seed)
         if ladder.turn <= SETTLED:
             break
-    return ladder  # the hypothesis rejects a problem that has not settled by then
+    return ladder  # the hypothesis rejects a problem whose residual has not settled
 
 
 # Narrower networks on a few points of the sphere, with more or fewer clients and other steps.
@@ -117,7 +117,7 @@ SMALL_LADDERS = st.builds(
 
 
 def residual_ladder_families(options: Options) -> tuple[Family, ...]:
-    """Twelve networks of width 8192 over 200 rounds, on data like those of the ladder of widths, or on the user's."""
+    """Twelve networks of width 8192 over 200 rounds, on six points of the sphere or on the user's data."""
     setup = options.setup(width=8192, eta_local=0.4, local_steps=3, rounds=200)
     base = federated_families(options)[0] if options.data is not None else None
     name = f"{base.name if base else 'sphere, n=6, d=4'}, {setup.rounds} rounds"

@@ -1,4 +1,4 @@
-"""Training and held-out samples: from a known distribution on the sphere, or the user's data split anew."""
+"""Training and held-out samples: of a known distribution on the sphere, or by new splits of the user's data."""
 
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -11,7 +11,7 @@ from ntkfl.problem import Problem
 
 @dataclass(frozen=True)
 class SphereDistribution:
-    """x uniform on the sphere of radius `length` in R^d, y = signal x_1/|x| + noise * (a fair coin, +-1)."""
+    """x uniform on the sphere of radius `length` in R^d, y = signal x_1/|x| + noise times a fair coin, +-1."""
 
     d: int = 5
     signal: float = 0.5
@@ -30,17 +30,18 @@ class SphereDistribution:
 
 @dataclass(frozen=True)
 class UserData:
-    """Data that a name or a path on the command line means; training and held-out rows are drawn anew by each seed."""
+    """Data by a name or a path on the command line; every seed draws new training and held-out rows."""
 
     spec: str
     unit: bool = False
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """At most n training rows, and at most `held_out` of the others: at least a third of a file or table."""
+        """At most n training rows and `held_out` others; of a file or table at least a third is held out."""
         if self.spec == "sphere":
             return SphereDistribution(d=8, signal=0.0, noise=1.0).sample(n, held_out, seed, clients)
         loader = data.BUILT_IN.get(self.spec)
-        if loader is not None and "test" in signature(loader).parameters:  # tables have no test rows: split as a file
+        # tables have no test rows, and are split as files are
+        if loader is not None and "test" in signature(loader).parameters:
             whole = data.named(self.spec, n=n, seed=seed, test=min(held_out, 1000), unit=self.unit)
             assert whole.x_test is not None and whole.y_test is not None
             return replace(whole, owner=np.arange(n) % min(clients, n))

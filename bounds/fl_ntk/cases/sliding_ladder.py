@@ -1,4 +1,4 @@
-"""Case: a network with neurons at kinks that hold them, trained by FedAvg with shorter and shorter steps."""
+"""Case: a network with neurons held at kinks, trained by FedAvg with ever shorter steps."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,27 +15,27 @@ from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 
 STEP_SIZES = 2.0 ** -np.arange(5, 12)  # time of a round, K eta / N
-STARTS = 48  # starts of each: held neurons begin at random places within one step of their kinks
+STARTS = 48  # starts for each step: held neurons start at random places within one step of their kinks
 TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
-DRAWS = 200  # draws of data and networks until a network holds enough neurons at kinks: a third of them hold six
-CLEAR = 0.3  # distance of all other pairs to their kinks
+DRAWS = 200  # most draws of data and networks until a network has HELD held neurons; a third of the networks has six
+CLEAR = 0.3  # least distance of all other pairs from their kinks
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
 
 
 @dataclass(frozen=True, eq=False)
 class SlidingLadder(Case):
-    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow."""
+    """A network whose `pairs` are exactly at their kinks, and its residual at the start; gradient flow to time .5."""
 
     x: np.ndarray
     weights: Weights
     pairs: np.ndarray
     residual: np.ndarray
     seed: int = 0
-    # clients, local_steps: N, with sample i on client i mod N, and K; with both 1 it is gradient descent.
+    # clients, local_steps: N, with sample i on client i mod N, and K; N = K = 1 is gradient descent
     clients: int = 1
     local_steps: int = 1
 
@@ -65,7 +65,7 @@ class SlidingLadder(Case):
 
     @property
     def pushed_back(self) -> float:
-        """How far psi stays within (0, 1) along the flow with a_r r_i < 0; negative where a pair leaves its kink."""
+        """Least distance of psi from 0 and 1 along the flow; negative if a pair leaves its kink or has a_r r_i >= 0."""
         psi, signs = self.activations, self.weights.signs[self.pairs[:, 0]]
         repelled = (signs * self._flow[0][:, self.pairs[:, 1]] >= 0).any()
         return -1.0 if repelled else float(np.minimum(psi, 1 - psi).min(initial=1.0))
@@ -78,25 +78,25 @@ class SlidingLadder(Case):
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
         side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
         z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0
-        # movement for each K eta, unit rows
+        # bound on the movement in a round's local steps, for unit rows
         moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))
         return float((side * z).min() - moves * np.linalg.norm(self.residual))
 
     @prepared
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
-        """|r_eta - exp(-t H_P) r_0| at the end, and how the pairs' shares of active steps differ from the means of psi.
+        """|r_eta - exp(-t H_P) r_0| at the end; distance of the pairs' shares of active steps from the means of psi.
 
         A pair's active steps are counted among the local steps of the client that has its sample.
 
         Returns:
-            Both (rounds' times, starts); the difference of shares is a root mean square over the pairs.
+            Both are (steps, starts); the distance of shares is a root mean square over the pairs.
         """
         rng = np.random.default_rng([self.seed, 17])
         descents = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]
         return np.array([start for start, _ in descents]), np.array([other for _, other in descents])
 
     def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Train all starts at once, (starts,) each; the unit of places is a step by the sample's own force."""
+        """`runs` for one step, (starts,) each; `places` are in units of the step that the pair's own sample makes."""
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))
         y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual
@@ -105,7 +105,7 @@ class SlidingLadder(Case):
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
         rounds, eta, gram = round(TIME / time), time * self.clients / self.local_steps, self.x @ self.x.T
-        # A step needs only w's products with the rows, (n, starts, m): every move is in the rows' span.
+        # Every move is in the span of the rows, so that a step needs only w's products with the rows, (n, starts, m).
         z = np.ascontiguousarray(np.moveaxis(w @ self.x.T, 2, 0))
         active = np.zeros((len(self.pairs), STARTS))
         for _ in range(rounds):
@@ -189,13 +189,12 @@ def _ladder(clients: int, local_steps: int, seed: int) -> SlidingLadder:
 
 
 def _any_ladder(clients: int, local_steps: int) -> SearchStrategy[SlidingLadder]:
-    """Other seeds, fewer held pairs."""
+    """Other seeds and fewer held pairs."""
     kind = {"clients": st.just(clients), "local_steps": st.just(local_steps)}
     return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
 
 
-# Random data of unit length and networks with six neurons at kinks that hold them, psi from .25 to .75: trained by
-# gradient descent, and by FedAvg.
+# Random unit rows and networks with six held neurons, psi from .25 to .75, trained by gradient descent and by FedAvg.
 SLIDING_LADDERS = (
     Family("neurons at kinks that hold them", _ladder, _any_ladder, (1, 1), TRIALS, needs=5),
     Family(

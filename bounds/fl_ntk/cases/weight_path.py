@@ -1,4 +1,4 @@
-"""Small runs of Algorithm 1 in balls: written out with every local weight kept, and by the public `plain_run`."""
+"""Small runs of Algorithm 1 in balls: step by step with every local weight kept, and by the public `plain_run`."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class WeightPath:
     rounds: tuple[WeightRound, ...]
 
     def each(self, quantity: Callable[[WeightRound], np.ndarray]) -> Estimate:
-        """A quantity of every round, one after the other, computed in balls of the run's precision."""
+        """A quantity of every round, stacked, in balls of the run's precision."""
         with precision(self.run.bits):
             return BALL.estimate(np.array([quantity(round_) for round_ in self.rounds], dtype=object))
 
     def pulls(self, round_: WeightRound, steps: Iterable[int]) -> np.ndarray:
-        """Minus sqrt(m) times the gradients at these k of w_{k,c}(t), summed over k and the clients, (m, d)."""
+        """Minus sqrt(m) times the gradients at w_{k,c}(t), summed over the clients and the k in `steps`, (m, d)."""
         weighted = np.array([round_.active[k].T * round_.residual[k] for k in steps]).sum(axis=0)
         return self.signs[:, None] * (weighted @ self.x)
 
@@ -61,7 +61,7 @@ class WeightPath:
 
 @lru_cache(maxsize=2)
 def weight_path(run: FederatedRun) -> WeightPath:
-    """The run in balls and in weight space, client by client; cached for the statements that use it next."""
+    """The run in balls and in weight space, client by client; cached, since several statements use the same run."""
     problem, setup = run.problem, run.setup
     with precision(run.bits):
         x, y, u, signs = (BALL.convert(v) for v in (problem.x, problem.y, run.weights.hidden, run.weights.signs))
@@ -105,7 +105,7 @@ def updates(run: FederatedRun) -> Estimate:
 
 
 def _small_run(base: FederatedFamily, local_steps: int | None, seed: int) -> FederatedRun:
-    """At most six samples of a FederatedFamily, twelve neurons, two rounds of one to three local steps: run in balls.
+    """A run in balls of at most six samples of a FederatedFamily: twelve neurons, two rounds, one to three local steps.
 
     Clients without a drawn sample are left out.
     """

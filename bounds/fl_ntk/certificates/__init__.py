@@ -1,1 +1,1 @@
-"""Certificates that a given network converges: their computation and their records."""
+"""Certificates that a given network converges: computation and records."""

@@ -1,9 +1,9 @@
-"""An a-priori certificate (fl-ntk/B.3-certificate): this network, trained by Algorithm 1, converges at this rate.
+"""An a-priori certificate (fl-ntk/B.3-certificate) that a given network, trained by Algorithm 1, converges at a rate.
 
 The certificate holds with certainty and at finite width: the theorem below is applied to the counts and norms of one
-given network at its start, as balls that carry all rounding. The weights need not be Gaussian, the rows of x need not
-have unit norm, ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are
-included.
+given network at its start, in balls that enclose all rounding. The weights need not be Gaussian, and the rows of x need
+not have unit norm; ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may have different sizes, and N = 1 and
+K = 1 are included.
 
 Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N. For
 R > 0 let s_ri = w_r.x_i / |x_i| at the start and, for all i and j, D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},
@@ -15,9 +15,9 @@ client's residual grows during its local steps.
 
 Proof: docs/proofs/certificates.md#the-a-priori-certificate.
 
-Rounding: lam and lam_c enter by their lower ends, all else by upper ends, since beta lam falls in E, mu, h and rises in
-    lam, and need falls in beta lam. need is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which
-    does not cancel.
+Rounding: lam and lam_c enter by their lower ends, everything else by upper ends, since beta lam falls in E, mu, h and
+    rises in lam, and need falls in beta lam. need is computed without cancellation, as |X| r0 / sqrt m ((1 + sqrt q) /
+    (beta lam) + K eta_l).
 
 Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
@@ -76,7 +76,7 @@ def a_priori_certificate(
 
 
 class _Terms:
-    """The network before training, in balls; lam and lam_c are lower ends, mu and mu_c upper ends."""
+    """The theorem's terms before training, in balls; lam and lam_c are lower ends, mu and mu_c upper ends."""
 
     def __init__(self, problem: Problem, setup: Setup, given: Start) -> None:
         counts = given.counts
@@ -110,12 +110,12 @@ class _Terms:
         return (2 * (self.lam_c - e) - self.eta * (self.mu_c + e) ** 2).lower()
 
     def need(self, gain: arb) -> arb:
-        """The movement that a contraction by beta lam = gain > 0 allows, upper end."""
+        """`need`, the bound on the movement under a contraction with beta lam = gain > 0, upper end."""
         reach = (1 + (1 - self.rho * gain).sqrt()) / gain + self.local_steps * self.eta
         return (self.given.x_norm * self.given.residual_norm / self.given.width.sqrt() * reach).upper()
 
     def trial(self, radius: float, e: arb) -> Trial:
-        """Every number and condition at one radius."""
+        """All numbers and conditions at one radius."""
         gain, stability = self.gain(e), self.stability(e)
         need = up(self.need(gain)) if gain > 0 else None
         beta = (gain / self.lam).lower() if self.lam > 0 else None
@@ -141,7 +141,7 @@ class _Terms:
 
 
 def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
-    """Where to look: from the movement needed if E were 0 up to where E(R), about g #{|s| < R} / (2mn), exceeds lam."""
+    """Radii from `need` at E = 0 to where E(R), about g #{|s| < R} / (2mn), exceeds lam."""
     g, lam = float(terms.gram_norm()), max(float(terms.lam), 1e-3 * float(terms.mu))
     distances = counts.distances[counts.distances > 0]
     top = 1.5 * float(np.quantile(distances, min(1.0, 2 * lam / g))) if distances.size else 1.0
@@ -152,7 +152,7 @@ def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
 
 
 def _best(trials: tuple[Trial, ...]) -> Trial:
-    """The certified trial of largest beta; without one, that of least shortfall; if all are infinite, of least R."""
+    """The certified trial with the largest beta; if none certifies, the trial with the least shortfall."""
     certified = [trial for trial in trials if trial.certified]
     if certified:
         return max(certified, key=lambda trial: trial.beta or 0.0)
@@ -160,7 +160,7 @@ def _best(trials: tuple[Trial, ...]) -> Trial:
 
 
 def _width_needed(terms: _Terms, shortfall: float) -> int | None:
-    """An estimate. E(R) hardly depends on the width and need falls as 1/sqrt(m), so m (need / R)^2 neurons would do."""
+    """An estimate, m (need / R)^2, since E(R) hardly depends on the width and need falls as 1/sqrt(m)."""
     nothing = arb(0)
     if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):
         return None

@@ -1,7 +1,7 @@
-"""The result of a certificate: its numbers and conditions as a record, and as a page to read.
+"""The result of a certificate: numbers and conditions as a record, and as a page of text.
 
-`Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and X.11, which are one theorem, from the first
-weights or from a checkpoint. Other theorems have their own record and share `Condition` and `page`.
+`Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and X.11, one theorem from the initial weights or
+from a checkpoint. Other theorems have their own records and share `Condition` and `page`.
 """
 
 import math
@@ -17,7 +17,7 @@ from ntkfl.problem import Setup
 
 @dataclass(frozen=True)
 class Condition:
-    """One inequality of the theorem; `margin` (right minus left, rounded down) is None where it has no value."""
+    """One inequality of the theorem; `margin` is right minus left, rounded down, or None if undefined."""
 
     name: str
     inequality: str
@@ -45,7 +45,7 @@ class Trial:
 
     @property
     def shortfall(self) -> float:
-        """need / R where the other conditions hold, else infinite: at most 1 for a certificate."""
+        """need / R if the other conditions hold, else infinite; a certificate needs at most 1."""
         admissible = all(condition.holds for condition in self.conditions[:2])
         return self.need / self.radius if admissible and self.need is not None else float("inf")
 
@@ -62,11 +62,10 @@ class Certificate(Trial):
     r0: float  # |y - y(0)|, upper end
     rho: float  # eta_g eta_l K / N, lower end
     width: int  # m
-    # neuron-sample pairs whose initial pattern rounding leaves undecided; all of them were counted against the
-    # certificate
+    # neuron-sample pairs whose initial pattern rounding leaves undecided; all count against the certificate
     doubtful: int
-    # if not certified, an ESTIMATE of the width at which it would be: r0, lam, mu and E(R) kept, need scaled as
-    # 1/sqrt(m). None if certified, or if no width helps.
+    # if not certified, an ESTIMATE of a width that certifies: r0, lam, mu and E(R) are kept, need scales as 1/sqrt(m).
+    # None if certified, or if no width helps.
     width_needed: int | None
     trials: tuple[Trial, ...]  # every radius tried, ascending
 
@@ -76,14 +75,14 @@ class Certificate(Trial):
 
     @property
     def residual_factor(self) -> float | None:
-        """The factor of |y - y(t)| per round, sqrt(q), upper end: what certificates are compared by."""
+        """sqrt(q), the factor of |y - y(t)| per round, upper end, by which certificates are compared."""
         return None if self.rate is None else float(np.nextafter(np.sqrt(self.rate), np.inf))
 
     def stable_step(self, setup: Setup) -> float | None:
         """The largest eta_local, rounded down to three digits, with which the two conditions on the steps hold.
 
-        They are those of local stability and contraction, at the radius that allows most; the third condition is one on
-        the width. None: no step is small enough, as lambda_min(H(0)) is not known to exceed E.
+        The two conditions are local stability and contraction, at the radius that allows the largest step; the third
+        condition is one on the width. None: no step is small enough, since lambda_min(H(0)) is not known to exceed E.
         """
         mean = self.rho / setup.eta_local  # eta_g K / N
         limits = []
@@ -134,12 +133,12 @@ class Certificate(Trial):
 
 
 def above(value: float | None, digits: int = 6) -> str:
-    """A number with so many digits, rounded up, so that the printed claim is no stronger than the certified one."""
+    """A number with `digits` digits, rounded up, so that the printed claim is no stronger than the certified one."""
     return _decimal(value, digits, ROUND_CEILING)
 
 
 def below(value: float | None, digits: int = 6) -> str:
-    """A number with so many digits, rounded down."""
+    """A number with `digits` digits, rounded down."""
     return _decimal(value, digits, ROUND_FLOOR)
 
 

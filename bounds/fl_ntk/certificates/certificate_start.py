@@ -1,4 +1,4 @@
-"""The network that a certificate starts from, in balls: data, residual and activation counts of the given weights."""
+"""The network at the start of a certificate, in balls: data, residual and activation counts of the given weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +13,16 @@ from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights
 
-LOUD = 0.05  # share of the residual from which its rounding makes a sum in balls worthwhile
-IN_BALLS_UP_TO = 10**8  # products: some ten seconds
-SMALLEST_WEIGHTS = 1e-130  # share of the largest weight; counts.UNDERFLOW is far below its rounding
-BYTES_OF_A_PAIR = 3000  # bytes a pair of samples, in the balls of all matrices that are held together; measured
+LOUD = 0.05  # rounding of the residual, as a share of it, above which the outputs are summed in balls
+IN_BALLS_UP_TO = 10**8  # most products for a sum in balls, which then takes some ten seconds
+SMALLEST_WEIGHTS = 1e-130  # least size of the largest weight, so that its rounding is far above counts.UNDERFLOW
+BYTES_OF_A_PAIR = 3000  # measured: bytes for each pair of samples in the balls of all matrices held at the same time
 _BLOCK = 4096  # neurons
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A network before the rounds of a certificate."""
+    """A network at the start of a certificate."""
 
     gram: arb_mat  # x x^T, (n, n)
     residual: list[arb]  # y - y(0), (n,)
@@ -96,7 +96,7 @@ def weighted(gram: arb_mat | list[list[arb]], counts: arb_mat | np.ndarray, widt
 
 
 def length(vector: list[arb]) -> arb:
-    """Upper bound of the Euclidean norm; upper ends are squared, as a ball about 0 squared may reach below 0."""
+    """Upper bound of the Euclidean norm, by the squares of upper ends: the square of a ball about 0 may go below 0."""
     return sum((abs(v).upper() ** 2 for v in vector), arb(0)).sqrt().upper()
 
 

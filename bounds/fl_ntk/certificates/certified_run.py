@@ -1,4 +1,4 @@
-"""Runs with a certificate B.3': its proved bounds, and the measurements of the run."""
+"""Runs with the certificate of B.3-certificate: the certificate, and the measured residuals and movements."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,7 +13,7 @@ from bounds.fl_ntk.certificates.certificate_record import Certificate
 from ntkfl.estimate import Estimate
 
 rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
-need = sp.Symbol("need", positive=True)  # the movement that the certificate allows
+need = sp.Symbol("need", positive=True)  # the certificate's bound on the movement
 
 
 def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
@@ -23,7 +23,7 @@ def certified(says: str, certificate: Callable[[Any], Any]) -> Hypothesis:
 
 @lru_cache(maxsize=4)
 def certificate(case: FederatedRun) -> Certificate:
-    """The certificate B.3' of a run's first weights, cached."""
+    """The certificate of B.3-certificate from a run's initial weights, cached."""
     return a_priori_certificate(case.problem, case.setup, case.weights)
 
 

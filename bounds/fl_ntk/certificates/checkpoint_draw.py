@@ -1,4 +1,4 @@
-"""Runs of Algorithm 1 that go on from a checkpoint: the family of cases of the certificates X.11 and X.12."""
+"""Runs of Algorithm 1 from a checkpoint: the cases of the certificates X.11 and X.12."""
 
 from dataclasses import replace
 
@@ -12,21 +12,21 @@ TRAINED = 300  # rounds before the checkpoint
 
 
 def _trained(base: FederatedFamily, seed: int) -> FederatedRun:
-    """A run of another family started where 300 rounds have led it; its weights(0) are exactly the trained ones."""
+    """A run of another family from its weights after 300 rounds, taken exactly."""
     return from_checkpoint(base.problem(seed), replace(base.setup, seed=seed), TRAINED)
 
 
 def _checkpoints(base: FederatedFamily) -> Family:
-    """The runs of another family that go on from a checkpoint.
+    """The runs of another family from a checkpoint.
 
-    Searched is any small run: labels near the outputs make a checkpoint of any network, Gaussian or not.
+    The search draws any small run: with labels near its outputs every network is like a checkpoint.
     """
     small = federated_runs(n=(1, 4), width=(1, 512))
     return Family(f"{base.name}, after {TRAINED} rounds", _trained, small, (base,), base.trials, needs=5)
 
 
 def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRun:
-    """The run of this setup that starts after `trained` rounds from the weights of its seed; 0: from these."""
+    """The run of this setup from the weights that `trained` rounds make of the seed's weights."""
     weights = draw(setup.width, problem.d, setup.seed, setup.sigma)
     if trained:
         run = simulate(problem, replace(setup, rounds=trained), weights, keep=[trained], movements=False)
@@ -35,7 +35,7 @@ def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRu
 
 
 def checkpoint_families(options: Options) -> tuple[Family, ...]:
-    """Digits (n=8, three clients, so ragged) at width 1000 after 300 rounds at eta_l=.1, or the user's data."""
+    """Digits (n=8, three clients of unequal sizes) or the user's data, at width 1000 after 300 rounds at eta_l=.1."""
     if options.data is not None:
         families = federated_families(options, label="eta_l=.1", movements=True, width=1000, eta_local=0.1, rounds=40)
         return tuple(map(_checkpoints, families))

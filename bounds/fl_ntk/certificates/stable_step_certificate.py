@@ -1,8 +1,9 @@
-"""A certificate from any weights at any stable step, in the H^-1 norm or one between it and the Euclidean (X.12).
+"""A certificate from any weights at any stable step, in a norm |H^(-p/2) r|, 0 <= p <= 1 (X.12).
 
 As in certificate.py the claim holds with certainty and at finite width, the weights are exactly their floats, and ties
-and ragged clients are allowed. New here: the frozen kernel's round map is kept exactly, and only the change of the
-kernel is bounded. The norm is |S^-1 r|, in which that map contracts at any stable step (X.2, X.3).
+and clients of unequal sizes are allowed. New is that the round map of the frozen kernel is kept exactly, and only the
+change of the kernel is bounded. The norm is |S^-1 r|, in which this map contracts at any stable step for p = 1 (X.2,
+X.3).
 
 Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
 radius R > 0, and put
@@ -17,9 +18,9 @@ stays within R of its start.
 
 Proof: docs/proofs/certificates.md#any-stable-step.
 
-The middle matrix matters most: neurons stuck at a kink straddle it, so that D and U are nearly equal, and E is nearly
-halved. The norm is a trade. |S| |S^-1| = (mu/lam)^(p/2) multiplies E; but for p < 1 the frozen map contracts more
-slowly, and for p = 0 it may not contract at all (X.5).
+The middle matrix H helps most: neurons that are held at a kink lie on both sides of it, so that D and U are nearly
+equal, and E is nearly halved. The choice of p is a trade-off: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, but for p < 1
+the frozen map contracts more slowly, and for p = 0 it may not contract at all (X.5).
 
 Rounding: S is exactly the float64 matrix V diag(nu^(p/2)) of H's eigenpairs; S^-1 and all products are balls.
 
@@ -42,8 +43,8 @@ from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import Problem, Setup, Weights
 
 POWERS = (1.0, 0.5, 0.25)
-COARSE = 24  # radii of a quick look
-POWERS_OF_A = 16  # beyond so many local steps |A^k S| is bounded by a |A^(k-1) S|
+COARSE = 24  # number of radii in a quick look
+POWERS_OF_A = 16  # for larger k, |A^k S| is bounded by a |A^(k-1) S|
 
 
 def stable_step_certificate(
@@ -85,7 +86,7 @@ def stable_step_certificate(
 
 
 def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[float, ...] = POWERS) -> Candidate:
-    """What float64 expects of `stable_step_certificate` on a coarse grid of radii: a quick look, no certificate."""
+    """The expected result of `stable_step_certificate` in float64, on a coarse grid of radii: no certificate."""
     weights = checked(problem, setup, weights)
     with precision():
         given = start(problem, setup, weights)
@@ -97,7 +98,7 @@ class _Kernel:
     """H and B at one radius, in balls, with their client blocks."""
 
     def __init__(self, problem: Problem, given: Start, losses: np.ndarray, gains: np.ndarray) -> None:
-        # Counts that rounding leaves in doubt widen both ends; all four are integers, so the halves are exact.
+        # Doubtful counts widen both ends; all four counts are integers, so that halves are exact.
         lower, upper = given.counts.at_least - losses, given.counts.at_most + gains
         self.h = weighted(given.gram, (lower + upper) / 2, given.width)
         self.blocks = arb_mat(problem.n, problem.n)  # blockdiag H_cc
@@ -118,7 +119,7 @@ def _judged(
     gains: np.ndarray,
     radii: np.ndarray,
 ) -> StableStepCertificate:
-    """Every number and condition at one radius and in one norm, in balls."""
+    """All numbers and conditions at one radius and in one norm, in balls."""
     kernel = _Kernel(problem, given, losses, gains)
     spectrum = enclosure(kernel.h)
     root = norm_root(spectrum.value, candidate.power)
@@ -188,13 +189,13 @@ def _conditions(radius: float, frozen: arb, rate: arb, need: arb | None) -> tupl
 
 
 def norm_root(h: Float[np.ndarray, "n n"], power: float) -> Float[np.ndarray, "n n"]:
-    """S = V diag(nu^(p/2)) in float64, of the eigenpairs of a symmetric matrix; nu is kept away from 0 and below."""
+    """S = V diag(nu^(p/2)) in float64, from the eigenpairs of a symmetric matrix; nu is kept above 0."""
     values, vectors = np.linalg.eigh((h + h.T) / 2)
     return vectors * positive(values) ** (power / 2)
 
 
 def norm(matrix: arb_mat) -> arb:
-    """Upper bound of the spectral norm of a matrix of balls, whose squares may be beyond float64."""
+    """Upper bound of the spectral norm of a matrix of balls; scaled, since squares may exceed float64."""
     largest = max(float(abs(b).upper()) for row in matrix.tolist() for b in row)
     scale = arb(2) ** int(np.frexp(largest)[1]) if np.isfinite(largest) else arb(1)
     scaled = matrix * (1 / scale)

@@ -1,4 +1,4 @@
-"""The result of the stable-step certificate, as a record and as a page to read."""
+"""The result of the stable-step certificate, as a record and as a page of text."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,12 +13,12 @@ class StableStepCertificate:
     """The theorem's numbers at one radius R and one norm |S^-1 r|, each rounded to the side that weakens the claim."""
 
     radius: float  # R, exact
-    power: float  # p; S is H^(p/2) in float64, and p = 1 the H^-1 norm
+    power: float  # p; S is H^(p/2) in float64, and p = 1 gives the H^-1 norm
     perturbation: float  # E
     local_perturbation: float  # E_c
     frozen_rate: float  # |S^-1 M S|, of the frozen kernel
     rate: float  # q, of the network
-    need: float | None  # the movement; None if q >= 1
+    need: float | None  # bound on the movement; None if q >= 1
     norm: float  # |S^-1 (y - y(0))|
     norm_bound: float  # |S|, so that |y - y(t)| <= norm_bound * norm * rate^t
     r0: float  # |y - y(0)|
@@ -26,9 +26,9 @@ class StableStepCertificate:
     mu: float  # |H|
     x_norm: float  # |X|
     width: int  # m
-    doubtful: int  # neuron-sample pairs whose pattern rounding leaves undecided, counted against it
+    doubtful: int  # neuron-sample pairs whose pattern rounding leaves undecided, counted against the certificate
     conditions: tuple[Condition, ...]
-    radii: int  # how many radii were scanned, smallest_radius to largest_radius
+    radii: int  # number of radii that were scanned, from smallest_radius to largest_radius
     smallest_radius: float
     largest_radius: float
     root: np.ndarray = field(repr=False, compare=False)  # S
@@ -40,12 +40,12 @@ class StableStepCertificate:
 
     @property
     def residual_factor(self) -> float:
-        """The factor of the residual's norm per round, q: what certificates are compared by."""
+        """q, the factor of the residual's norm per round, by which certificates are compared."""
         return self.rate
 
     @property
     def shortfall(self) -> float:
-        """need / R, infinite if q >= 1: how far this is from certifying."""
+        """need / R, or infinity if q >= 1; a certificate needs at most 1."""
         return float("inf") if self.need is None else self.need / self.radius
 
     def to_dict(self) -> dict[str, Any]:

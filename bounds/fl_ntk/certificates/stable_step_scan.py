@@ -1,7 +1,7 @@
-"""Where to look for a stable-step certificate: radii and norms tried in float64, without any bound.
+"""The choice of radii and norms for a stable-step certificate, in float64, without proved bounds.
 
-A bad choice here costs time, never soundness: the chosen radius and norm are judged in balls by
-stable_step_certificate.py, whose theorem gives the numbers their names.
+A bad choice costs time, never soundness: stable_step_certificate.py judges the chosen radius and norm in balls. The
+numbers have the names of the theorem there.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from ntkfl.gram.error_free import row_norms
 from ntkfl.problem import Problem, Setup
 
 TRIAL_RADII = 60
-LEAST_CHANGE = 1e-6  # relative to the largest |G_ij|: the least E at the largest radius
-# relative to the neurons' largest distance: lower bounds of the ends of the radii
+LEAST_CHANGE = 1e-6  # least E at the largest radius, relative to the largest |G_ij|
+# lower bounds on the largest and on the smallest radius, relative to the neurons' largest distance
 LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14
-SLACK = 1e-6  # reserve of a choice that counts as certifiable: H differs a little from radius to radius
+SLACK = 1e-6  # reserve of a choice that counts as certifiable, since H differs a little from radius to radius
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def scan(
     gains: np.ndarray,
     powers: tuple[float, ...],
 ) -> Iterator[Candidate]:
-    """At most two candidates to judge: the promising candidate of least q, then the candidate of least need / R."""
+    """At most two candidates: the promising candidate with the least q, then the candidate with the least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)
@@ -63,7 +63,7 @@ def scan(
 def trial_radii(
     problem: Problem, setup: Setup, given: Start, powers: tuple[float, ...], count: int = TRIAL_RADII
 ) -> np.ndarray:
-    """From the movement needed if E were 0 up to where E, about |G| #{|s| < R} / (2mn), leaves no contraction."""
+    """Radii from `need` at E = 0 to where E, about |G| #{|s| < R} / (2mn), leaves no contraction."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
@@ -76,7 +76,7 @@ def trial_radii(
 
 
 class _Frozen:
-    """The numbers of one norm with the patterns at the start."""
+    """The numbers of one norm, with the patterns frozen at the start."""
 
     def __init__(self, problem: Problem, setup: Setup, given: Start, power: float) -> None:
         gram = _floats(given.gram.tolist())
@@ -107,7 +107,7 @@ class _Frozen:
 
     @property
     def tolerance(self) -> float:
-        """About the largest E that leaves q < 1."""
+        """About the largest E for which q < 1."""
         return max(0.0, 1 - self.rate) / (self.share * self.inverse_norm * sum(self.sizes))
 
     def candidate(self, radius: float, e: float, e_local: float) -> Candidate:
@@ -122,7 +122,7 @@ class _Frozen:
 
 
 def positive(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues of H, ascending, kept away from 0 and below, so that their roots make an invertible S."""
+    """The eigenvalues of H, ascending, raised to be positive, so that S is invertible."""
     return np.maximum(eigenvalues, 1e-12 * eigenvalues[-1] if eigenvalues[-1] > 0 else 1.0)
 
 

@@ -1,1 +1,1 @@
-"""Families of data and networks on which FL-NTK's bounds are sharp, or fail."""
+"""Families of data and networks on which FL-NTK's bounds are sharp or fail."""

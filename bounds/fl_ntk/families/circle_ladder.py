@@ -1,4 +1,4 @@
-"""A ladder of networks with H(0) = H_inf exactly, so that the remainder does not come from a difference of these."""
+"""A ladder of networks with H(0) = H_inf exactly, so that the remainder does not come from H(0) - H_inf."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +20,14 @@ class CircleLadder(Case):
     """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
 
     The angles between the points are multiples of 45 degrees. So the share of neurons that are active on two points
-    equals the limit's, and every neuron is farther from a kink than it moves: only the points are rounded.
+    equals the limit's share, and every neuron is farther from a kink than it moves. Only the points are rounded.
     """
 
     widths = (64, 128, 256, 512)
 
     @cached_property
     def runs(self) -> list[FederatedRun]:
-        """One run a width, in balls."""
+        """One run in balls for each width."""
         return [self._run(width) for width in self.widths]
 
     def _run(self, width: int) -> FederatedRun:

@@ -1,4 +1,4 @@
-"""The default runs, linearised, or at steps so small that bounds on a round's progress apply: eta_l n K <= 1.2564."""
+"""The default runs, linearised, or at steps with eta_l n K <= 1.2564, for which bounds on a round's progress apply."""
 
 from bounds import Options
 from bounds.family import with_own
@@ -25,5 +25,5 @@ def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
     return federated_families(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
-small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # at aligned points the bounds are sharp
-moving_families = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters
+small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # aligned points, where the bounds are sharp
+moving_families = with_own(small_step_runs, WEDGES)  # wedges, where the bound's power of lambda matters

@@ -1,8 +1,8 @@
-"""Runs of few points, at which bounds are sharp that are far from the truth on many points.
+"""Runs on few points, for bounds that are sharp there and loose on many points.
 
 At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
-point or four the powers in appendix C's bounds show. In a wedge, two points at a small angle, few neurons must separate
-the labels, and move far.
+point or four the powers in appendix C's bounds show. A wedge has two points at a small angle: few neurons must separate
+the labels, and they move far.
 """
 
 from dataclasses import replace
@@ -34,8 +34,8 @@ def aligned_run(
 ) -> FederatedRun:
     """n unit points within about `spread` of each other, every neuron active on all of them, equal residuals.
 
-    There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: the proofs' bounds
-    n and sqrt n are attained. The runs are small, and are made in balls.
+    H(0) is nearly the all-ones matrix, whose norm is n, and the residual is its top eigenvector, so that the proofs'
+    bounds n and sqrt n are attained. The runs are small, and in balls.
 
     A `length` of the rows other than 1 shows that unit rows are needed.
     """
@@ -55,7 +55,7 @@ def _aligned_four(seed: int, **changes: Any) -> FederatedRun:
     return aligned_run(seed, n=4, local_steps=1 + seed % 2, **changes)
 
 
-# The same at any step, spread, width and residual.
+# Aligned points at any step, spread, width and residual.
 ANY_STEPS = st.builds(
     _aligned_four,
     seed=st.integers(0, 2**16),
@@ -72,13 +72,13 @@ ALIGNED_POINTS = Family("aligned points", _aligned_four, ANY_STEPS, needs=20)
 def overshooting_clients() -> FederatedRun:
     """One point, twenty local steps of size 3: every step overshoots, so the local outputs grow like 2^k.
 
-    The residual is small enough that no pattern flips while they do.
+    The residual is so small that no pattern flips meanwhile.
     """
     return aligned_run(eta_local=3.0, rounds=2, residual=1e-7, local_steps=20)
 
 
 def overshooting_server() -> FederatedRun:
-    """One point, one small local step, a server step of 100: the global outputs overshoot ninefold a round."""
+    """One point, one small local step, a server step of 100: in each round the global outputs overshoot ninefold."""
     return aligned_run(eta_local=0.1, eta_global=100.0, rounds=3, residual=1e-3)
 
 
@@ -88,7 +88,7 @@ def long_row() -> FederatedRun:
 
 
 def long_row_converging() -> FederatedRun:
-    """A row of norm 30, converging: lambda grows with the square of the norm, the movement falls only with it."""
+    """A converging run on a row of norm 30: lambda grows with the norm's square, the movement falls with the norm."""
     return aligned_run(eta_local=5e-4, rounds=20, residual=1e-3, length=30.0)
 
 
@@ -99,16 +99,16 @@ def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
     """
     turn = 2 * np.pi * (np.arange(width) + 0.5) / width
     hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    # K = 1: only the product counts
+    # for K = 1 only the product of the two steps matters
     setup = Setup(width, eta_local=0.01, eta_global=60.0, local_steps=1, rounds=rounds)
     return _wedge_run(angle, hidden, setup, f"wedge(angle={angle:g})")
 
 
 def one_neuron_wedge() -> FederatedRun:
-    """Half of 256 neurons active on both points, half on neither, and one on the first alone: lambda is about 1/512.
+    """Half of 256 neurons active on both points, half on neither, one on the first only: lambda is about 1/512.
 
-    Small enough to be run in balls. The residual lies along the bottom eigenvector, so only the lone neuron can
-    remove it: it moves by r_0 / (sqrt 2 sqrt m lambda), most of it within 440 rounds at eta_l eta_g = 1.8.
+    The run is small enough for balls. The residual lies along the bottom eigenvector, so that only the lone neuron can
+    remove it. This neuron moves by r_0 / (sqrt 2 sqrt m lambda), mostly within 440 rounds at eta_l eta_g = 1.8.
     """
     width = 256
     hidden = np.zeros((width, 2))
@@ -119,7 +119,7 @@ def one_neuron_wedge() -> FederatedRun:
 
 
 def _wedge_run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> FederatedRun:
-    """Residual (1, -1)/sqrt 2 times 1e-4, too small for any pattern to flip: the movement is the linearised one's."""
+    """The run with the residual 1e-4 (1, -1)/sqrt 2, too small for a pattern to flip: it moves as if linearised."""
     x = np.array([[np.cos(side * angle / 2), np.sin(side * angle / 2)] for side in (1, -1)])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     weights = Weights(hidden, np.where(np.arange(len(hidden)) % 4 < 2, 1.0, -1.0))
@@ -128,11 +128,11 @@ def _wedge_run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> Fed
 
 
 def _wedge(seed: int) -> FederatedRun:
-    """Wedges of angle .3 down to .03, again every eight seeds; 600 rounds each: as many compiled lengths as one."""
+    """Wedges of eight angles from .3 to .03 in turn, all of 600 rounds, so that one compilation serves all."""
     return wedge(float(np.geomspace(0.3, 0.03, 8)[seed % 8]), 512, rounds=600)
 
 
-# Searched: wedges of any angle, few neurons and few rounds, for a search makes them anew hundreds of times.
+# The search draws wedges of any angle, with few neurons and rounds, since it runs hundreds of them.
 ANY_WEDGE = st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))
 WEDGES = Family("wedges", _wedge, ANY_WEDGE, trials=8)
 
@@ -151,26 +151,26 @@ def _one_point(setup: Setup, label: float, seed: int) -> FederatedRun:
 
 
 def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
-    """Such runs; searched in balls, with any label, network and steps, of up to 256 rounds."""
+    """Runs on one point; the search draws any label, network, steps and up to 256 rounds, in balls."""
     runs = federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
     return Family(f"one point, {name}", _one_point, runs, (setup, label), trials=10, fixed=True)
 
 
 def quick(width: int, label: float = 1.0) -> Family:
-    """Two rounds; the first removes most of the residual, so that all flips happen in it."""
+    """Two rounds, of which the first removes most of the residual, so that all flips happen in it."""
     setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
     return _family(f"width {width}, y = {label:g}", setup, label)
 
 
 def at_most_half(width: int) -> Family:
-    """Eight rounds at eta_l K = 1/2 = lambda: the printed step lambda/(n^2 K kappa), its O-constant taken as 1."""
+    """Eight rounds at eta_l K = 1/2 = lambda, the printed step lambda/(n^2 K kappa) with the O-constant 1."""
     setup = Setup(width, eta_local=0.5 * (1 - 1e-6), local_steps=1, rounds=8)
     return _family(f"width {width}, the printed step", setup)
 
 
-# Twenty-four rounds at the printed step from a thin start, sigma = 1/4: the movement comes near its limit.
+# Twenty-four rounds at the printed step from sigma = 1/4: the movement comes near its limit.
 THIN_START = _family("width 4096, the printed step, sigma 1/4", Setup(4096, 0.25, 0.5 * (1 - 1e-6), rounds=24))
-# Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left.
+# Twenty-four rounds with eta_l times the largest eigenvalue 1/4: patterns flip while residual is left.
 GRADUAL = _family("small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))
 
 
@@ -184,7 +184,7 @@ def _few_points(seed: int) -> FederatedRun:
 FEW_POINTS = Family("four points, 128 neurons", _few_points, federated_runs(in_balls=True), trials=10, fixed=True)
 
 
-ROUNDS = 2000  # for the bound of C.7 to be near the truth at its own step
+ROUNDS = 2000  # enough rounds for the bound of C.7 to be sharp at the printed step
 
 
 def printed_step_run(width: int, sigma: float, seed: int) -> FederatedRun:

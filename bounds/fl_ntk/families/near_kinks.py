@@ -1,4 +1,4 @@
-"""Families for statements on neurons near their kinks: the premise, draws, and cases where the claim fails."""
+"""The common parts of statements on neurons near their kinks: hypotheses, families, and cases where claims fail."""
 
 from typing import Any
 
@@ -27,12 +27,12 @@ LIKELY = Hypothesis(
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> FederatedRun:
-    """One sample, ten small rounds: a long row makes entries of H large, a small sigma puts all neurons at the kink."""
+    """One sample, ten small rounds: a long row makes H large, a small sigma puts all neurons near the kink."""
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
     return federated_run(problem, Setup(width=4096, sigma=sigma, eta_local=0.01, local_steps=1, rounds=10))
 
 
-NEAR_KINKS: dict[str, Any] = {  # what claims on neurons near their kinks have in common
+NEAR_KINKS: dict[str, Any] = {  # common parts of claims on neurons near their kinks
     "kind": Kind.PROBABILITY,
     "hypotheses": (UNIT_ROWS, UNIT_SIGMA, LIKELY),
     "constants": snapshot_constants,

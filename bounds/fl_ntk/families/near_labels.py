@@ -1,4 +1,4 @@
-"""Labels so near the network's outputs that no pattern flips: a small finite network in its kernel regime, in balls."""
+"""Small finite networks in balls, with labels so near the outputs that no pattern flips: the kernel regime."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:
-    """The run whose residual at the start is 1e-6 in this direction, in balls.
+    """The run in balls whose initial residual y - y(0) has the length 1e-6 and this direction.
 
-    `direction` is that of the residual y - y(0).
+    The direction need not have unit length.
     """
     outputs = weights.outputs(x)
     problem = Problem(x, outputs + 1e-6 * direction / np.linalg.norm(direction), owner, name="labels near the outputs")
@@ -29,7 +29,7 @@ def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def _near_labels(seed: int) -> FederatedRun:
-    """Four points, one or two clients, one to three local steps at a share of the step that surely contracts.
+    """Four points, one or two clients, one to three local steps at .1 to .7 of a step that surely contracts.
 
     Every third residual is the bottom eigenvector of H(0), which contracts the slowest.
     """
@@ -53,7 +53,7 @@ NEAR_LABELS = Family("labels near the outputs", _near_labels, federated_runs(rou
 
 
 def overshooting_client() -> FederatedRun:
-    """One client, eta_l = 3/|H(0)| and the residual along the top eigenvector: every local step doubles it."""
+    """One client, eta_l = 3/|H(0)|, and a residual along the top eigenvector: every local step doubles the residual."""
     x, weights = unit_points(np.random.default_rng(0), 4, 6), draw(32, 6, 0)
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     setup = Setup(width=32, eta_local=3 / float(values[-1]), local_steps=3, rounds=1)
@@ -77,4 +77,4 @@ def growing_round() -> FederatedRun:
     return near_run(x, stretched, owner, weights, setup)
 
 
-contracting_families = with_own(small_steps, NEAR_LABELS)  # of the default families few contract surely
+contracting_families = with_own(small_steps, NEAR_LABELS)  # few runs of the default families surely contract

@@ -1,4 +1,4 @@
-"""Runs that meet the premise of theorem B.3's proof: its steps, its radius R, and its random events."""
+"""Runs that meet the premise of theorem B.3's proof: steps, radius R and random events."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 def spectrum(case: FederatedRun) -> dict:
-    """lambda, kappa of H(0), certified, with n and K: the symbols that the paper's limits are written in."""
+    """lambda, kappa of H(0), certified, and n and K: the symbols in the paper's limits on steps."""
     return run_values(case, lam, kappa, n, K)
 
 
@@ -31,7 +31,7 @@ def radius(case: FederatedRun) -> float:
 
 
 def step_margin(limit, case: FederatedRun) -> Estimate:
-    """How far eta_l and eta_g eta_l stay below a limit, relative to it, (2,)."""
+    """The distances of eta_l and eta_g eta_l below a limit, relative to the limit, (2,)."""
     setup = case.setup
     largest = float(evaluate(limit, spectrum(case)).lo)
     shares = np.array([setup.eta_local, setup.eta_local * setup.eta_global]) / largest
@@ -60,7 +60,7 @@ WITHIN_RADIUS = Hypothesis(
 
 @lru_cache(maxsize=4)
 def _crowding(case: FederatedRun) -> np.ndarray:
-    """4 m R - #{r: |w_r.x_i| < R}, the least over i, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m."""
+    """Margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m."""
     x, hidden, reach = case.problem.x, case.weights.hidden, radius(case)
     z, m = x @ hidden.T, case.setup.width
     band = reach * np.linalg.norm(x, axis=1, keepdims=True) + 1e-12 * (1 + np.abs(hidden).max())
@@ -85,7 +85,7 @@ def paper_run(
 ) -> FederatedRun:
     """The run of four rounds with eta_l = share lambda/(kappa n^2 K), whose residual has length 1.
 
-    The direction is that of y - y(0); None is the bottom eigenvector of H(0), which contracts the slowest.
+    `direction` is that of y - y(0); None stands for the bottom eigenvector of H(0), which contracts the slowest.
     """
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     chosen = vectors[:, 0] if direction is None else direction
@@ -97,9 +97,9 @@ def paper_run(
 
 
 def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
-    """Four points, two clients, steps at a share of the largest in the proof of theorem B.3, or Lemma 6.2, four rounds.
+    """Four points, two clients, four rounds, and a share of the largest step in theorem B.3's proof or in Lemma 6.2.
 
-    R is so small that a sample has a neuron or none within R of its kink. Every other residual is the bottom
+    R is so small that a sample has one neuron or none within R of a kink. Every other residual is the bottom
     eigenvector of H(0), which contracts the slowest; every third server step is 1/8.
 
     With `of_the_lemma` eta_l goes up to 1/(400 kappa K n^2), without lambda.
@@ -133,7 +133,7 @@ LEMMA_STEPS = Family("steps of the lemma", step_run, ANY_STEP, (True, 2**14), tr
 
 
 def long_row_in_the_premise() -> FederatedRun:
-    """One row of norm 40 at eta_l = .0024: below lambda/1000 and 1/400, and beyond 2/lambda, because lambda is 1600."""
+    """One row of norm 40, so that lambda = 1600, at eta_l = .0024: below lambda/1000 and 1/400, but above 2/lambda."""
     problem = Problem(np.array([[40.0]]), np.array([1e-3]), name="one row of norm 40")
     setup = Setup(2, eta_local=0.0024, local_steps=1, rounds=1)
     return federated_run(problem, setup, Weights(np.full((2, 1), 100.0), np.array([1.0, -1.0])))
@@ -150,7 +150,7 @@ def overshooting_server_in_the_premise() -> FederatedRun:
 
 
 def lone_neuron_far_from_its_label() -> FederatedRun:
-    """One neuron with a = -1 and a label it cannot reach: the first step turns it off, and nothing moves any more."""
+    """One neuron with a = -1 and a label out of reach: the first step turns it off, and nothing moves afterwards."""
     problem = Problem(np.array([[1.0]]), np.array([1e5]), name="one neuron, a = -1")
     setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=3)
     return federated_run(problem, setup, Weights(np.array([[1.0]]), np.array([-1.0])))

@@ -14,10 +14,9 @@ _SORTED = chain(rm_id(lambda term: isinstance(term, sp.ZeroMatrix)), flatten, so
 
 @dataclass(frozen=True)
 class Canonical:
-    """A matrix expression in this form, whose parts have it already; sympy's operators would spend seconds on them
-    again.
+    """A matrix expression of canonical parts, which sympy's operators would simplify again, for seconds.
 
-    No term of a sum occurs in it twice.
+    No term occurs twice in a sum.
     """
 
     expression: sp.MatrixExpr

@@ -1,4 +1,4 @@
-"""The leading term of the generalisation bounds, the width they need, and the values of their symbols on a sample."""
+"""The main term of the generalisation bounds, their width, and the values of their symbols on a sample."""
 
 import numpy as np
 import sympy as sp
@@ -9,11 +9,11 @@ from bounds.symbols import delta, lam, m, n
 quadratic, index = sp.symbols("Q i", positive=True)
 MAIN = sp.sqrt(2 * quadratic / n)
 
-PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, without its powers of logarithms
+PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, without powers of logarithms
 
 
 def constants(case: TrainedOnSample) -> dict:
-    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y and the index i of the smallest ball that holds the network."""
+    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y, and the index i of the smallest ball around the network."""
     complexity = case.complexity
     return {
         n: case.problem.n,

@@ -1,6 +1,7 @@
-"""J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps.
+"""J(k,t): the gradients of the outputs in the weights, for each sample at its own client after k local steps.
 
-The gradients change with the patterns of neurons that start near a kink; bounds count these for all distances at once.
+Gradients change where patterns change, at neurons that start near a kink. Bounds count these neurons for all distances
+at once.
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ def jacobian(path: WeightPath, active: np.ndarray) -> np.ndarray:
 
 
 def all_jacobians(path: WeightPath, round_: WeightRound) -> list[np.ndarray]:
-    """J(k,t) of one round, k = 0..K-1."""
+    """J(k,t) for k = 0..K-1 of one round."""
     return [jacobian(path, active) for active in round_.active[:-1]]
 
 

@@ -1,4 +1,4 @@
-"""The coefficient of a leading power of the width, extrapolated from a ladder with the order that comes next."""
+"""The coefficient of a leading power of the width, extrapolated from a ladder by a fit with the next order."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ LEVEL = 0.99
 
 
 def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power: float) -> Estimate:
-    """c in E[sample] = c size^power (1 + O(size^(-1/2))), entry by entry.
+    """The c of E[sample] = c size^power (1 + O(size^(-1/2))), entry by entry, from `samples` of each of `sizes`.
 
-    There are at least three different sizes, and two seeds of each.
+    At least three different sizes are needed, and two seeds of each.
 
     The mean over seeds, divided by size^power, is fitted by c + b size^(-1/2). Its weights come from the variance over
     seeds, which is taken to follow a power of the size. The half-width is the 99% t-interval (for all entries together,
-    by Bonferroni), plus the change of c when the two smallest sizes are dropped, where three are left.
+    by Bonferroni), plus the change of c when the two smallest sizes are dropped, if at least three are left.
 
     Raises:
         ValueError: fewer than three sizes or two seeds.
@@ -45,7 +45,7 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
 
 
 def _spread(sizes: np.ndarray, variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Standard deviations over seeds, smoothed over the sizes, (s, entries); rounding where the seeds do not differ."""
+    """Standard deviations over seeds, smoothed over the sizes, (s, entries); at least the rounding."""
     floor = np.maximum((1e-12 * np.abs(mean)) ** 2, 1e-300)
     design = np.stack([np.ones_like(sizes), np.log(sizes)], axis=1)
     fit = np.linalg.lstsq(design, np.log(np.maximum(variance, floor)), rcond=None)[0]

@@ -1,6 +1,6 @@
-"""The kernel at infinite width of a run's data, H_inf, and what rounds leave over the linear map I - rho H_inf.
+"""The kernel at infinite width of a run's data, H_inf, and the remainder of rounds over the linear map I - rho H_inf.
 
-Appendix C takes lambda and kappa of H_inf, and its recursion bounds the remainder.
+Appendix C takes lambda and kappa of H_inf; its recursion bounds this remainder.
 """
 
 from functools import lru_cache
@@ -91,14 +91,14 @@ PRINTED_STEP = Hypothesis(
 def printed_powers(case: FederatedRun) -> Estimate:
     """(I - rho H_inf)^t y for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
 
-    The distance of these floats from H_inf and rho is added at the end: a change F of the map changes its t-th power by
-    at most t |F| g^(t-1), where g >= 1 bounds the norms of both maps. Balls with radii would overestimate the error by
-    far more.
+    The effect of the distance of these floats from H_inf and rho is added at the end: a change F of the map changes its
+    t-th power by at most t |F| g^(t-1), where g >= 1 bounds the norms of both maps. Balls with radii would overestimate
+    this effect far more.
     """
     return _powers(case.problem, limit_kernel(case), float(case.rho.value), float(case.rho.error), case.setup.rounds)
 
 
-@lru_cache(maxsize=4)  # seeds of a user's data have these in common
+@lru_cache(maxsize=4)  # all seeds of a user's data share these
 def _powers(problem: Problem, kernel: LimitKernel, step: float, step_error: float, rounds: int) -> Estimate:
     h, largest, rho = kernel.matrix, float(kernel.largest.hi), Estimate(step, step_error)
     times = np.arange(rounds + 1)

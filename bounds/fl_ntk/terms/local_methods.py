@@ -1,4 +1,4 @@
-"""FedProx and local momentum in the kernel regime: their symbols, and how clients respond to their residuals."""
+"""FedProx and local momentum in the kernel regime: symbols, and the clients' responses to their residuals."""
 
 import numpy as np
 import sympy as sp
@@ -15,7 +15,7 @@ shares = sp.MatrixSymbol("S", n, n)
 DRAWN = D + mu * IDENTITY
 OF_PROX = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
 OF_MOMENTUM = eta_local * ((2 + beta) * IDENTITY - eta_local * D)
-FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX  # its round map
+FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX  # the round map of FedProx
 
 
 def shares_of(problem: Problem) -> np.ndarray:

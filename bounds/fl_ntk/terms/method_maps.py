@@ -1,4 +1,4 @@
-"""Statements on methods in the kernel regime: their residual after T rounds, by the power of a map."""
+"""Statements on methods in the kernel regime: the residual after T rounds by the T-th power of a map."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,9 +31,9 @@ def method_maps(
     uses: tuple[str, ...],
     hypotheses: tuple[Hypothesis, ...] = (),
 ) -> Statement:
-    """The statement that the linearised network under each method, and its kernel regime, have this residual.
+    """The statement that under each method the linearised network and its kernel regime have the residual `after()`.
 
-    The mutants change the factor, the power of eta_l and the number of rounds.
+    Three mutants come with every such statement: a factor, a power of eta_l and the number of rounds.
     """
 
     def constants(case: FederatedRun) -> dict[Any, Any]:

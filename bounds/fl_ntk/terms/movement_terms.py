@@ -1,4 +1,4 @@
-"""B_2 and B_3, the parts of U(T) - U(0) that the initial gradients and the printed linear map leave over."""
+"""B_2 and B_3: parts of U(T) - U(0) beyond the initial gradients and beyond the printed linear map."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def norm(part: np.ndarray, bits: int) -> Estimate:
 
 
 def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
-    """|B_3| after this many rounds of training on features.
+    """|B_3| after `rounds` rounds of training on features.
 
     B_3 = -rho sum_t (1/K) sum_k J (y^{(k)}(t) - y + (I - rho H)^t y), J = L^T at every step.
     """
@@ -56,14 +56,14 @@ def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
 
 
 def _summed(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """rho sum_t (1/K) sum_k J v, as balls (m, d), for the pattern and the vector v that are a part of a local step."""
+    """rho sum_t (1/K) sum_k J v, as balls (m, d); `part` gives the patterns in J and the vector v of a local step."""
     path = weight_path(case)
     with precision(case.bits):
         powers = printed_powers(case)
         left = np.vectorize(ball, otypes=[object])(powers.value, powers.error)
         terms = [
             _through(path, *part(active.astype(int), residual, power))
-            for round_, power in zip(path.rounds, left, strict=False)  # one power more than rounds
+            for round_, power in zip(path.rounds, left, strict=False)  # there is one power more than rounds
             for active, residual in zip(round_.active[:-1], round_.residual, strict=False)
         ]
         return np.array(terms).sum(axis=0) * _per_step(case)

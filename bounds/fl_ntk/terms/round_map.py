@@ -13,21 +13,23 @@ from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 STEP = eta_global * eta_local * K / N  # rho
-REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)  # how far neurons move while the residual contracts, up to a constant
+# bound, up to a constant, on the movement of neurons while the residual contracts
+REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
 
 H = sp.MatrixSymbol("H", n, n)
 D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
-start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y or y - y(0), as the statement says
+start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y or y - y(0); each statement's symbols say which
 
 IDENTITY = sp.Identity(n)
 RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
 MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blocks of H, zero elsewhere"}
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
-COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start  # c_T on the samples' features, start being y - y(0)
-MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # how far training moves the network, squared
+# c_T, the coefficients on the samples' features, for start = y - y(0)
+COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start
+MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # the squared movement of the network by training
 
-# Kernel, round map and labels as matrices of a size that formulas use beside n, a number in them.
-size = sp.Symbol("s", positive=True)  # size of the matrices: n, which a remainder uses as a number
+# Kernel, round map and labels as matrices of size s, for formulas in which n is a number.
+size = sp.Symbol("s", positive=True)  # size of the matrices; its value is n
 SIZED_LABELS = sp.MatrixSymbol("y", size, 1)
 SIZED_H, SIZED_D, SIZED_IDENTITY, SIZED_MAP = (part.subs(n, size) for part in (H, D, IDENTITY, ROUND_MAP))
 

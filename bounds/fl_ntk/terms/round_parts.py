@@ -1,4 +1,4 @@
-"""The parts C_1 to C_4 of a round: what statements on them say and measure at the snapshot of a run."""
+"""The parts C_1 to C_4 of a round: the common terms and measurements of statements on them, at a run's snapshot."""
 
 import numpy as np
 import sympy as sp

@@ -1,4 +1,4 @@
-"""Maps of a state, the residual and a method's memory, and the residual after T rounds by their powers."""
+"""Maps of a state (residual, memory), and the residual after T rounds by their powers."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NOTHING = sp.ZeroMatrix(n, n)
 
 
 def product(*factors: Any) -> sp.MatrixExpr:
-    """The product of state maps without expanding its factors, which takes `*` seconds here."""
+    """The product of state maps; unlike `*`, which takes seconds, it does not expand the factors."""
     return sp.MatMul(*factors).doit(deep=False)
 
 
@@ -40,7 +40,7 @@ FEDDYN = state_map(
     IDENTITY - 2 / N * H * OF_PROX, H / (N * mu) - 2 / N * H * OF_PROX, -mu * OF_PROX, IDENTITY - mu * OF_PROX
 )
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
-SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
+SEEN = (1 + beta) * first.T - beta * second.T  # the extrapolated point of Nesterov's step
 AFTER = {
     name: product(seen, sp.MatPow(whole, T), begun)
     for name, seen, whole, begun in (
@@ -53,5 +53,5 @@ AFTER = {
 
 
 def halves(size: int) -> dict:
-    """The maps that put a vector of this size into the first and into the second half of a state."""
+    """The values of `first` and `second`: they put a vector of this size into the first or second half of a state."""
     return {first: np.eye(2 * size)[:, :size], second: np.eye(2 * size)[:, size:]}
