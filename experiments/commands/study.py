@@ -13,7 +13,7 @@ from experiments.console.choices import KeptRuns
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster
 from experiments.console.durations import duration
 from experiments.console.interruptible import if_stopped
-from experiments.console.study_pages import answer_lines, dry_lines, option_lines, status_lines
+from experiments.console.study_lines import answer_lines, dry_lines, option_lines, status_lines
 
 if TYPE_CHECKING:
     import xarray

@@ -13,7 +13,7 @@ from bounds import Family, Form, Hypothesis, Options, Outcome, get
 from bounds.hypothesis import Limit
 from experiments.command_line import app
 from experiments.commands.theorems.verification_run import _plan_lines
-from experiments.report.front_page import headline
+from experiments.report.site import headline
 from verification.engine import verify
 from verification.facts import Data, Fact, Unmet, Where
 from verification.judging.families import families

@@ -21,18 +21,21 @@ from experiments.console.choices import (
 )
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
-from experiments.console.run_estimates import print_estimates
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
     from bounds import Options
     from ntkfl.estimate import Estimate
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
-    from ntkfl.problem import Problem
+    from ntkfl.limit.sampled_rounds import SampledRounds
+    from ntkfl.problem import Problem, Setup
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 NOT_STABLE = 1  # exit status
 ROUNDS = 100  # most rounds of runs, by default
+SHOWN = 6  # rounds with estimates, at most
 NOISY = 10_000  # most rounds that are tried if noise may keep the residual from ever being so small
 
 
@@ -139,7 +142,7 @@ def rate(
             of = "" if network == TWO_LAYER else f"{network}, "
             said = f"{of}{method}{named}, {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}"
             counted = {"rounds": options.rounds or ROUNDS, "runs": runs, "seed": options.seed}
-            print_estimates(problem, setup, own, method, chosen, said, **counted, **drawn, **rounds)
+            _print_estimates(problem, setup, own, method, chosen, said, **counted, **drawn, **rounds)
         return
     with bad_input():
         matrices = kernels(network, problem, setup, finite=options.width is not None)
@@ -303,3 +306,43 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
     except ValueError as error:  # unstable steps, a residual that stays where H is zero, or too many rounds
         counted = re.search(r"within (\d+) rounds", str(error))
         return f"over {counted[1]}" if counted else "never"
+
+
+def _print_estimates(
+    problem: "Problem",
+    setup: "Setup",
+    gram: "ndarray | None",
+    method: str,
+    options: dict[str, Any],
+    said: str,
+    *,
+    rounds: int,
+    runs: int,
+    seed: int,
+    **drawn: Any,
+) -> None:
+    """Print the mean of the loss and its spread over runs, after some rounds up to the last."""
+    import numpy as np
+
+    from experiments.console.tables import as_lines
+    from ntkfl import sampled_rounds
+    from verification.tables import plain_table
+
+    shown = sorted({int(t) for t in np.geomspace(1, rounds, SHOWN).round()})
+    sampled = sampled_rounds(problem, setup, shown, gram, method, options, runs=runs, seed=seed, **drawn)
+    mean, error = _losses(sampled, problem.n)
+    typer.echo(
+        f"expected after {rounds} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three standard "
+        f"errors of {runs} runs\n  setting: {said}\n"
+    )
+    columns = ["rounds", "mean square error", "±", "its deviation from run to run"]
+    table = plain_table(columns, numbers=columns, wrapped=columns)
+    spread = np.sqrt(np.maximum(sampled.square_variance.value, 0)) / problem.n
+    for t, *cells in zip(shown, mean, error, spread, strict=True):
+        table.add_row(str(t), f"{cells[0]:.6g}", *(f"{value:.2g}" for value in cells[1:]))
+    typer.echo(as_lines(table))
+
+
+def _losses(sampled: "SampledRounds", n: int) -> "tuple[ndarray, ndarray]":
+    """The mean square error, and its error."""
+    return sampled.mean_square.value / n, sampled.mean_square.error / n

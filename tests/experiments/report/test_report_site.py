@@ -13,9 +13,8 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 
 from bounds import Form, Nature, Outcome, catalogue, get
 from experiments.formulas.prose import prose
-from experiments.report.front_page import headline
 from experiments.report.outcomes import LOOKS
-from experiments.report.site import built
+from experiments.report.site import built, headline
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
 from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Where, Witness
