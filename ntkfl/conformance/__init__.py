@@ -1,13 +1,8 @@
 """Is an implementation the algorithm? Cases with reference trajectories, and verdicts on an adapter's answers."""
 
-from ntkfl.conformance.case import ConformanceCase
-from ntkfl.conformance.catalogue import KitCase, cases, methods
 from ntkfl.conformance.comparing import Difference
-from ntkfl.conformance.exchange import Answer, answers
-from ntkfl.conformance.kit import write
-from ntkfl.conformance.variants import Variant
-from ntkfl.conformance.variants import of as variants_of
-from ntkfl.conformance.verdict import (
+from ntkfl.conformance.conformance_case import ConformanceCase
+from ntkfl.conformance.conformance_verdict import (
     CaseVerdict,
     Conformance,
     MethodVerdict,
@@ -15,6 +10,11 @@ from ntkfl.conformance.verdict import (
     conformance,
     judged,
 )
+from ntkfl.conformance.exchange import Answer, answers
+from ntkfl.conformance.kit import write
+from ntkfl.conformance.kit_cases import KitCase, cases, methods
+from ntkfl.conformance.variants import Variant
+from ntkfl.conformance.variants import of as variants_of
 from ntkfl.imports import old_names
 
 __all__ = [

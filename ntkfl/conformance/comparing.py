@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from ntkfl.conformance.case import ConformanceCase
-from ntkfl.conformance.catalogue import KitCase, Trajectory, loops_of
+from ntkfl.conformance.conformance_case import ConformanceCase
+from ntkfl.conformance.kit_cases import KitCase, Trajectory, loops_of
 
 TOLERANCE = 1e-10  # relative to the largest number of the round, if that is above 1; for float64
 MARGIN = 16  # multiple of the change of the plain loop by rounding to float32

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
+from ntkfl.conformance.conformance_verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
 from ntkfl.conformance.variants import Variant
-from ntkfl.conformance.verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
 from ntkfl.messages import number_of
 from ntkfl.version import VERSION
 

@@ -29,7 +29,7 @@ def main(adapter: Path, folder: Path, first: int) -> None:
         module = loaded("conformance_adapter", adapter)
         if not callable(getattr(module, "run", None)):
             raise TypeError("it has no function run(case)")
-        reading = loaded("conformance_case", Path(__file__).with_name("case.py"))
+        reading = loaded("conformance_case", Path(__file__).with_name("conformance_case.py"))
         packages = {name: importlib.metadata.version(name) for name in getattr(module, "PACKAGES", ())}
     except BaseException as error:
         say(folder / START, {"fault": described(error)})

@@ -17,8 +17,8 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.conformance import received
-from ntkfl.conformance.catalogue import KitCase
 from ntkfl.conformance.driver import START
+from ntkfl.conformance.kit_cases import KitCase
 from ntkfl.conformance.received import Refused
 
 DRIVER = Path(__file__).with_name("driver.py")

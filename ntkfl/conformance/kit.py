@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.conformance.case import FORMAT
-from ntkfl.conformance.catalogue import cases
 from ntkfl.conformance.comparing import MARGIN, TOLERANCE
+from ntkfl.conformance.conformance_case import FORMAT
+from ntkfl.conformance.kit_cases import cases
 from ntkfl.conformance.problems import SHAPES
 from ntkfl.version import VERSION
 

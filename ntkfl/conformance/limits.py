@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ntkfl.conformance import loops
-from ntkfl.conformance.case import ConformanceCase
+from ntkfl.conformance.conformance_case import ConformanceCase
 
 Tensors = Iterator[dict[str, np.ndarray]]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import ConformanceCase
+    from ntkfl.conformance.conformance_case import ConformanceCase
 
 Added = Any  # w -> what is added to the gradient there
 States = Iterator[dict[str, np.ndarray]]

@@ -15,7 +15,7 @@ import numpy as np
 from ntkfl.conformance.loops import shares, train
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import ConformanceCase
+    from ntkfl.conformance.conformance_case import ConformanceCase
 
 States = Iterator[dict[str, np.ndarray]]
 Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every client, its B and its A

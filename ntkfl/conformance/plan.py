@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ntkfl.conformance.case import FORMAT, ConformanceCase
+from ntkfl.conformance.conformance_case import FORMAT, ConformanceCase
 from ntkfl.conformance.problems import Problem, Samples
 from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 

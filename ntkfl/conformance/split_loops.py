@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from ntkfl.conformance.case import ConformanceCase
+    from ntkfl.conformance.conformance_case import ConformanceCase
 
 W = dict[str, Tensor]
 Loss = Callable[[W], Tensor]

@@ -15,8 +15,8 @@ from types import CodeType, ModuleType
 
 import numpy as np
 
-from ntkfl.conformance.case import ConformanceCase
-from ntkfl.conformance.catalogue import loops_of
+from ntkfl.conformance.conformance_case import ConformanceCase
+from ntkfl.conformance.kit_cases import loops_of
 
 TABLE = Path(__file__).with_name("variants.toml")
 

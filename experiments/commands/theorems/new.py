@@ -20,7 +20,7 @@ RUN = {
 }
 COMMIT = {  # what else is needed if the file is in the project's folder
     "method": "  add its plain loop to LOOPS in ntkfl/conformance/loops.py, and its cases to OPTIONS in "
-    "ntkfl/conformance/catalogue.py\n  add its paper to experiments/references.bib, with its name as a keyword\n"
+    "ntkfl/conformance/kit_cases.py\n  add its paper to experiments/references.bib, with its name as a keyword\n"
     "  python tests/ntkfl/method_matrix.py --output METHODS.md",
     "architecture": "  pytest -n 0 tests/ntkfl/training/test_models.py",
     "study": "  add a test on invented results to tests/experiments/studies, with planted.py there",

@@ -11,9 +11,9 @@ import torch
 
 import ntkfl.conformance
 from ntkfl.conformance import ConformanceCase, KitCase, answers, cases, limits, loops, methods, plan, write
-from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
 from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
+from ntkfl.conformance.kit_cases import LIMITS, OPTIONS, trajectory
 from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
@@ -31,7 +31,7 @@ def slow_if(case):
 def test_every_method_has_cases_and_names_are_unique():
     without = set(catalogue()) - set(methods())
     assert methods() == tuple(OPTIONS) and not without, (
-        f"{', '.join(sorted(without))} has no cases: add options to OPTIONS in ntkfl/conformance/catalogue.py, and its "
+        f"{', '.join(sorted(without))} has no cases: add options to OPTIONS in ntkfl/conformance/kit_cases.py, and its "
         "plain loop to LOOPS in ntkfl/conformance/loops.py"
     )
     assert {case.case.method for case in KIT} == set(OPTIONS)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ntkfl.conformance import Outcome, cases, conformance, judged
-from ntkfl.conformance.catalogue import trajectory
 from ntkfl.conformance.exchange import Answer
+from ntkfl.conformance.kit_cases import trajectory
 
 OWN = Path(__file__).with_name("own_methods.py")
 OWN_PULL = "return self.alpha * (local[name] - self.model[name]) - self.dual[client][name]"

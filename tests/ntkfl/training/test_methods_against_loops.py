@@ -8,7 +8,7 @@ import torch
 from tiny_federations import case_of, flat, models, network, on_classes, on_quadratics, rows, states
 
 from ntkfl.conformance import loops
-from ntkfl.conformance.catalogue import OPTIONS
+from ntkfl.conformance.kit_cases import OPTIONS
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.methods import catalogue
 from ntkfl.training.objectives import HalfSquares

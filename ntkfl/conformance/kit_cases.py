@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ntkfl.conformance import limits, loops, merging_loops, plan, split_loops
-from ntkfl.conformance.case import ConformanceCase
+from ntkfl.conformance.conformance_case import ConformanceCase
 from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
 from ntkfl.messages import did_you_mean

@@ -11,9 +11,9 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.conformance import split_loops, variants
-from ntkfl.conformance.catalogue import KitCase, Trajectory, cases
 from ntkfl.conformance.comparing import Difference, allowed, first_difference, rounds_allowed
 from ntkfl.conformance.exchange import LIMIT, AdapterError, Answer, Peer, answers
+from ntkfl.conformance.kit_cases import KitCase, Trajectory, cases
 from ntkfl.conformance.variants import Variant
 
 Answered = Sequence[tuple[KitCase, Trajectory]]  # answers for one method
