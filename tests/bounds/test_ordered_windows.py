@@ -1,5 +1,6 @@
 """Windows of a smooth network under other losses: nearest fits and steps against independent computations."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,16 +8,17 @@ import pytest
 import torch
 
 from bounds.deep.any_order import FALL, REACH_OF_LOSSES, _constants
-from bounds.deep.cases.ordered_windows import LOSSES, OTHER_LOSSES, loss_case
+from bounds.deep.cases.ordered_windows import LOSSES, OFTEN, OTHER_LOSSES, loss_case, uneven_case
+from ntkfl.limit.convex_loss import SQUARES, band
 from ntkfl.networks import wide
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.reading import layers_of
 
 
-def nearest_of_all_faces(case):
+def nearest_of_all_faces(case, start=None):
     """The least distance to a fit over every choice of outputs tied to an end, each by Newton steps in numpy."""
     net = FloatNetwork(layers_of(wide(case.spec), case.params, case.problem.d))
-    start, x = net.start(), case.problem.x[case.found.kept]
+    start, x = net.start() if start is None else start, case.problem.x[case.found.kept]
     ends = case.loss.minimisers(case.problem.y[case.found.kept])
     best = np.inf
     for faces in product((None, 0, 1), repeat=len(x)):
@@ -70,3 +72,23 @@ def test_the_claim_is_that_of_the_certificate(loss):
     reach, fall = (float(part.xreplace(values).evalf()) for part in (REACH_OF_LOSSES, FALL))
     assert reach == pytest.approx(case.proved.reach, rel=1e-6)
     assert 1 - fall == pytest.approx(case.step * (case.proved.gain - case.proved.loss), rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [SQUARES, band(0.01)], ids=lambda loss: loss.name)
+def test_a_sample_that_comes_too_often_leads_away_from_the_fits(loss):
+    """Steps by numpy, fits by faces; the sums of steps are as claimed, and even windows keep the claim."""
+    case = uneven_case(2, "fc:2:erf", 20, loss, 0.01 * (loss is not SQUARES))
+    net, x = FloatNetwork(layers_of(wide(case.spec), case.params, 4)), case.problem.x
+    theta, sums = net.start(), np.zeros(2)
+    for sample in [0] * OFTEN + [1]:
+        f, j = net.jacobian(theta, x)
+        step = case.step if sample == 0 else case.least
+        theta = theta - step * loss.slope(f, case.problem.y)[sample] * j[sample]
+        sums[sample] += step
+    assert sums.max() / sums.min() == pytest.approx(case.uneven) and sums.min() == pytest.approx(case.least)
+    after = nearest_of_all_faces(case, theta)
+    before = nearest_of_all_faces(case)
+    np.testing.assert_allclose(case.run.distance[:2], [before, after], rtol=0, atol=2 * case.run.rounding)
+    assert after > before + 1000 * case.run.rounding
+    even = replace(case, uneven=1.0)
+    assert (np.diff(even.run.distance) < 0).all()

@@ -27,6 +27,7 @@ Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
+OFTEN = 20  # visits of a sample that comes too often
 LOSSES = HINGE, band(0.2), huber(0.05)
 INSIDE = 0.4  # excess of some outputs over their labels, in lengths of the interval of minimisers or in margins
 
@@ -52,6 +53,7 @@ class OrderedWindows(SmallNetwork):
     longer: float = 1.0
     server: float = 1.0
     left_out: bool = False  # whether a sample is never visited
+    uneven: float = 1.0  # the sum of the first sample's steps in a window over that of the last one's, if above 1
     loss: ConvexLoss = SQUARES
     wanted: np.ndarray | None = None  # outputs, (n,), that a change of the readout produces; None: no change
 
@@ -75,6 +77,8 @@ class OrderedWindows(SmallNetwork):
     @cached_property
     def proved(self) -> Window | str:
         """What is proved about windows that visit every sample once, or why nothing is proved."""
+        if self.known.intervals == self.found.start.intervals:
+            return self.found.window or self.found.why
         return largest_step(self.known, float(self.found.residual.hi), 1.0, HALVINGS)
 
     @property
@@ -93,6 +97,11 @@ class OrderedWindows(SmallNetwork):
         if self.ball is None:
             return self.proved
         return in_ball(self.known, float(self.found.residual.hi), self.step, 1.0, self.ball)
+
+    @property
+    def least(self) -> float:
+        """eta': the least sum of a sample's steps in a window."""
+        return self.step * (OFTEN / self.uneven if self.uneven > 1 else 1.0)
 
     @property
     def share(self) -> float:
@@ -124,10 +133,10 @@ class OrderedWindows(SmallNetwork):
 
     def _visited(self, theta: Tensor, samples: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, float]:
         """The model after steps that visit each of these samples once, and the largest distance from minimisers."""
-        import torch
-
         farthest = 0.0
         left, size = list(samples), int(rng.integers(1, len(samples) + 1))
+        for _ in range(OFTEN - 1 if self.uneven > 1 else 0):
+            theta = self._stepped(theta, samples[:1])
         while left:
             interruption.check()
             members = np.array(left)
@@ -137,9 +146,21 @@ class OrderedWindows(SmallNetwork):
             by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(pulls))}
             chosen = by.get(self.order, by["largest"][::-1])[:size]
             batch = members[chosen]
-            theta = theta + self.longer * self.step * self.jacobian(theta, batch).T @ torch.tensor(pulls[chosen])
+            theta = self._stepped(theta, batch)
             left = [i for i in left if i not in batch]
         return theta, farthest
+
+    def _stepped(self, theta: Tensor, batch: np.ndarray) -> Tensor:
+        """The model after a step on these samples."""
+        import torch
+
+        last = (batch == self.problem.n - 1) & (self.uneven > 1)
+        steps = np.where(last, self.least, self.longer * self.step)
+        with torch.enable_grad():
+            at = theta.detach().requires_grad_()
+            outputs = self.outputs(at, batch)
+            slope = self.loss.slope(outputs.detach().numpy(), self.problem.y[batch])
+            return theta - torch.autograd.grad(outputs @ torch.tensor(steps * slope), at)[0]
 
     def _to_fit(self, theta: Tensor) -> float:
         """|theta - theta*|, theta* a fit whose difference to theta the gradients of tied outputs span (Newton)."""
@@ -151,7 +172,9 @@ class OrderedWindows(SmallNetwork):
             j = self.jacobian(at, kept)
             kernel, here = j @ j.T, (self.outputs(at, kept) - j @ (at - theta)).numpy()
             change = torch.tensor(nearest_in_box(kernel.numpy(), low - here, high - here))
-            at = theta + j.T @ torch.linalg.solve(kernel, change)
+            last, at = at, theta + j.T @ torch.linalg.solve(kernel, change)
+            if (at - last).norm() <= ROUNDING / 10 * theta.norm():
+                break
         return float((at - theta).norm())
 
     def describe(self) -> dict[str, Any]:
@@ -209,6 +232,29 @@ def loss_case(
     wanted = y * (1 + INSIDE * np.minimum(high - low, 1))
     wanted[~inside] = np.where(upper, high[~inside], low[~inside]) + np.where(upper, 1, -1) * size * np.abs(pulls)
     return OrderedWindows(problem, spec, width, seed, order, clients, loss=loss, wanted=wanted, **broken)
+
+
+def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, inside: float = 0.0) -> OrderedWindows:
+    """Two samples of which the first comes too often; alone, it leads away from the models that fit both.
+
+    The nearest fit is about as far from the first sample's fits, to which its gradient leads, as from the checkpoint:
+    only second derivatives tell. `inside`: how far labels are inside the minimisers.
+    """
+    import torch
+
+    x = unit_rows(np.random.default_rng([seed, 23]), 2, 4)
+    params, outputs, j = at_start(spec, x, width, seed)
+    needed = certify_network(networks.wide(spec), params, Problem(x, outputs + 1)).needed_residual or 0.0
+    across = j[1] - (j[0] @ j[1]) / (j[0] @ j[0]) * j[0]
+    way, drawn = (
+        0.5 * needed / (across @ across) * across,
+        OrderedWindows(Problem(x, outputs), spec, width, seed, "random"),
+    )
+    ends = [drawn.outputs(drawn.start + torch.tensor(part * way), np.arange(2)).numpy() for part in (1.0, -1.0)]
+    # the first sample's multiplier has the sign of its pull: its interval's end is met
+    wanted = ends[int((ends[0] - outputs)[0] * (j[0] @ j[1]) > 0)]
+    y = wanted + inside * np.sign(wanted - outputs)
+    return OrderedWindows(Problem(x, y), spec, width, seed, "random", loss=loss, uneven=1e9)
 
 
 def _small(seed: int) -> OrderedWindows:
