@@ -419,4 +419,4 @@ except ValueError as error:
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
 # Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at round
-# 350, since samples beyond their margins need no change. The script of `--export` checks certificates of squares.
+# 350, since samples beyond their margins need no change. `--export` covers all of these losses.
