@@ -50,7 +50,7 @@ def convolutional(
             all below 2^-400, a depth below 2, an unknown activation.
     Source: Arora et al. 2019 (arXiv:1904.11955), Section 4, in this scaling.
     """
-    return _kernel(x, z, depth, activation, None)
+    return _kernel(x, z, depth, activation, bounded=False)[0]
 
 
 def convolutional_estimate(
@@ -72,27 +72,27 @@ def convolutional_estimate(
         ValueError: as `convolutional`; a pixel below 2^-450 that is not 0, in an image or after some layer.
     Source: docs/proofs/kernels.md#angles-of-patches.
     """
-    error = np.empty((len(x), len(x if z is None else z)))
-    value = _kernel(x, z, depth, activation, error)
+    value, error = _kernel(x, z, depth, activation, bounded=True)
     return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
 
 
-def _kernel(x: Any, z: Any, depth: int, activation: str, error: np.ndarray | None) -> np.ndarray:
-    """The kernel; a bound of its error is written to `error`."""
+def _kernel(x: Any, z: Any, depth: int, activation: str, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The kernel, and, if it is asked for, a bound of its error; else an empty array."""
     depth, phi = checked_depth(depth), DUALS[checked_activation(activation)]
     alone, x = z is None, _images("x", x)
     z = x if z is None else _images("z", z)
     if x.shape[1:] != z.shape[1:]:
         raise ValueError(f"z has images of shape {z.shape[1:]}, x of {x.shape[1:]}: they must agree")
     height, width = x.shape[2:]
-    step, copies = max(1, _ENTRIES // (height * width) ** 2), 8 * _COPIES * (1 if error is None else 1.5)
+    step, copies = max(1, _ENTRIES // (height * width) ** 2), 8 * _COPIES * (1.5 if bounded else 1)
     require("the kernel of two images", lambda pixels: copies * max(pixels**2, _ENTRIES), pixels=height * width)
-    require("the kernel of all images", lambda n: 8 * n * len(z) * (1 if error is None else 2), n=len(x))
+    require("the kernel of all images", lambda n: 8 * n * len(z) * (2 if bounded else 1), n=len(x))
     left, right = (_norms(images, depth, phi) for images in (x, z))
-    if error is not None:
+    if bounded:
         _require_no_tiny("x", x, left)
         _require_no_tiny("z", z, right)
     out = np.empty((len(x), len(z)))
+    error = np.empty_like(out) if bounded else np.empty(0)
     for i in range(len(x)):
         interruption.check()
         for first in range(i if alone else 0, len(z), step):
@@ -101,12 +101,14 @@ def _kernel(x: Any, z: Any, depth: int, activation: str, error: np.ndarray | Non
                 (Rows(a.norm[i, None], a.error), Rows(b.norm[columns], b.error))
                 for a, b in zip(left, right, strict=True)
             ]
-            out[i, columns], off = _entries(x[i], z[columns], depth, phi, norms, error is not None)
-            if error is not None:
+            out[i, columns], off = _entries(x[i], z[columns], depth, phi, norms, bounded)
+            if bounded:
                 error[i, columns] = off + 4 * depth * SMALLEST
-    if alone and error is not None:
-        mirrored(error)
-    return mirrored(out) if alone else out
+    if alone:
+        mirrored(out)
+        if bounded:
+            mirrored(error)
+    return out, error
 
 
 def _entries(

@@ -275,6 +275,15 @@ def test_bad_input_is_named(arguments, message):
         gram.convolutional(**{"x": images(2), **arguments})
 
 
+@pytest.mark.parametrize("kernel", [gram.convolutional, gram.convolutional_estimate])
+def test_what_is_no_array_or_too_many_images_is_named(kernel):
+    with pytest.raises(ValueError, match=r"x has shape \(\); it must be \(n, channels, height, width\)"):
+        kernel(5)
+    many = np.broadcast_to(1.0, (3 * 10**6, 1, 1, 1))
+    with pytest.raises(TooLittleMemory, match=r"the kernel of all images takes .* TB of memory"):
+        kernel(many)
+
+
 def test_large_images_are_refused(monkeypatch):
     monkeypatch.setattr("ntkfl.memory.available", lambda: 2.0**27)
     with pytest.raises(TooLittleMemory, match=r"the kernel of two images takes 3.22 GB of memory.*pixels up to"):
