@@ -156,7 +156,7 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 def _map_norm(layer: Layer) -> float:
     """A bound of a convolution's norm: the less of that of W as a matrix and of a sum over the square's places."""
     if layer.stands_in:
-        return 1.0
+        return layer.scale  # of the scale times I; a JAX function may multiply there
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
     if layer.image is None:
         return whole
