@@ -24,7 +24,7 @@ from ntkfl.limit.linear_regime import LinearRegime, Schedule
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
-from ntkfl.limit.random_regime import RandomRegime, random_regime
+from ntkfl.limit.random_regime import Noise, RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
@@ -644,6 +644,8 @@ def _of_one_round(
             f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more, and up to {LARGE:g}"
         )
     blocks = replace(regime.blocks, cohort=cohort, given=given)
+    if batch_size is not None:
+        Noise(blocks, "uniform", 0.0, batch_size).require_few_steps()
     if shuffled:
         if batch_size is None:
             raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")

@@ -36,6 +36,7 @@ from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.memory import require
 from ntkfl.problem import LARGE, Problem, Setup, require_labels, require_size
 from ntkfl.ranges import is_number
+from ntkfl.work import CALL, require_work
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
@@ -385,14 +386,49 @@ def private_rounds(
             which 1375 runs are simulated.
 
     Raises:
-        ValueError: as `random_rounds`; rounds below 1; clients that remember; clients whose weights in the mean differ,
-            since one client's share of the mean would not be known; a chance outside (0, 1).
+        ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; clients that remember;
+            clients whose weights in the mean differ, since one client's share of the mean would not be known; a chance
+            outside (0, 1).
         OverflowError: steps beyond the limit whose moments pass the largest float64.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
     base = algorithm1_limit(problem, setup, gram)
+    _require_rounds(base, method, options or {}, rounds, participation, clipped)
     return _private_rounds(base, method, options or {}, rounds, eta_global, participation, clipped)
+
+
+def _require_rounds(
+    base: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    rounds: int,
+    participation: float,
+    clipped: float,
+    settings: int = 1,
+) -> None:
+    """Refuse rounds whose moments, in so many settings, take too long or have no memory."""
+    require_size("rounds", rounds)
+    _require_chance(clipped)
+    regime = random_of_method(base, method, options, participation=participation)
+    (n, outputs), clients = regime._initial_residual(None).shape, base.problem.n_clients
+    one, sizes = regime._work_of_labels, np.bincount(base.problem.owner)
+    if regime.noise.nothing_drawn:
+        one += 10 * outputs * (CALL * clients + float((sizes.astype(float) ** 3).sum()))
+    else:
+        runs = _runs(clipped)
+        need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes a sample
+        larger = f"clipped is {clipped:g}, for which {runs:.6g} runs are asked for: a larger chance takes fewer"
+        require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
+        one += one + 8.0 * n**2 * outputs * runs
+    require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
+    numbers = 200.0 * settings * (clients + 1)  # bytes of the kept numbers of a round, as Python holds them
+    require("the moments of private rounds", lambda rounds: numbers * rounds, rounds=rounds)
+
+
+def _runs(chance: float) -> float:
+    """Runs that are simulated to bound this chance."""
+    return float(np.ceil(np.log(UNSEEN) / np.log1p(-chance)))
 
 
 def _private_rounds(
@@ -404,8 +440,6 @@ def _private_rounds(
     participation: float = 1.0,
     clipped: float = CLIPPED,
 ) -> PrivateRounds:
-    require_size("rounds", rounds)
-    _require_chance(clipped)
     drawn: dict[str, Any] = {"eta_global": eta_global, "participation": participation}
     regime, problem = random_of_method(base, method, options, **drawn), base.problem
     last = regime.of_round(regime.settled) if isinstance(regime, ScheduledRegime) else regime
@@ -444,17 +478,13 @@ def _private_rounds(
 
 def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
     """The longest displacements of independent runs, as many runs as bound this chance."""
-    asked, rng = float(np.ceil(np.log(UNSEEN) / np.log1p(-chance))), np.random.default_rng(SEED)
+    runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
     kinds = 2 * outputs  # displacements without noise, and by noise alone
     start = np.concatenate(
         [np.concatenate([part, 0 * part], axis=1) for part in (initial, *regime.mean._empty(initial))]
     )
-    need = 8 * 10 * kinds * asked * len(start) / n  # bytes a sample
-    larger = f"clipped is {chance:g}, for which {asked:.6g} runs are asked for: a larger chance takes fewer"
-    require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
-    runs = int(asked)
     states = np.tile(start, runs)
     clients = noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * noise.blocks.response(noise.pull)
@@ -580,6 +610,8 @@ def private_settings(
     choices = []
     base = algorithm1_limit(problem, Setup(), gram)
     eta_local = LOCAL_SHARE * base.step_limits.eta_local
+    settings = len(local_steps) * len(SERVER_SHARES) * len(falls)
+    _require_rounds(base.at(Setup(eta_local=eta_local)), "fl-ntk", {}, rounds, participation, clipped, settings)
     for steps in local_steps:
         at_steps = base.at(Setup(eta_local=eta_local, local_steps=steps))
         limit = at_steps.step_limits.eta_global

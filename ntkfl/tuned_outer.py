@@ -24,6 +24,7 @@ from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean
 from ntkfl.problem import Problem, Setup, require_labels, require_size
+from ntkfl.work import require_work
 
 OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "average": ("fedavg", {}),
@@ -137,8 +138,8 @@ def tune_outer(
         A choice for every outer optimizer and number of local steps.
 
     Raises:
-        ValueError: both budgets or none; a budget that allows no round; an unknown outer optimizer; labels that are all
-            0; as `random_rounds`.
+        ValueError: both budgets or none; a budget that allows no round, or so many that the losses take too long; an
+            unknown outer optimizer; labels that are all 0; as `random_rounds`.
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """
@@ -155,12 +156,17 @@ def tune_outer(
             )
     require_outer(problem, outer)
     base, choices = algorithm1_limit(problem, Setup(), gram), []
-    for steps in local_steps:
-        budget = _rounds(problem, steps, drawn, rounds, samples)
-        search = _Search(base, steps, budget, drawn)
+    searches = [_Search(base, steps, _rounds(problem, steps, drawn, rounds, samples), drawn) for steps in local_steps]
+    most = max(search.rounds for search in searches)
+
+    def work(rounds: int) -> float:
+        return sum(search.work(outer, rounds * search.rounds // most) for search in searches)
+
+    require_work("the losses that are compared", work, rounds=most)
+    for search in searches:
         plain = search.best("average", search.grid())
         for name in outer:
-            progress(f"{name}, K = {steps}, {budget} rounds")
+            progress(f"{name}, K = {search.steps}, {search.rounds} rounds")
             best = plain if name == "average" else search.best(name, search.begun(name, plain[1]), plain)
             choices.append(search.choice(name, *best))
     return sorted(choices, key=lambda choice: choice.mean_square)
@@ -259,6 +265,21 @@ class _Search:
     def __init__(self, base: KernelRegime, steps: int, rounds: int, drawn: Drawn) -> None:
         self.base, self.steps, self.rounds, self.drawn = base, steps, rounds, drawn
         self.largest = base.step_limits.eta_local
+        self.regimes: dict[str, RandomRegime] = {}  # one for each outer optimizer, whose work is asked
+
+    def work(self, outer: Sequence[str], rounds: int) -> float:
+        """Operations of all losses at the end of so many rounds."""
+        total = 0.0
+        for name in dict.fromkeys(("average", *outer)):
+            plain = self.grid()
+            begun = plain if name == "average" else self.begun(name, plain[0])
+            like = "average" if name == "falling" else name
+            if like not in self.regimes:
+                self.regimes[like] = self.regime(like, begun[0])
+            regime = self.regimes[like]
+            a_loss = regime._work(rounds) if name == like else rounds * regime._work_of_labels
+            total += (len(begun) + TRIES) * a_loss
+        return total
 
     def regime(self, outer: str, point: Point) -> RandomRegime:
         """The random rounds with these steps."""

@@ -208,7 +208,7 @@ class DrawnMemoryRegime(RandomRegime):
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " 2n"], gram: Float[np.ndarray, "p p"]
     ) -> Float[np.ndarray, "s s"]:
-        moments = self._moments_of_samples if gram is self.gram else DrawnMoments(self.drawn, gram, self.noise)
+        moments = self._moments_at(gram)
         second = covariance.copy()
         second[np.ix_(moments.known, moments.known)] += np.outer(mean, mean)
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
@@ -219,9 +219,14 @@ class DrawnMemoryRegime(RandomRegime):
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         return self.mean_square.following(second)
 
-    @property
-    def _map(self) -> Float[np.ndarray, "s s"]:
-        return self._moments_of_samples.mean
+    def _map_at(self, gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s s"]:
+        return self._moments_at(gram).mean
+
+    def _work_of_round(self, points: int) -> float:
+        return super()._work_of_round(points) + 4.0 * self._size(points) ** 3 + 16.0 * self.problem.n**3
+
+    def _moments_at(self, gram: Float[np.ndarray, "p p"]) -> DrawnMoments:
+        return self._moments_of_samples if gram is self.gram else DrawnMoments(self.drawn, gram, self.noise)
 
     @cached_property
     def _moments_of_samples(self) -> DrawnMoments:

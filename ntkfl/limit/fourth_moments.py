@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 WORK = 1e10  # most multiplications in a round
 
 
-def require_few(noise: Noise, size: int) -> None:
-    """Refuse a round with too many choices to enumerate."""
+def require_few(noise: Noise, size: int) -> float:
+    """Refuse a round with too many choices to enumerate; else its multiplications."""
     require("the fourth moments of random rounds", lambda size: 40.0 * size**4, hint=ESTIMATE, size=size)
     count = choices(noise)
-    if 4.0 * count * size**5 > WORK:
+    work = 4.0 * count * size**5
+    if work > WORK:
         raise ValueError(
             f"a round has {count:.3g} choices of clients and batches, and a state {size} numbers: the fourth moments "
-            f"take {4.0 * count * size**5:.2g} products a round, at most {WORK:.0g} are taken; {ESTIMATE}"
+            f"take {work:.2g} products a round, at most {WORK:.0g} are taken; {ESTIMATE}"
         )
+    return work
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -16,9 +16,11 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_round import LinearRound
+from ntkfl.limit.many_rounds import MeanRounds, visited
 from ntkfl.limit.radius import EPSILON, side_of_one
 from ntkfl.limit.regime import Regime
-from ntkfl.memory import require
+from ntkfl.memory import left_for, require
+from ntkfl.work import CALL, SECOND
 
 DENSE = 2000  # most rows of a round map all of whose eigenvalues are computed; beyond, only the largest are
 SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
@@ -95,8 +97,9 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
-    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each. Where
-    steps change with the round, its map, spectrum, rate and limits are those of the rounds that go on for ever.
+    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each, or many
+    at once by powers of the map. Where steps change with the round, its map, spectrum, rate and limits are those of the
+    rounds that go on for ever.
 
     Args:
         method: its name.
@@ -188,8 +191,8 @@ class LinearRegime(Regime):
         Args:
             states: one state a column, shape (s, k).
         """
-        n, count = self.problem.n, self.round.memory
-        residual, memory, _ = self._next(states[:n], tuple(np.split(states[n:], count) if count else ()))
+        n = self.problem.n
+        residual, memory, _ = self._next(states[:n], self._split(states[n:]))
         return np.concatenate([residual, *memory])
 
     @cached_property
@@ -376,12 +379,33 @@ class LinearRegime(Regime):
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
+        settled = 0 if self.before is None else self.before.count
+        if self._takes_at_once(int(t.max(initial=0)) - settled, initial.shape[1]):
+            return run_of(t, initial, self, self._of_round, settled, [self])
         states = np.empty((2, len(t), *initial.shape))
         with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
                 states[0, t == now], states[1, t == now] = residual, moved
                 interruption.check()
         return states[0], states[1]
+
+    def _takes_at_once(self, rounds: int, outputs: int) -> bool:
+        """Whether so many rounds, which one after the other take longer than a second, are less work at once."""
+        rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1
+        needed = 8.0 * doublings * self._size * rows
+        at_once = doublings * (2.0 * self._size**2 * rows + CALL)
+        one_by_one = rounds * (5 * CALL + 6.0 * self.problem.n**2 * outputs)
+        return max(at_once, SECOND) < one_by_one and needed < left_for(needed) / 2
+
+    def as_map(self) -> MeanRounds:
+        """A round as a matrix."""
+        n, unit = self.problem.n, np.eye(self._size)
+        residual, memory, move = self._next(unit[:n], self._split(unit[n:]))
+        return MeanRounds(np.concatenate([residual, *memory]), move)
+
+    def _split(self, packed: Float[np.ndarray, "l k"]) -> tuple[np.ndarray, ...]:
+        """The vectors of the memory."""
+        return tuple(np.split(packed, self.round.memory)) if self.round.memory else ()
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """r(t) and c_t for t = 0, 1, ..."""
@@ -413,6 +437,30 @@ class LinearRegime(Regime):
 
     def _empty(self, initial: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.zeros((self._length, initial.shape[1])),) * self.round.memory
+
+
+def run_of(
+    t: Float[np.ndarray, " T"],
+    initial: Float[np.ndarray, "n C"],
+    regime: LinearRegime,
+    of_round: Callable[[int], LinearRegime],
+    settled: int,
+    cycle: Sequence[LinearRegime],
+) -> tuple[np.ndarray, np.ndarray]:
+    """r(t) and c_t, (T, n, C) each, of rounds whose cycle recurs from round `settled` on; many cycles at once."""
+    n = len(initial)
+
+    def step(number: int, state: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        now = of_round(number)
+        residual, memory, move = now._next(state[:n], now._split(state[n:]))
+        return np.concatenate([residual, *memory]), moved + move
+
+    states, asked = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
+    start = np.concatenate([initial, *regime._empty(initial)]), np.zeros_like(initial)
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
+        for now, (state, moved) in visited(asked, start, step, settled, [one.as_map() for one in cycle]):
+            states[0, t == now], states[1, t == now] = state[:n], moved
+    return states[0], states[1]
 
 
 def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, rate: Callable[[], float]) -> int:

@@ -17,6 +17,7 @@ from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
+from ntkfl.work import A_ROUND, CALL, require_work
 
 Vectors = Float[np.ndarray, "n k"]
 Memory = tuple[Vectors, ...]
@@ -88,8 +89,13 @@ class Blocks:
         return self._response(np.full(len(self.gram), pull))
 
     def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
-        """The size of each local step, for each sample's client; 0 once the client has finished."""
-        counts = self._counts
+        """The size of each local step, for each sample's client; 0 once the client has finished.
+
+        Raises:
+            ValueError: so many steps that one after the other they take too long.
+        """
+        counts, one = self._counts, CALL + 10.0 * len(self.gram)
+        require_work("a round's local steps", lambda local_steps: local_steps * one, A_ROUND, local_steps=self.steps)
         for k in range(self.steps):
             factor = self.factors[min(k, len(self.factors) - 1)] if self.factors else 1.0
             yield np.where(k < counts, factor * self.eta_local, 0.0)

@@ -610,6 +610,9 @@ class MatrixFreeRegime(LinearRegime):
         (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
         return states
 
+    def _takes_at_once(self, rounds: int, outputs: int) -> bool:
+        return False  # there is no matrix
+
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.before is not None and not self.round.memory and t.max(initial=0) > self.before.count:
             early, late = t[t <= (count := self.before.count)], t > count

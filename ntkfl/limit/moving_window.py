@@ -74,6 +74,9 @@ class WindowedRegime(LinearRegime):
         """None, since a mean of models is reported or sent out."""
         return None
 
+    def _takes_at_once(self, rounds: int, outputs: int) -> bool:
+        return False  # what is reported is no map of one state
+
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         plain = replace(self, round=self.inner)  # its memory is that of the method
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0

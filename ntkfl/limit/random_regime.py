@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
+from itertools import count
 from typing import ClassVar
 
 import numpy as np
@@ -27,14 +27,17 @@ from ntkfl.limit.fourth_moments import FourthMoments, require_few
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.many_rounds import DrawnRounds, QuietRounds, Rounds, visited
 from ntkfl.limit.mean_square import ESTIMATE, MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
-from ntkfl.memory import require
+from ntkfl.memory import left_for, require
 from ntkfl.problem import finite_array, require_size
+from ntkfl.work import A_ROUND, CALL, SECOND, require_work
 
 MOST_ROUNDS = 100_000  # most rounds that are counted one by one
+IN_THE_LONG_RUN = "rate and stationary_mean_square say what many rounds tend to"
 
 
 def batch_noise(
@@ -105,6 +108,24 @@ class Noise:
         size = len(self.blocks.clients.members[client])
         batch = min(self.batch or size, size)
         return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
+
+    def work(self, steps: int | None = None) -> float:
+        """Operations of `covariance`, with that many local steps or passes; the round's unless given."""
+        sizes = [len(owned) for owned in self.blocks.clients.members]
+        work = 8.0 * len(self.blocks.gram) ** 2 * max(sizes) + 10 * CALL
+        if self.batch is not None:
+            shuffled = isinstance(self.blocks, ShuffledBlocks)
+            count = self.blocks.steps if steps is None else steps
+            a_step = [
+                2.5 * CALL + (2.0 * size**4 if shuffled else 4.0 * size**3) for size in sizes if size > self.batch
+            ]
+            work += 5 * CALL * len(sizes) + count * sum(a_step)
+        return work
+
+    def require_few_steps(self) -> None:
+        """Refuse a round whose local steps on batches take too long."""
+        what = "a round's passes" if isinstance(self.blocks, ShuffledBlocks) else "a round's local steps on batches"
+        require_work(what, lambda local_steps: self.work(local_steps), A_ROUND, local_steps=self.blocks.steps)
 
     @cached_property
     def nothing_drawn(self) -> bool:
@@ -314,19 +335,21 @@ class RandomRegime(Regime):
         Source: docs/proofs/random_rounds.md#the-loss-of-a-run.
         """
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
-        last = int(t.max(initial=-1))
-        regimes = [regime for _, regime in zip(range(last), self._in_rounds(), strict=False)]
+        last, (settled, period) = int(t.max(initial=-1)), self._recurring()
+        regimes = [self._of_round(number) for number in range(min(last, settled + period))]
         if all(regime.noise.nothing_drawn for regime in regimes):  # r is Gaussian
             variance = self._moments(t, initial_outputs, _variance_of_gaussian)
             return variance.reshape(np.shape(rounds))
-        require_few(self.noise, self._size(self.problem.n))
+        one = require_few(self.noise, self._size(self.problem.n))
+        require_work("fourth moments", lambda rounds: rounds * (one + 10 * CALL), hint=ESTIMATE, rounds=last)
         moments = FourthMoments.start(np.concatenate([initial, *self.mean._empty(initial)]))
         variances = {}
         with np.errstate(over="ignore", invalid="ignore"):  # said below
             for now in range(last + 1):
                 variances[now] = moments.variance(self.problem.n)
                 if now < last:
-                    moments = moments.after(regimes[now]._choices, regimes[now]._added)
+                    regime = regimes[min(now, settled + (now - settled) % period)]
+                    moments = moments.after(regime._choices, regime._added)
         return self._finite(np.array([variances[int(now)] for now in t])).reshape(np.shape(rounds))
 
     def chance_above(
@@ -383,6 +406,10 @@ class RandomRegime(Regime):
         require("runs of random rounds", lambda n: need * n, n=n)
         kept: dict[int, tuple[np.ndarray, ...]] = {}
         last = int(t.max(initial=-1))
+        one = (
+            10 * CALL + 4.0 * len(states) * n * runs * outputs + (0 if self.noise.batch is None else self.noise.work())
+        )
+        require_work("runs of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=last)
         with np.errstate(over="ignore", invalid="ignore"):  # said below
             for now, regime in zip(range(last + 1), self._in_rounds(), strict=False):
                 if now in t:
@@ -497,30 +524,118 @@ class RandomRegime(Regime):
 
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
         """`quantity` of E r (n, C) and of the covariance (C, p, p) at each of these rounds, on a leading axis."""
-        t = checked_rounds(rounds)
-        initial, moments = self._initial_residual(initial_outputs), {}
-        last = int(t.max(initial=-1))
+        t, moments = checked_rounds(rounds), {}
+        initial, asked = self._initial_residual(initial_outputs), np.unique(t).tolist()
         with np.errstate(over="ignore", invalid="ignore"):  # said below
-            for now, (mean, own) in zip(range(last + 1), self._rounds(initial, gram), strict=False):
-                if now in t:
-                    moments[now] = quantity(mean, own)
+            for now, mean, own in self._visited(initial, asked, self.gram if gram is None else gram):
+                moments[now] = quantity(mean, own)
         return self._finite(np.array([moments[int(now)] for now in t]))
+
+    def _visited(
+        self, initial: Float[np.ndarray, "n C"], asked: list[int], gram: Float[np.ndarray, "p p"]
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """E r and the covariance in the asked rounds, ascending; many equal rounds at once where that is less work."""
+        last, points, outputs = max(asked, default=-1), len(gram), initial.shape[1]
+        if not self._takes_at_once(last, points, outputs):
+            self._require_work(last, points, outputs)
+            for now, (mean, own) in zip(range(last + 1), self._rounds(initial, gram), strict=False):
+                if now in asked:
+                    yield now, mean, own
+            return
+        require_moments(len(initial), outputs, self._size(points) / len(initial))
+        settled, period = self._recurring()
+        cycle = [self._of_round(settled + number) for number in range(period)]
+        quiet = all(regime.noise.nothing_drawn for regime in cycle)
+
+        def step(number: int, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return self._of_round(number)._onto(mean, covariance, gram)
+
+        maps = [regime._as_map(gram, quiet) for regime in cycle]
+        for now, (mean, own) in visited(asked, self._start(initial, points), step, settled, maps):
+            yield now, mean[: len(initial)], own[:, :points, :points]
+
+    def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
+        """Whether so many rounds, which one after the other take longer than a second, are less work at once."""
+        one_by_one = rounds * outputs * self._work_of_round(points)
+        return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
+
+    def _work(self, rounds: int) -> float:
+        """Operations of the moments after so many rounds."""
+        return min(self._work_at_once(rounds, self.problem.n), rounds * self._work_of_labels)
+
+    @property
+    def _work_of_labels(self) -> float:
+        """Operations of a round of all outputs at the samples."""
+        return self.problem.y[0].size * self._work_of_round(self.problem.n)
+
+    def _work_at_once(self, rounds: int, points: int) -> float:
+        """Operations of the moments at so many points, many rounds at once; infinite where this has no memory."""
+        settled, period = self._recurring()
+        if rounds < settled + 2 * period:
+            return float("inf")
+        mean, size, doublings = self.mean._size, self._size(points), int(rounds).bit_length()
+        one = self._work_of_round(points)
+        rows = mean + size
+        work, numbers, build = 2.0 * mean**3 + 6.0 * size**3, mean**2 + 2 * size**2, 2 * rows * one / max(points, 1)
+        if not all(self._of_round(settled + number).noise.nothing_drawn for number in range(period)):
+            rows = (size * (size + 1) + mean * (mean + 1)) // 2
+            work, numbers, build = 2.0 * rows**3, rows**2, rows * one
+        needed = 8.0 * (doublings + 4) * numbers
+        if needed > left_for(needed) / 2:
+            return float("inf")
+        return settled * one + (doublings + period) * (work + 10 * CALL) + period * build
+
+    def _require_work(self, rounds: int, points: int, outputs: int) -> None:
+        """Refuse so many rounds, one after the other, where they take too long."""
+        one = outputs * self._work_of_round(points)
+        require_work("the moments of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=rounds)
+
+    def _work_of_round(self, points: int) -> float:
+        """Operations of a round of one output, with the covariance at so many points."""
+        drawn = 0.0 if self.noise.nothing_drawn else self.noise.work()
+        return 10 * CALL + 4.0 * points * self.problem.n * self._size(points) + drawn
+
+    def _recurring(self) -> tuple[int, int]:
+        """The round from which on rounds recur, and after how many rounds they do."""
+        return 0, 1
+
+    def _of_round(self, number: int) -> RandomRegime:
+        """The regime of round 0, 1, ..."""
+        return self
+
+    def _as_map(self, gram: Float[np.ndarray, "p p"], quiet: bool) -> Rounds:
+        """A round as a map of mean and covariance."""
+        mean, size = self.mean.mapped(np.eye(self.mean._size)), self._size(len(gram))
+        if not quiet:
+            return DrawnRounds.of(mean, size, lambda covariance, mean: self._next(covariance, mean, gram))
+        return QuietRounds(mean, self._map_at(gram), self._next(np.zeros((size, size)), np.zeros(len(mean)), gram))
+
+    def _start(self, initial: Float[np.ndarray, "n C"], points: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the state before the first round."""
+        size = self._size(points)
+        return np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((initial.shape[1], size, size))
+
+    def _onto(
+        self, mean: Float[np.ndarray, "m C"], covariance: Float[np.ndarray, "C s s"], gram: Float[np.ndarray, "p p"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the state after a round."""
+        interruption.check()
+        after = np.stack([self._next(own, mean[:, k], gram) for k, own in enumerate(covariance)])
+        return self.mean.mapped(mean), after
 
     def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """E r, (n, C), and the covariance of the outputs, (C, p, p), in rounds 0, 1, ..."""
         gram = self.gram if gram is None else gram
-        n, points, outputs, size = len(initial), len(gram), initial.shape[1], self._size(len(gram))
-        require_moments(n, outputs, size / n)
-        mean, covariance = np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((outputs, size, size))
+        n, points, outputs = len(initial), len(gram), initial.shape[1]
+        require_moments(n, outputs, self._size(points) / n)
+        mean, covariance = self._start(initial, points)
         for regime in self._in_rounds():
             yield mean[:n], covariance[:, :points, :points]
-            interruption.check()
-            covariance = np.stack([regime._next(own, mean[:, k], gram) for k, own in enumerate(covariance)])
-            mean = regime.mean.mapped(mean)
+            mean, covariance = regime._onto(mean, covariance, gram)
 
     def _in_rounds(self) -> Iterator[RandomRegime]:
         """The regime of each of the rounds 0, 1, ..."""
-        return repeat(self)
+        return map(self._of_round, count())
 
     def _size(self, points: int) -> int:
         """Number of entries of the state: residuals at the points of a kernel, and the memory."""
@@ -566,7 +681,11 @@ class RandomRegime(Regime):
     @property
     def _map(self) -> Float[np.ndarray, "s s"]:
         """The mean of the map of the state."""
-        return self._onward(np.eye(self._size(self.problem.n)), self.gram)
+        return self._map_at(self.gram)
+
+    def _map_at(self, gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s s"]:
+        """The mean of the map of the state at the points of a kernel."""
+        return self._onward(np.eye(self._size(len(gram))), gram[:, : self.problem.n])
 
     def _onward(
         self, states: Float[np.ndarray, "s k"], known: Float[np.ndarray, "p n"], further: np.ndarray | float = 0.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 
 import numpy as np
 
 from ntkfl import interruption
+from ntkfl.limit.linear_regime import run_of
 from ntkfl.limit.mean_square import MeanSquare
 from ntkfl.limit.random_regime import RandomRegime
 from ntkfl.limit.state_moments import StateMoments
@@ -123,18 +123,17 @@ class ScheduledRegime(RandomRegime):
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The means of r(t) and c_t of these rounds."""
-        states = np.empty((2, len(t), *initial.shape))
-        residual, memory, moved = initial, self.mean._empty(initial), np.zeros_like(initial)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
-            for now, regime in zip(range(int(t.max(initial=-1)) + 1), self._in_rounds(), strict=False):
-                interruption.check()
-                states[0, t == now], states[1, t == now] = residual, moved
-                residual, memory, move = regime.mean._next(residual, memory)
-                moved = moved + move
-        return states[0], states[1]
+        cycle = [regime.mean for regime in self._cycle]
+        return run_of(t, initial, cycle[0], lambda number: self.of_round(number).mean, self.settled, cycle)
 
-    def _in_rounds(self) -> Iterator[RandomRegime]:
-        return map(self.of_round, count())
+    def _recurring(self) -> tuple[int, int]:
+        return self.settled, self.period
+
+    def _of_round(self, number: int) -> RandomRegime:
+        return self.of_round(number)
+
+    def _work_of_round(self, points: int) -> float:
+        return self.of_round(self.settled)._work_of_round(points)
 
     def _size(self, points: int) -> int:
         return self.of_round(0)._size(points)

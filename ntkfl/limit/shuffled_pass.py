@@ -86,9 +86,11 @@ class ShuffledPass:
 
     def after(self, passes: int) -> Float[np.ndarray, "k k"]:
         """The matrix A of the mean displacement A r after these passes: a symmetric polynomial in response and Q."""
-        moved, one = np.zeros_like(self.own), self.response
-        for _ in range(passes):
-            moved = moved + one @ (np.eye(len(one)) - self.own @ moved)
+        moved, doubled = np.zeros_like(self.own), self.response
+        for power in range(passes.bit_length()):
+            if passes >> power & 1:
+                moved = moved + doubled @ (np.eye(len(doubled)) - self.own @ moved)
+            doubled = 2 * doubled - doubled @ self.own @ doubled  # as many passes again
         return (moved + moved.T) / 2
 
     def noise_after(self, passes: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:

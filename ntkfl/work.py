@@ -1,0 +1,32 @@
+"""Work is counted before it is begun: what would take more than about a day of one core is refused."""
+
+from collections.abc import Callable
+
+from ntkfl.memory import largest
+
+MOST = 1e15  # operations on numbers, of which a core does some 1e10 a second
+A_ROUND = MOST / 1e4  # most operations of a round: a rate or a limit takes thousands of rounds
+SECOND = 1e10  # operations of a second
+CALL = 1e5  # operations in the time of a few calls of numpy, which small matrices take at least
+
+
+def require_work(what: str, counts: Callable[..., float], most: float = MOST, hint: str = "", **sizes: int) -> None:
+    """Refuse work that takes too long.
+
+    `counts` gives the operations for these sizes and grows with each of them.
+
+    Raises:
+        ValueError: more than `most` operations. The message gives both numbers, and says for each size how large it may
+            be if the other sizes stay.
+    """
+    needed = counts(**sizes)
+    if needed <= most:
+        return
+
+    def fit(name: str) -> int:
+        return largest(lambda size: counts(**(sizes | {name: size})), sizes[name], most)
+
+    remedies = [f"{name.replace('_', ' ')} up to {size}" for name in sizes if (size := fit(name))]
+    would = [f"{' or '.join(remedies)} would fit"] if remedies else []
+    said = f"{what} would take some {needed:.1g} operations; {most:.0g} are the most, and a core does 1e10 a second"
+    raise ValueError("; ".join([said, *would, *([hint] if hint else [])]))
