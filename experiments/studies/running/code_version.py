@@ -19,7 +19,7 @@ WITHOUT_NUMBERS = (  # parts of `experiments` that compute no cell's numbers
     "studies/running/width_charts.py",
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
 )
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "jax", "jaxlib", "torch", "sympy", "python-flint")
+LIBRARIES = "numpy scipy scikit-learn numba jax jaxlib torch sympy python-flint dp-accounting pillow".split()
 
 
 class OtherCode(RuntimeError):

@@ -5,7 +5,9 @@ import itertools
 import json
 import os
 import random
+import sys
 from dataclasses import replace
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
@@ -310,6 +312,20 @@ def test_what_is_measured_is_what_the_study_says(pendulum):
         as_arrays(study, {"period": 1.0})
     with pytest.raises(ValueError, match=r"place of shape \(4,\); it must be \(5,\)"):
         as_arrays(study, {"period": 1.0, "place": place[1:]})
+
+
+def test_every_library_that_computes_numbers_is_in_the_version():
+    """Cells of two machines were taken for one another's where their accountants of privacy differed."""
+    without_numbers = {
+        *("distributed", "hypothesis", "jaxtyping", "jinja2", "joblib", "packaging", "pydantic", "rich", "safetensors"),
+        *("threadpoolctl", "typer", "xarray", "ntkfl_check"),
+        *("fedjax", "flwr", "mergekit", "optax", "peft", "pfl"),  # of adapters, in processes of their own
+    }
+    known = {*sys.stdlib_module_names, *code_version.PACKAGES, *without_numbers}
+    distributions = packages_distributions()
+    for file in code_version._files_of_the_packages():
+        for module in code_version._imported(file) - known:
+            assert set(distributions.get(module, ())) & set(code_version.LIBRARIES), f"{file} imports {module}"
 
 
 def test_a_folder_is_of_one_study(grid, tmp_path):
