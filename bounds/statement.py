@@ -45,14 +45,17 @@ class Claim(Formula):
     """A statement in one of its forms: a formula, the cases where it is claimed, and the recorded outcome.
 
     Args:
-        recorded: the settled outcome. witness: for a violated form, a function that gives a stored case of the
-        violation. nature: how this form differs from one that holds; None: it does not differ. hypotheses: hypotheses
-        in addition to the statement's. measure: the left side, if it differs from the statement's. left_formula: the
-        formula of that left side, as in `Statement`. families: the families of cases, if they differ from the
-        statement's. note: a text beside the formula. consequence: what a reader who relies on this form must change, if
-        it differs from a form that holds. read: the kind of text from which the formula is read, if it differs from the
-        source's. reading: how sure the signs of a scanned formula are: the other places of the same formula, and its
-        form there.
+        recorded: the settled outcome.
+        witness: for a violated form, a function that gives a stored case of the violation.
+        nature: how this form differs from one that holds; None: it does not differ.
+        hypotheses: hypotheses in addition to the statement's.
+        measure: the left side, if it differs from the statement's.
+        left_formula: the formula of that left side, as in `Statement`.
+        families: the families of cases, if they differ from the statement's.
+        note: a text beside the formula.
+        consequence: what a reader who relies on this form must change, if it differs from a form that holds.
+        read: the kind of text from which the formula is read, if it differs from the source's.
+        reading: how sure the signs of a scanned formula are: the other places of the same formula, and its form there.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -93,11 +96,11 @@ class Statement:
         mutants: wrong formulas, derived from the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words.
-        left_formula: the left side in the paper's symbols, one for each part, in plain text such as
-            "max_r |u_r(t) - u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
-        uses: ids of the statements on which the statement rests. symbols: meanings of the statement's own symbols, if
-        the glossary lacks the name or gives it another meaning. knobs: the horizontal axes of its picture, symbols or
-        words of a case's description; default: among those that
+        left_formula: the left side in the paper's symbols, one for each part, in plain text such as "max_r |u_r(t) -
+            u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
+        uses: ids of the statements on which the statement rests.
+        symbols: meanings of the statement's own symbols, if the glossary lacks the name or gives it another meaning.
+        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: among those that
             vary over its cases, the two that correlate best with left/right.
     """
 

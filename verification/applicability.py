@@ -1,4 +1,4 @@
-"""Which statements apply to a user's data and setup: one case each, its hypotheses, and how much a bound says there."""
+"""Which statements apply to a user's data and setup, judged on one case each, and how much their bounds say there."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -66,17 +66,17 @@ class Applicability:
 def applicable(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None, auto_step: bool = False
 ) -> tuple[list[Applicability], int]:
-    """Every form that is about the user's data and not known to fail, the most useful first; the number of others.
+    """The forms about the user's data that are not known to fail, the most useful first, and the number of other forms.
 
     Left out, and counted: forms recorded violated, forms that are not about data, and forms about more than one setup
-    (rates, orders, networks of several widths). The case is that of the options' seed; no stored case is run, which
-    keeps this quick.
+    (rates, orders, networks of several widths). Each form is judged on the case of the options' seed; to be quick, no
+    stored case is run.
 
     Args:
         statements: statements to check.
         options: the user's options: data, steps, seed.
         progress: told of each form; default nobody.
-        auto_step: give a form a step of its own where that alone meets its hypotheses.
+        auto_step: give a form its own step where another step alone meets its hypotheses.
 
     Returns: the forms, and the number of forms that are left out.
 
@@ -125,7 +125,7 @@ def looked_at(
         forms: as `about_data` gives them; forms of one family share their case.
         options: the user's options: data, steps, seed.
         progress: told of each family; default nobody.
-        auto_step: give a form a step of its own where that alone meets its hypotheses.
+        auto_step: give a form its own step where another step alone meets its hypotheses.
     """
     by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}
     for statement, form, family in forms:

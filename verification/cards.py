@@ -1,6 +1,6 @@
 """The words of every statement: read from `bounds/cards.json`, or made from a statement that the file lacks.
 
-`python -m verification.cards` writes them for the statements of this project.
+`python -m verification.cards` writes the file, for the statements of this project.
 """
 
 from __future__ import annotations

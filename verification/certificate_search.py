@@ -43,9 +43,9 @@ def searched(
 
     Args:
         problem: data with scalar labels.
-        setup: the setting where the search begins; its other numbers stay.
+        setup: the setting where the search begins; its other numbers do not change.
         after: rounds trained before the certificate, default 0.
-        every: rounds of a leg, on which the last bits of the weights depend; default 50.
+        every: rounds between checkpoints; the last bits of the weights depend on it. Default 50.
         steps: look for the largest eta_local instead.
         progress: called with each value that was tried, and its certificate; default nobody.
 

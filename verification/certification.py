@@ -1,4 +1,4 @@
-"""Certify networks: as drawn, after some rounds, or as soon as a theorem certifies; by the theorem that says most."""
+"""Certify networks as drawn, after some rounds, or at the first checkpoint that certifies; the best theorem counts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Certified:
-    """The best result of several theorems for the network after `round` rounds, as its record `found`."""
+    """The best of several theorems' results for the network after `round` rounds; `found` is that theorem's result."""
 
     theorem: str
     round: int
@@ -48,7 +48,7 @@ def certify(
 def best_certificate(
     problem: Problem, setup: Setup, weights: Weights, round_: int = 0, theorems: Mapping[str, Theorem] = THEOREMS
 ) -> Certified:
-    """The certificate with the fastest contraction; if none certifies, the closest.
+    """The certificate with the fastest contraction; if no theorem certifies, the result that comes closest.
 
     Args:
         problem: data with scalar labels.
@@ -71,7 +71,7 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
         rounds: trained before the certificate.
-        every: rounds of a leg, on which the last bits of the weights depend.
+        every: rounds between checkpoints; the last bits of the weights depend on it.
     """
     require_memory(problem)
     for reached, weights in checkpoints(problem, setup, rounds, every):
@@ -81,7 +81,7 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 
 
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
-    """Train on until a checkpoint certifies: (round, need / R expected in float64, the certificate in balls or None).
+    """Train until a checkpoint certifies; yields (round, need / R expected in float64, certificate in balls or None).
 
     Balls judge the last checkpoint, and checkpoints where float64 expects the theorem X.12 to certify.
 
@@ -93,10 +93,10 @@ def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[t
     """
     require_memory(problem)
     for reached, weights in checkpoints(problem, setup, rounds, every):
-        hope = expected(problem, setup, weights)
-        shortfall = hope.need / hope.radius if hope.rate < 1 else float("inf")
+        forecast = expected(problem, setup, weights)
+        shortfall = forecast.need / forecast.radius if forecast.rate < 1 else float("inf")
         judged = None
-        if hope.promising or reached == rounds:
+        if forecast.promising or reached == rounds:
             judged = best_certificate(problem, setup, weights, reached)
         yield reached, shortfall, judged
         if judged is not None and judged.found.certified:

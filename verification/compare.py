@@ -73,7 +73,7 @@ def compare(
         raise ValueError(f"the sides have shapes {left.value.shape} and {right.value.shape}: no entry has its partner")
     l_value, l_error, l_lo, l_hi = (_entries(v, shape) for v in (left.value, left.error, left.lo, left.hi))
     r_value, r_error, r_lo, r_hi = (_entries(v, shape) for v in (right.value, right.error, right.lo, right.hi))
-    with np.errstate(all="ignore"):  # an infinite end or a quotient beyond float64 is an answer, not an accident
+    with np.errstate(all="ignore"):  # an infinite end or a quotient beyond float64 is a result, not an error
         error, size, gap = l_error + r_error, np.maximum(np.abs(l_value), np.abs(r_value)), r_value - l_value
         margins = np.full(gap.shape, np.inf)
         if kind in IDENTITIES:
@@ -179,14 +179,16 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder.
 
     The exponent of left/right decides. An interval above 0 refutes the claim, unless the left side may be 0: then
-    its error may be what grows. The claim holds where the interval reaches 0 and is fine enough to tell a quarter
-    power from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true:
-    one case decides.
+    perhaps only its error grows. The claim holds where the interval reaches 0 and is fine enough to tell a quarter
+    power from no growth. If the right side is 0 and the left side surely is not, no constant makes the claim true: one
+    case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
-        one = beyond[0]
-        above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method, e.rigour) for e in (left, right))
+        entry = beyond[0]
+        above, zero = (
+            Estimate(e.value.ravel()[entry], e.error.ravel()[entry], e.method, e.rigour) for e in (left, right)
+        )
         return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
     exponent = slope(case.sizes, left.value / right.value)
     if exponent.lo > 0:

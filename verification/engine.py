@@ -58,15 +58,15 @@ def verify_all(
         statements: to check.
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
-        progress: told the family, and how many of how many cases are done; default nobody.
-        threads: number of threads that prepare cases while others are judged; 0 if other processes use the other
-            cores; default 3.
+        progress: called with the family, the number of cases done and the number of all cases; default: not called.
+        threads: number of threads that prepare cases while others are judged; 0 if other processes use the other cores;
+            default 3.
 
     Raises:
         TypeError: as `verify`.
 
-    Interrupted (Ctrl-C), it returns verdicts on the cases counted so far, and each says so; interrupted again while it
-    settles these, it returns the settled verdicts alone.
+    Interrupted (Ctrl-C), it returns verdicts on the cases counted so far, marked as incomplete; after a second
+    interrupt it returns only the verdicts that are settled by then.
     """
     if not isinstance(options, Options):
         raise TypeError(f"the options are {options!r:.40}; options come before forms, and are bounds.Options(...)")

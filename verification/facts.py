@@ -36,7 +36,7 @@ class Needed(StrEnum):
 
 
 class Where(StrEnum):
-    """Where a form fails that holds on the user's data."""
+    """The cases on which a form fails although it holds on the user's data."""
 
     STORED = "stored case"
     RECORDED = "built-in cases"
@@ -74,7 +74,7 @@ class Fact:
             name: its place in the file, for messages; default "fact".
 
         Raises:
-            ValueError: an unknown fact, or one whose values do not make its sentence.
+            ValueError: an unknown fact, or values from which its sentence cannot be made.
         """
         if isinstance(content, str):
             return cls(What.TEXT, {"text": content})
@@ -132,9 +132,9 @@ class Counts:
         not_computed: the admitted cases that could not be computed, with the error; they are among the unresolved.
             Default: none.
         margins: for each hypothesis its smallest margin over the admitted cases. Default: none are known.
-        would_exclude: where the trials are too few to test the small failure probability that a claim allows: the
-            smallest probability that they would have excluded (at 95%). Default: they are enough, or the claim allows
-            none.
+        would_exclude: if the trials are too few to test the small failure probability that a claim allows, the smallest
+            probability that they would have excluded (at 95%). Default: the trials are enough, or the claim allows no
+            failure.
     """
 
     holds: int
@@ -155,7 +155,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Where a form fails that holds on the user's data.
+    """The cases on which a form fails although it holds on the user's data.
 
     Args:
         where: on which cases.
@@ -183,7 +183,7 @@ class Unmet:
 
 @dataclass(frozen=True)
 class Vacuous:
-    """Why a bound says nothing that can be run.
+    """Why a bound says nothing about any run that is possible.
 
     Args:
         at_least: by symbol, the required size that no run can have.

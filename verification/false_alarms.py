@@ -1,4 +1,4 @@
-"""False alarms of the verifier: how often it calls a form violated that is recorded to hold, on fresh cases."""
+"""False alarms of the verifier: how often, on fresh cases, it calls a form violated that is recorded to hold."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
 FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run
-BATCHES = 20  # most batches: statements of few and fixed cases alone would never reach the number of runs
+BATCHES = 20  # largest number of batches: statements with few, fixed cases alone would never reach the number of runs
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def false_alarms(
         statements: the statements whose forms recorded to hold are judged.
         options: options of the cases; the seeds of all batches follow from its seed.
         runs: the least number of judged runs over all forms; there are fewer if BATCHES do not suffice.
-        progress: told the family, and how many of how many cases of the batch are done; default nobody.
+        progress: called with the family, the number of the batch's cases done and of all its cases; default: not
+            called.
     """
     chosen = true_forms(statements)
     described = {(s.id, form): _Described(s.constants) for s, form in chosen}
@@ -105,7 +106,7 @@ def _is_run_by_batch(statement: Statement, form: Form) -> bool:
 
 
 def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int) -> FormRuns:
-    """The counts with those of a batch added; `different` counts cases whose descriptions differ, over all batches."""
+    """The counts after a batch; `different` is the number of cases with different descriptions over all batches."""
     if by_batch:
         runs, uncounted = int(verdict.outcome is not Outcome.UNTESTED), 0
         violated, unresolved = (int(verdict.outcome is outcome) for outcome in (Outcome.VIOLATED, Outcome.UNRESOLVED))

@@ -24,5 +24,5 @@ def lower_limit(failures: int, trials: int, level: float = 1 - LOWER) -> float:
 
 
 def percent(limit: float) -> str:
-    """A limit that holds from above, rounded up to a tenth of a percent."""
+    """An upper limit, rounded up to a tenth of a percent."""
     return f"{ceil(1000 * limit) / 10:.1f}%"

@@ -17,7 +17,7 @@ WORDS: dict[Any, str] = {str: "a text", bool: "true or false"}
 def read_as(kind: Any, content: Any, name: str) -> Any:
     """The value of this type that `strict_json` wrote; `name` is its place in the file, for messages.
 
-    A dataclass with a `from_json` of its own is read by that. Whole numbers are counts: none is negative.
+    A dataclass that has `from_json` is read by it. Whole numbers are counts: none is negative.
 
     Raises:
         ValueError: the content is of another type, or is incomplete.
@@ -60,7 +60,7 @@ def refused(name: str, content: Any, right: str) -> ValueError:
 
 
 def strict_json(content: Any) -> Any:
-    """The same content in the types of strict JSON; a dataclass with a `to_json` of its own is written by that."""
+    """The same content in the types of strict JSON; a dataclass that has `to_json` is written by it."""
     if hasattr(content, "to_json"):
         return content.to_json()
     if is_dataclass(content):
@@ -85,7 +85,7 @@ def _of(kind: type, content: Any, name: str) -> Any:
 
 
 def read_fields(kind: Any, content: Any, name: str) -> dict[str, Any]:
-    """The values of the fields of a dataclass from a dictionary; what it has beside them is left out."""
+    """The values of a dataclass's fields from a dictionary; other entries of the dictionary are left out."""
     declared, place = {part.name: part for part in fields(kind)}, f"{name}." if name else ""
     if not isinstance(content, dict):
         raise refused(name or "the content", content, f"an object with {', '.join(declared)}")

@@ -36,7 +36,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def nature_text(claim: "Claim | ClaimCard") -> str:
-    """The sentence on a claim's nature, "" without one; a form that holds has none."""
+    """The sentence on a claim's nature; "" if the claim has none."""
     if claim.nature is None:
         return ""
     return f"{'remark' if claim.recorded is Outcome.HOLDS else 'differs from what holds by'}: {claim.nature.value}"

@@ -70,7 +70,7 @@ def alarms_totals(alarms: FalseAlarms) -> str:
 
 
 def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
-    """What speaks against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
+    """Evidence against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
     said = [
         f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"
         for m in mutants

@@ -31,7 +31,7 @@ SIGN = re.compile(r"<=|>=|->|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
 
 @cache
 def _precedence(item: Any) -> int:
-    """sympy's; to find whether a product of matrices is negative, sympy would multiply it out."""
+    """sympy's precedence, without the product of matrices that sympy multiplies out to find its sign."""
     if isinstance(item, sp.MatMul):
         factor = item.args[0]
         return PRECEDENCE["Add" if factor.is_Number and factor.is_negative else "Mul"]
@@ -39,7 +39,7 @@ def _precedence(item: Any) -> int:
 
 
 class _Plain(StrPrinter):
-    """sympy's one-line printer with Greek letters, and sums that begin with what is added."""
+    """sympy's one-line printer with Greek letters, and sums that begin with a positive term."""
 
     def parenthesize(self, item, level, strict=False):
         own, text = _precedence(item), self._print(item)

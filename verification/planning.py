@@ -28,7 +28,7 @@ class Plan:
         statement: the claim.
         form: one of the statement's forms.
         options: the user's options; with another step for this form if `planned` had to find one.
-        unmet: the hypothesis that the first case does not meet; None: it can be tested.
+        unmet: the hypothesis that the first case does not meet; None: the form can be tested.
         found: the value and the limit of that hypothesis.
         other: the user's options, changed so that the hypothesis is met; None: none were found.
         passing: whether all hypotheses are met with `other`.
@@ -138,7 +138,7 @@ def verify_planned(plans: Sequence[Plan], progress: Progress | None = None) -> l
 
     Args:
         plans: with options of one seed.
-        progress: told the family, and how many of how many cases are done; default nobody.
+        progress: called with the family, the number of cases done and the number of all cases; default: not called.
     """
     if not plans:
         return []

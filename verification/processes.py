@@ -66,7 +66,7 @@ def verify_in_processes(
         statements: to check.
         options: data, sizes, steps and seed of the cases.
         forms: only these; default: all.
-        progress: told the family, and how many of how many cases are done; default nobody.
+        progress: called with the family, the number of cases done and the number of all cases; default: not called.
         processes: number of processes; default one a core.
 
     Raises:
@@ -101,7 +101,7 @@ class _Worker:
 
     @property
     def cases(self) -> int:
-        """Cases of the unit that are counted: fewer may decide, and some may be drawn twice."""
+        """The unit's cases, as progress counts them; fewer cases may decide, and some may be drawn twice."""
         return self.unit.cases if self.unit else 0
 
     def take(self, unit: Unit | None) -> None:

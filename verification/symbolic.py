@@ -32,7 +32,7 @@ class Proof:
 
 @singledispatch
 def prove(step: Step) -> Proof:
-    """Prove a step, or say why not: not proved need not mean wrong, unless a point that breaks it is named.
+    """Prove a step, or say why this failed; a step is shown to be wrong only where a point that breaks it is named.
 
     Args:
         step: a step of a derivation.

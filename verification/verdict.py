@@ -161,14 +161,14 @@ class Verdict:
 
     @property
     def tested_and_holds(self) -> bool:
-        """Whether enough was tested and nothing broke it: what is only not refuted, untested or unresolved does not."""
+        """Whether enough cases were tested and none broke the form; a form called not refuted does not count."""
         return self.error is None and self.complete and self.word in (Outcome.HOLDS, Outcome.TOUCHES)
 
     @property
     def as_recorded(self) -> bool:
-        """Whether the outcome is the settled one; touching a bound is a way of holding.
+        """Whether the outcome is the recorded one; touching a bound counts as holding.
 
-        A form recorded open has none: it stays open until it is violated, which nobody recorded.
+        A form that is recorded open agrees with every outcome but a violation.
         """
         outcome = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
         expected = outcome is self.recorded or (self.recorded is Outcome.OPEN and outcome is not Outcome.VIOLATED)
@@ -185,7 +185,7 @@ class Verdict:
 
         With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
         recorded to hold counts, and a check that an exception ended. The same holds for an interrupted check. A
-        violated form that is recorded open contradicts nothing; `refutes_open` says it.
+        violated form that is recorded open contradicts nothing; see `refutes_open`.
         """
         if self.data is not Data.BUILT_IN or not self.complete:
             return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
@@ -203,9 +203,8 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; a number that is not finite is "inf", "-inf" or "nan", since strict JSON has none.
 
-        The values of `counts`, `worst`, `confirmation` and `data` stand beside the others. `evidence` has what the
-        recorded outcome of one of this project's forms rests on, with the places that show it. `from_json` gives the
-        verdict back.
+        The values of `counts`, `worst`, `confirmation` and `data` stand beside the others. `evidence` says on what the
+        recorded outcome of a form of this project rests, and where that is shown. `from_json` gives the verdict back.
         """
         statement, redone = own().get(self.id), self.confirmation
         grouped = ("counts", "worst", "confirmation", "data")

@@ -215,7 +215,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def _known(verdict: Verdict) -> str:
-    """The words that a violation is known, and from where."""
+    """The remark on a violation that is recorded, with what it was read from."""
     if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
         return ""
     return READ_AS.get(_nature(verdict), "as recorded")
@@ -231,7 +231,7 @@ def _not_computed(verdict: Verdict) -> str:
 
 
 def _only_seen(verdict: Verdict) -> str:
-    """The words that nothing could redo a violation, and whether a search saw it, which then decides nothing."""
+    """The remark on a violation that nothing could redo; if a search alone saw it, it decides nothing."""
     if verdict.confirmation is None or verdict.confirmation.standing is not Standing.SEEN:
         return ""
     return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"

@@ -1,4 +1,4 @@
-"""Findings: forms that differ from their paper. The page that lists them, links to each, and files that replay them."""
+"""Findings: printed or proved forms that differ from what holds. Their page, their links, files that replay them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The findings page: where a printed form differs from one that holds, by how much, and the command that shows it."""
+"""The findings page: where a printed form differs from what holds, by how much, and the command that shows it."""
 
 import math
 import re
@@ -254,7 +254,7 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
 
 
 def about(statement: Statement, form: Form, holding: Form | None) -> list[tuple[str, str]]:
-    """The recorded facts about a form that differs, by name, without running it; a text may be empty.
+    """The recorded facts about a form that differs from what holds, by name; nothing is run, and a text may be empty.
 
     Args:
         statement: the statement that has the form.

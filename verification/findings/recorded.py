@@ -15,7 +15,7 @@ HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
 
 
 def stored_replays() -> Iterator[tuple[str, str]]:
-    """Name and text of every replay file; deep networks' ladder takes a minute or two, other files an instant."""
+    """Name and text of every replay file; the file of deep networks takes a minute or two, the others an instant."""
     for statement in own().values():
         for form in statement.forms:
             if (path := replay_path(statement, form)) is not None:

@@ -33,7 +33,8 @@ from verification.seen import STORED
 from verification.sentences import What
 from verification.verdict import Verdict, Worst
 
-REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
+# largest width and number of rounds that anyone can run; steps below 1e-6 are out of reach too
+REACH = {"m": 1e9, "T": 1e7}
 
 KEPT = 32  # cases of a form that a verdict keeps for its picture
 CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
@@ -61,19 +62,19 @@ class Check:
     share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
     tally: Tally = field(init=False)
-    # the cases that meet a premise: cases that do not excuse no failure among them
+    # the cases that meet the premise; a failure among them counts, whatever the other cases show
     inside: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # whether the comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # by the sizes that the premise asks for
-    # for each violating case, the sizes that it lacks and the premise requires
+    # for each violating case outside the premise, the sizes that the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did not use it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
-    doubted: bool = False  # a violation that settles the form falls when it is redone
+    doubted: bool = False  # a violation that would settle the form was redone and not confirmed
     # the hypotheses that the first case misses; if there are any, no other case is drawn
     unmet: dict[str, Unmet] = field(default_factory=dict)
     points: Points = field(init=False)  # the data of a picture
@@ -112,7 +113,7 @@ class Check:
         return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
 
     def further(self, share: float) -> bool:
-        """Go on to this look and return True; False for a ladder: a check of a larger part of it takes its place."""
+        """Go on to this look and return True; False for a ladder: a check of a larger part replaces this one."""
         if any(isinstance(family, Part) for family in self.drawn):
             return False
         self.share, self.doubted = share, False
@@ -351,7 +352,7 @@ class Check:
         )
 
     def _notes(self, options: Options) -> tuple[Fact, ...]:
-        """The notes on the options without effect on the cases."""
+        """Notes on options that have no effect on the cases."""
         notes = [Fact(What.NOT_ABOUT_DATA)] if options.data is not None and not self.own_data else []
         notes += [Fact(What.ONE_CASE)] if self.unmet else []
         if options.device is not None and self.devices != {options.device}:

@@ -96,7 +96,7 @@ def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
-    """The comparison; None where the balls do not carry it, or leave a hypothesis open."""
+    """The comparison; None where the balls are too wide for it, or leave a hypothesis open."""
     try:
         met = all(h.met(case) for h in statement.required(form))
         return judge(statement, form, case) if met else None

@@ -9,8 +9,8 @@ from bounds.family import AnyFamily
 def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:
     """The families of one form, and whether they are of the user's data.
 
-    With a user's data only the families made of these data are kept, so that the verdict is about the data. A form of
-    which no family is made of data is checked on its own cases.
+    With a user's data only the families made of these data are kept, so that the verdict is about the data. A form
+    without such families is checked on its own cases.
     """
     chosen = statement.families_of(form, options)
     if options.data is None:

@@ -60,7 +60,7 @@ class Part:
 
 
 def seeds_of(families: Sequence[AnyFamily], share: float) -> dict[AnyFamily, int]:
-    """How many seeds are drawn of each family of a form up to this look; of a ladder a part in its place."""
+    """The number of seeds that are drawn of each family up to this look; a part of a ladder replaces the ladder."""
     return dict(_seeds_of(family, share, len(families)) for family in families)
 
 

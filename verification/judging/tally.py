@@ -81,8 +81,8 @@ class Tally:
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[Fact, ...]]:
         """The one outcome, and the facts that go with it; a counterexample decides however few the cases are.
 
-        A claim without an admitted case does not hold: one is required even where fewer are asked for. Nor does a claim
-        hold if a case could not be computed: that case may break it.
+        At least one admitted case is required, even if `required` is 0. A claim does not hold if a case could not be
+        computed, since that case may break it.
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]

@@ -1,4 +1,4 @@
-"""Options by which the unmet hypotheses would be met: found by evaluating them, not by a formula."""
+"""Options that would meet the unmet hypotheses, found by evaluating the hypotheses, not by a formula."""
 
 import math
 from collections import OrderedDict
@@ -37,8 +37,8 @@ class Cases:
         """The case of a seed of a family; the last few are kept.
 
         Args:
-            family: index of the family that the case is of.
-            seed: the first seed, a whole number.
+            family: the family of the case.
+            seed: the case's seed.
         """
         key = family, seed
         if key not in self._cases:
@@ -52,8 +52,8 @@ class Cases:
         """The margins known so far on a case, by the id of the hypothesis; callers add the margins that they compute.
 
         Args:
-            family: index of the family that the case is of.
-            seed: the first seed, a whole number.
+            family: the family of the case.
+            seed: the case's seed.
         """
         return self._margins.setdefault((family, seed), {})
 
@@ -62,8 +62,8 @@ class Cases:
 
         Args:
             hypothesis: a hypothesis of the form.
-            family: index of the family that the case is of.
-            seed: the first seed, a whole number.
+            family: the family of the case.
+            seed: the case's seed.
         """
         known = self.margins(family, seed)
         if id(hypothesis) not in known:
@@ -246,7 +246,7 @@ def _met(hypothesis: Hypothesis, build: Build, options: Options, cases: Cases) -
 
 
 def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases, widen: bool) -> Options | None:
-    """The options, each time with one option changed by which a user may meet the hypothesis."""
+    """The options with one option changed, so that the hypothesis is met; None: no single change meets it."""
     case = cases.of(*build(options))
     setup = getattr(case, "setup", Setup())
     for name in hypothesis.eased_by:

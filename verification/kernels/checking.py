@@ -32,7 +32,7 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
             no two rows are parallel. None: any depth of 2 or more; nothing is claimed that depends on the depth.
 
     Returns:
-        Whether it is; None where that is not known.
+        True or False; None where neither is known.
 
     Raises:
         ValueError: an entry that is not finite, a zero row, or a depth below 1.
@@ -84,9 +84,9 @@ def check(
             error must fall as width^(-1/2). The mean of each entry over the seeds, extrapolated to infinite width, must
             contain the kernel's within its interval (99.9% for all entries together, and once more on other seeds
             before a difference is believed). The report says how large an error would have been noticed; default none.
-        rounding: relative error allowed to entries: equal ones may differ by this much of the largest entry, and
-            eigenvalues of n rows, at unit diagonal, lie below zero by n times this. The default passes kernels that
-            take arccos of a dot product, which lose half their digits at equal and opposite rows.
+        rounding: relative error allowed in entries: entries that must be equal may differ by this share of the largest
+            entry, and eigenvalues of n rows, at unit diagonal, may be as low as -n times this share. The default passes
+            kernels that take arccos of a dot product, which lose half their digits at equal and opposite rows.
         smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
             Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
             needs 1e-5, the default at depth 1.

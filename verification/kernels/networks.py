@@ -17,7 +17,7 @@ CONCENTRATES, LIMIT = "concentrates", "limit of networks"
 RATE = -0.5
 WIDEST = 0.2  # half-width of an interval that still tells one rate from another
 LEVEL = 0.999  # level at which the intervals of all entries together cover the limits of their means
-AGAIN = 10**6  # added to the seeds of networks for a second opinion
+AGAIN = 10**6  # added to the seeds, for a repetition on other networks
 ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
 
 
@@ -25,7 +25,7 @@ ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3
 class Networks:
     """Gram matrices of networks, every one with a seed of its own: seed, seed + 1, ..."""
 
-    finite: Finite  # (x, width, seed) -> the (n, n) array of a network that is drawn
+    finite: Finite  # (x, width, seed) -> the (n, n) array of a drawn network
     widths: tuple[int, ...]  # ascending, at least four
     count: int  # networks of each width
     biased: bool  # whether the mean over networks differs from the limit at finite width
@@ -63,7 +63,7 @@ def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> It
 
 
 def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernels: np.ndarray, seed: int) -> Judgement:
-    """On all rows; if they fail, on one or two rows that fail too."""
+    """The judgement on all rows; if it fails, the judgement on one or two rows that fail as well."""
     judgement = _slope(networks, limit, kernels, ROWS)
     if judgement.unresolved or judgement.margin >= 0:
         return judgement
@@ -80,7 +80,7 @@ def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, kernel
 
 
 def _slope(networks: Networks, limit: np.ndarray, kernels: np.ndarray, x: np.ndarray) -> Judgement:
-    """Holds the slope of the RMS error to within its own error of -1/2."""
+    """Whether the slope of the RMS error is -1/2 to within the slope's error."""
     errors = np.sqrt(((kernels - limit) ** 2).mean(axis=(2, 3)))
     rms = np.sqrt((errors**2).mean(axis=1))
     widths = networks.widths
@@ -119,9 +119,9 @@ def _worst_entry(
 ) -> Judgement:
     """The entry whose difference is the largest multiple of its error.
 
-    Its limit is the constant of the fit c + b/width to the means over networks (b = 0 where they have no bias), in
-    which a width weighs by its number of neurons. Its interval follows from the spread over networks at each width, by
-    Welch's t, and by Bonferroni for all entries together.
+    The entry's limit is the constant c of the fit c + b/width to the means over networks (b = 0 where they have no
+    bias); each width has its number of neurons as weight. The interval follows from the spread over networks at each
+    width, by Welch's t, with Bonferroni's correction for all entries.
     """
     count, weight = kernels.shape[1], np.asarray(networks.widths, float)
     share = weight / weight.sum()  # share of a width's mean in the constant

@@ -21,7 +21,7 @@ class Unusable(Exception):
 
 
 class Judgement(NamedTuple):
-    """A number found on data x (and z), where it must lie, and the entries it comes from."""
+    """A number found on data x (and z), its allowed range, and the entries it comes from."""
 
     found: float
     allowed: tuple[float, float]
@@ -30,7 +30,7 @@ class Judgement(NamedTuple):
     z: np.ndarray | None = None
     entry: tuple[int, ...] = ()
     note: str = ""  # said in the report whatever the outcome
-    unresolved: str = ""  # why nothing can be told; then it neither holds nor is broken
+    unresolved: str = ""  # why the property cannot be decided; then it neither holds nor is broken
 
     @property
     def margin(self) -> float:
@@ -52,7 +52,7 @@ def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str
     """The kernel's array (n, n').
 
     Raises:
-        Unusable: with what is wrong with it.
+        Unusable: the kernel raised an exception, or the array has another shape, is not real or not finite.
     """
     call = f"{name}(x)" if z is None else f"{name}(x, z)"
     shape = (len(x), len(x if z is None else z))
@@ -175,7 +175,7 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
 
 
 def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
-    """The smallest eigenvalue is above what float rounding leaves of zero, wherever it is claimed to be positive.
+    """Wherever the smallest eigenvalue is claimed to be positive, it is above the rounding error of a zero eigenvalue.
 
     `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
     """
@@ -191,7 +191,7 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 
 
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
-    """The smallest eigenvalue is zero, within n rounding, wherever it is claimed not to be positive.
+    """Wherever the smallest eigenvalue is claimed not to be positive, it is zero to within n rounding.
 
     `claimed` says whether the kernel is said to be positive definite on data; None where nothing is said.
     """
@@ -229,13 +229,13 @@ def _eigenvalue(smallest: float, required: str) -> str:
 
 
 def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, float]:
-    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and what float rounding leaves of zero.
+    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of a zero one.
 
     An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
     entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest covers both.
 
     Raises:
-        Unusable: k(x) is not symmetric, which has a row of its own.
+        Unusable: k(x) is not symmetric; the row on symmetry reports it.
     """
     k = output(kernel, x)
     epsilon = np.finfo(k.dtype if k.dtype.kind == "f" else float).eps

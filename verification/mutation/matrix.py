@@ -117,7 +117,7 @@ class MutantFound:
 
 @dataclass
 class _Kept:
-    """A statement's constants, of some of the cases they are asked of: every `stride`-th, which doubles."""
+    """A statement's constants; it keeps those of every `stride`-th case; `stride` doubles beyond KEPT."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: list[Constants] = field(default_factory=list)
@@ -158,14 +158,14 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
 def mutation_matrix(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None
 ) -> tuple[list[MutantFound], list[Verdict]]:
-    """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest.
+    """Run the standard mutants of every true form, and the statement's own mutants, on the form's cases.
 
     Args:
         statements: statements whose forms recorded to hold are judged.
         options: data, sizes, steps and seed of the cases.
-        progress: told the family, and how many of how many cases are done; default nobody.
+        progress: called with the family, the number of cases done and the number of all cases; default: not called.
 
-    Returns: what was found of each mutant, and the verdicts on the forms.
+    Returns: the result of each mutant, and the verdicts on the forms.
     """
     chosen = []
     for statement, form in true_forms(statements):
@@ -229,7 +229,7 @@ def _may_fail(formula: Formula) -> str:
 
 
 def _gain(kind: Kind, formula: Formula, mutated: Formula, constants: Constants) -> float | None:
-    """How many times tighter the mutant is than the form on a case, at most; 1: the same; None: without a value."""
+    """The largest factor by which the mutant is tighter than the form on a case; 1: as tight; None: it has no value."""
     try:
         before, after = formula.evaluate(constants), mutated.evaluate(constants)
         gains = [_ratio(kind, b, a) for b, a in zip(before, after, strict=True)]

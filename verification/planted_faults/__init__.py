@@ -1,4 +1,4 @@
-"""Faults planted in the public library, one at a time: statements that stand on it must notice each of them."""
+"""Faults planted in the public library, one at a time; statements that use the library must notice each of them."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Faults in the runs of Algorithm 1, on each of the ways that `simulate` can go."""
+"""Faults in the runs of Algorithm 1, in each implementation that `simulate` may choose."""
 
 from typing import Any
 

@@ -20,8 +20,8 @@ class PlantedFault:
         name: what is wrong.
         function: its address, "module:name" or "module:Class.name".
         fault: makes the wrong function out of the right one.
-        noticed_by: id of a statement that stands on it.
-        trials: cases a family that they are judged on.
+        noticed_by: id of a statement that uses the function.
+        trials: number of cases of each family; default 5.
     """
 
     name: str

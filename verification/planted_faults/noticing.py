@@ -1,4 +1,4 @@
-"""Whether a statement notices a planted fault: a verdict differs from the recorded one; and the page of the results."""
+"""Which statements notice a planted fault, by a verdict that differs from the recorded one; the page of the results."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
     Args:
         mutants: the faults.
         seed: seed of the cases; default 0.
-        progress: told the function, and how many of how many faults are done; default nobody.
+        progress: called with the function, the number of faults done and the number of all faults; default: not called.
     """
     chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
     try:

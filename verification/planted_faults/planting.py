@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 OURS = ("ntkfl", "bounds", "verification", "experiments")
-REMEMBERING = "bounds"  # whose caches hold measurements
+REMEMBERING = "bounds"  # the package whose caches hold measurements
 
 Fault = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -62,7 +62,7 @@ def _wrapped(right: Any, fault: Fault, function: str) -> Any:
 
 
 def _exchange(old: Any, new: Any) -> None:
-    """Put `new` for `old` in all of our modules, their classes, and their tables."""
+    """Replace `old` by `new` in all of our modules, their classes, and their tables."""
     for module in _modules():
         for holder in (module, *(v for v in vars(module).values() if _own_class(v, module))):
             for name, value in list(vars(holder).items()):

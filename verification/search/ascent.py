@@ -155,7 +155,7 @@ def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
 def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
     """Positive floats of a dataclass and of the dataclasses within it, and the coordinates of its problem and setup.
 
-    Sigma stays, since it sets the scale; the points stay unless they are asked for.
+    Sigma does not move, since it sets the scale; points move only where `points` is true.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():

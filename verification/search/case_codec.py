@@ -136,7 +136,7 @@ def _name(value: Any) -> str:
 
 
 def _ours(module: str) -> bool:
-    """Whether values of this module can be stored; a module with statements of the user's is loaded by then."""
+    """Whether values of this module can be stored; the user's modules of statements are loaded before this is asked."""
     return module.startswith(PACKAGES) or any(module == e.module.__name__ for e in extensions_of_statements())
 
 

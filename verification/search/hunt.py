@@ -26,9 +26,9 @@ from verification.sentences import What
 
 EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
 LADDERS = (Kind.ORDER, Kind.RATE)
-OWN_CASES = 0.25  # share of a family's time for its own cases, at least
+OWN_CASES = 0.25  # smallest share of a family's time for its own cases
 CLIMBED = 3  # best cases of a family from which Nelder-Mead starts
-ALIKE = 0.02  # of best cases whose scores differ by less, one is kept
+ALIKE = 0.02  # of the best cases, only one is kept among those whose scores differ by less
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
 
 Progress = Callable[[str], None]  # called with each stage of a search as it begins
@@ -110,14 +110,14 @@ def attack(
     Args:
         statement: the claim.
         form: one of the statement's forms.
-        examples: cases of the strategies, over all families, before shrinking, and the most of each family's own; the
-            same seed gives the same cases; default 400.
+        examples: number of cases drawn from the strategies of all families before shrinking, and largest number of each
+            family's own cases; the same seed gives the same cases; default 400.
         seconds: processor time; no new case is begun after it, and a search that ends by it may not be repeatable;
             default 60.
         seed: seed of the search; default 0.
         shrinking: seconds for each of the two ways of shrinking a counterexample; default 10.
         options: data, sizes and steps of the families; default `Options()`.
-        progress: told each stage; default nobody.
+        progress: called with each stage; default: not called.
 
     Raises:
         ValueError: a form that the statement does not have or that has no families, or a budget that is not positive.
@@ -185,7 +185,7 @@ class _OutOfTime(BaseException):
 
 @dataclass
 class Hunt:
-    """A search on its way, its only mutable object."""
+    """A search in progress; no other object of a search is mutable."""
 
     statement: Statement
     form: Form
@@ -208,7 +208,7 @@ class Hunt:
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
         """Search one family; stops at the first violation that stands, which Hypothesis shrinks if it drew it.
 
-        Drawing has half of the time; the ascent has the other half, and what drawing leaves.
+        Drawing has half of the time; the ascent has the rest.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
@@ -274,7 +274,7 @@ class Hunt:
         return seen
 
     def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
-        """Score a case and record it; a violation is passed on only if it stands."""
+        """Score a case and record it; a violation is returned only if it stands."""
         interruption.check()
         seen = (judged or look)(self.statement, self.form, case)
         searching = self.first is None  # cases that are evaluated for shrinking do not count

@@ -32,7 +32,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A file's case judged again: the comparison, how it stands, and whether both sides have the file's bits."""
+    """A file's case judged again: the comparison, how it stands, and whether both sides have its bits."""
 
     seen: Seen
     standing: Standing
@@ -125,7 +125,7 @@ def rejudge(replay: Replay) -> Rejudged:
     """Judge the case of a file again, confirmation included; a statement's stored case as `verify` judges it.
 
     Args:
-        replay: what `read` gave.
+        replay: the content that `read` returned.
     """
     if (shown := shown_if_stored(replay.statement, replay.form, replay.case)) is not None:
         return _of_stored(replay, shown)

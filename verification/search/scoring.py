@@ -63,7 +63,7 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case of a family as `verify` does; a claim that may fail, on fresh networks where it does here.
+    """Judge a form on a case of a family as `verify` does; a claim that may fail and fails here, on fresh networks too.
 
     The cases of a family have the same shapes, so that their runs are compiled once.
     """
@@ -107,10 +107,10 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
     if not surely or not can_be_redone(case):
         return Confirmation(Standing.CONFIRMED if surely else Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted))
     for seed in range(CONFIRMING_SEED, CONFIRMING_SEED + looked):
-        one = case_of(case_of(case).redrawn(seed)).plain()
-        seen = _single(statement, form, one)
+        fresh = case_of(case_of(case).redrawn(seed)).plain()
+        seen = _single(statement, form, fresh)
         if seen.violated and seen.comparison is not None:
-            confirmation = confirm(statement, form, one, seen.comparison)
+            confirmation = confirm(statement, form, fresh, seen.comparison)
             return Confirmation(confirmation.standing, Fact(What.FRESH_NETWORKS, counted | {"again": confirmation.how}))
     return Confirmation(Standing.FALLEN, Fact(What.FRESH_NETWORKS, counted | {"again": ""}))
 
@@ -213,8 +213,8 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
     ratios: list[float] = []
     for seed in range(first, first + networks):
-        one = case_of(case_of(case).redrawn(seed)).plain()
-        seen = _single(statement, form, one)
+        fresh = case_of(case_of(case).redrawn(seed)).plain()
+        seen = _single(statement, form, fresh)
         if seen.comparison is None:
             unmet = max(unmet, seen, key=lambda redrawn: redrawn.score)
             if seed == first + 4 and not ratios:

@@ -18,7 +18,7 @@ ONE_BY_ONE = 128  # neurons up to which each is left out in turn
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
-    """The case after one simplification after the other that `keeps` admits, until it admits none."""
+    """The case, simplified step by step as long as `keeps` admits a simplification and time is left."""
     again = True
     while again and more_time():
         interruption.check()
@@ -170,7 +170,7 @@ def _digits(value: float) -> int:
 
 
 def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
-    """Entries to so many significant digits of the largest; digits 0: to integers."""
+    """Entries rounded to `digits` significant digits of the largest entry; digits 0: to integers."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0:
         return values
@@ -179,7 +179,7 @@ def _rounded(values: np.ndarray, digits: int) -> np.ndarray:
 
 
 def _fewer(width: int) -> Iterator[np.ndarray]:
-    """Sets of neurons to keep: each half, three of every four, all but one."""
+    """Sets of neurons to keep: all but a half, a quarter or an eighth of them, or all but one."""
     everyone = np.arange(width)
     if width > 1:
         for parts in (2, 4, 8):

@@ -1,4 +1,4 @@
-"""The imports of the process that `verification.processes` forks workers from: their code and the catalogue.
+"""Imported by the process from which `verification.processes` forks workers: it loads their code and the catalogue.
 
 It also loads JAX. Torch and the compiled passes of the simulators, which only some statements need, are loaded by the
 workers that check these, while others work. Loading takes seconds, and the parent process may be killed in that time;

@@ -8,9 +8,9 @@ from bounds.family import AnyFamily
 from verification.engine import chosen_forms
 from verification.judging.families import families as judged_on
 
-# Processor seconds of each statement's default cases, drawn until they decide, beside what starting takes. They are a
-# hint by which work is handed out, the longest first; no verdict depends on them. What statements share counts with one
-# of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
+# Processor seconds of each statement's default cases, drawn until they decide, without the start of a process. They are
+# a hint by which work is handed out, the longest first; no verdict depends on them. Time that several statements share
+# counts with one of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # cost of statements that LONG lacks
 LONG: dict[str, float] = {
     "deep/centralised": 10,  # with the ladders of deep networks that four others share
@@ -21,7 +21,7 @@ LONG: dict[str, float] = {
     "deep/any-method": 5.5,
     "fl-ntk/W-gram": 5,
     "fl-ntk/B.3": 5,
-    "fl-ntk/Alg1-update": 5,  # four of them compile every way to run
+    "fl-ntk/Alg1-update": 5,  # four of these seconds compile every implementation
     "alignment/conjecture": 5,
     "fedgucci/X3": 4,
     "fl-ntk/C.7-error": 4,
@@ -108,7 +108,7 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
 
 
 def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
-    """The units, each with its loads whose work one process can do alone, so that others need not load them."""
+    """The units, with only those loads whose units one process can check alone: the others need not load them."""
     share = sum(unit.seconds for unit in work) / processes
     loads = frozenset[str]().union(*(unit.loads for unit in work))
     apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}
