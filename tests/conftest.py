@@ -28,6 +28,7 @@ LONGEST = [  # files of many seconds a test, in either suite, the longest first
     TESTS / "verification" / "test_measured_sides.py",
     TESTS / "ntkfl" / "test_random_rounds.py",
     TESTS / "verification" / "test_kernels.py",
+    TESTS / "ntkfl" / "test_machine_code.py",
     TESTS / "ntkfl" / "conformance" / "test_live_adapters.py",
     TESTS / "verification" / "test_library_faults.py",
     TESTS / "ntkfl" / "test_networks.py",
