@@ -14,7 +14,7 @@
 #
 # It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
 # several), on sums of squares; `--loss` takes Huber's loss, squared hinges and squares with a band. (The squared hinge
-# certifies earlier than squares: on 50 digits after 80 rounds instead of 320, on 50 images of Fashion-MNIST after 160
+# certifies earlier than squares: on 50 digits after 80 rounds instead of 320, on 50 images of Fashion-MNIST after 140
 # instead of 360, see {doc}`../proofs/losses_in_any_order`.) The output may have a bias that is not trained. Cases that
 # are not covered are listed [at the end](#what-is-proved-and-what-is-not).
 #

@@ -131,7 +131,7 @@ def dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
     large = np.flatnonzero(np.abs(vector) > 0.1 * np.abs(vector).max())
     samples: Int[np.ndarray, " k"] = np.unique(net.sample[large[large < rows.n_samples] // net.n_outputs])
     pairs = large[large >= rows.n_samples] - rows.n_samples
-    parts = [f"samples {_listed(samples.tolist())}"] if len(samples) else []
+    parts = [f"sample{'s' if len(samples) > 1 else ''} {_listed(samples.tolist())}"] if len(samples) else []
     if len(pairs):
         named = [f"({rows.neuron[k]}, {net.sample[rows.row[k]]})" for k in pairs]
         parts.append(f"held pairs (neuron, sample) {_listed(named)}")
