@@ -87,7 +87,7 @@ def test_the_inequalities_are_those_in_balls(kind, exported):
     content, net, x, y, _ = script.loaded(folder)
     start, outcomes = script.started(net, x, y, content), []
     known, rng = certificate.start, np.random.default_rng(0)
-    for _ in range(150):
+    for _ in range(80):
         rho = Fraction(content["ball"]) * Fraction(2.0 ** rng.uniform(-1, 5))
         residual, step = float(start.residual) * 2 ** rng.uniform(-2, 6), content["step"] * 2 ** rng.uniform(-3, 1)
         visits = float(rng.choice([1, 2, 7]))
@@ -106,7 +106,7 @@ def test_the_inequalities_are_those_in_balls(kind, exported):
         factor = 1 - float(step) * (balls.gain - balls.loss)
         for ours, theirs in zip(map(float, shown), (balls.distance, balls.reach, factor), strict=True):
             assert theirs * (1 - 1e-6) <= ours <= theirs * 1.02
-    assert min(outcomes.count("shown"), outcomes.count("refused")) > 20
+    assert min(outcomes.count("shown"), outcomes.count("refused")) > 10
 
 
 def changed(folder, content=None, **arrays):
@@ -159,7 +159,14 @@ def tampered(kind, certificate, folder):
                 yield {"claim": content["claim"] | {key: value}}, {}, "the claim is not what is shown"
 
 
-@pytest.mark.parametrize("which", [("hinge", 1, False), ("band", 2, False), ("huber", 2, True)])
+@pytest.mark.parametrize(
+    "which",
+    [
+        ("hinge", 1, False),
+        pytest.param(("band", 2, False), marks=pytest.mark.slow),
+        pytest.param(("huber", 2, True), marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_is_changed_is_refused(which, exported, tmp_path, capsys):
     certificate, folder = exported[which]
     shutil.copytree(folder, tmp_path / "original")
