@@ -419,4 +419,7 @@ except ValueError as error:
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
 # Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at round
-# 350, since samples beyond their margins need no change. `--export` covers all of these losses.
+# 350, since samples beyond their margins need no change. Other twenty images, those of `--test`: on digits squares
+# certify at round 650 from $|y - f|$ = .0034 on, the hinge at round 300 from a distance of .0055 on, resting on 13
+# samples; on Fashion-MNIST squares at round 1000 from .0020 on, the hinge at round 350 from .0068 on, resting on five.
+# `--export` covers all of these losses.
