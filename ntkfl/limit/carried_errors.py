@@ -121,6 +121,7 @@ class Margins:
                 SAFE * wrong_response,
                 SAFE * blocks,
                 SAFE * relative,
+                SAFE * tiles.error,
                 SAFE * grown if grown > 1 else 1.0,
             ),
             SAFE * (tiles.largest_own + tiles.error),
@@ -266,10 +267,26 @@ def bounded_rounds(
         state = new
 
 
-def lost_in(local: LocalErrors, move: np.ndarray, new: RunState) -> tuple[float, float]:
-    """What rounding and tiles add in one round to the errors of the residual and of the coefficients."""
-    defect = local.product * float(np.linalg.norm(move)) + UNIT * float(np.linalg.norm(new.residual))
-    return defect, UNIT * float(np.linalg.norm(new.moved))
+def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, float, float]:
+    """What rounding and tiles add in one round to the errors of the residual and of the coefficients, and to the drift.
+
+    The drift is the residual's distance from r(0) - H c. Tiles off by E add E to it times all moves so far, which is E
+    times c: its norm counts, not the length of the path.
+    """
+    size, before, after = (float(np.linalg.norm(part)) for part in (move, old.moved, new.moved))
+    rounding, lost = UNIT * float(np.linalg.norm(new.residual)), UNIT * after
+    drift = (local.product - local.stored) * size + rounding + (local.size + local.stored) * lost
+    return local.product * size + rounding, lost, drift + local.stored * (after - before)
+
+
+def loose_within(largest: float) -> float:
+    """(2 - nu)^(-1/2), infinite from 2 on: steps near their limit hardly shorten an error."""
+    return float((2 - largest) ** -0.5) if largest < 2 else np.inf
+
+
+def further(length: float, once: float, spread: float) -> float:
+    """What an error adds to a bound that grows by `once` at most, and whose square grows by that of `spread`."""
+    return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
 
 @dataclass(frozen=True)
@@ -281,14 +298,17 @@ class _Averaging(Carried):
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         drift, energy, defects, _ = sums
         norm = float(np.sqrt(self.margins.most / self.margins.least)) * defects
+        norm = min(norm, drift + np.sqrt(self.margins.local.size) * energy)
         return norm, min(norm, drift + np.sqrt(self.margins.entry) * energy), energy
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local = self.margins, self.margins.local
-        (defect, lost), drift = lost_in(local, move, new), old.sums[0]
+        (defect, lost, farther), drift = lost_in(local, old, move, new), old.sums[0]
         slip = local.response * float(np.linalg.norm(old.residual))
-        energy = np.sqrt(margins.largest * margins.most) * drift + np.sqrt(local.size) * (slip + lost)
-        return defect + local.size * lost, energy, defect + local.size * slip, 0.0
+        seen = np.sqrt(margins.most) * drift
+        energy = further(old.sums[1], np.sqrt(margins.largest) * seen, seen * loose_within(margins.largest))
+        energy += np.sqrt(local.size) * (slip + lost)
+        return farther, energy, defect + local.size * slip, 0.0
 
 
 @dataclass(frozen=True)
@@ -310,13 +330,14 @@ class _InTurn(Carried):
 
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
-        (defect, lost), size = lost_in(local, move, new), float(np.linalg.norm(move))
+        (_, lost, farther), size = lost_in(local, old, move, new), float(np.linalg.norm(move))
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product of whole rows
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
-        met = root * (old.sums[0] + rows * size + root * rounding)
+        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # of all clients
         slip = root * local.response / margins.least * size
-        energy = np.sqrt(margins.alone * margins.most) * met + np.sqrt(local.size) * (slip + lost)
-        return defect + local.size * lost, energy, 0.0, 0.0
+        energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, met * loose_within(margins.alone))
+        energy += np.sqrt(local.size) * (slip + lost)
+        return farther, energy, 0.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -375,5 +396,5 @@ class _Remembering(Carried):
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         local = self.margins.local
         forgotten, slip = self.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
-        defect, lost = lost_in(local, move, new)
-        return defect + local.size * lost, slip + lost, defect + local.size * slip, forgotten
+        defect, lost, farther = lost_in(local, old, move, new)
+        return farther, slip + lost, defect + local.size * slip, forgotten

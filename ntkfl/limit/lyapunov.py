@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.limit.carried_errors import SAFE, Carried, Margins, RunState, lost_in
+from ntkfl.limit.carried_errors import SAFE, Carried, Margins, RunState, further, lost_in
 from ntkfl.limit.feedback import Feedback
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
@@ -123,33 +123,11 @@ class Motion:
 
     def lengthened(self, constants: Constants) -> tuple[np.ndarray, float]:
         """K / S, and a factor by which a round lengthens this norm at most; infinite where these numbers prove none."""
-        (c, h, spared), p, ahead, most, n = constants, self.friction, self.ahead, self.most, len(self.friction)
-        none = np.ones(n), np.inf
+        (_, h, spared), most, none = constants, self.most, (np.ones(len(self.most)), np.inf)
         if min(constants.met, h) < 0 or spared <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
             return none
         weights = np.maximum(own, np.maximum(1.05 * h * most, 0.05))
-        wrong = self.friction_error + self.ahead_error
-        change = _forms(
-            2 * (1 + c) - weights - constants.met * most,
-            -(1 + c) * (1 - p) - c,
-            (1 + c) * ahead,
-            2 * c * (1 - p) + weights,
-            (c**2 - h - 2 * c * ahead - spared) / 2,
-            spared / most,
-            (2 + 3 * abs(c)) * wrong,
-        )
-        seen = np.stack([-np.ones(n), 1 - p, c - ahead])  # H (y + c m) in units of S
-        free = 2 * float((weights / most).min()) - h  # the factor of m'Hm - (Hm)' Lambda^-1 Hm in the norm
-        squares = seen**2 / most
-        size = _forms(
-            squares[0],
-            seen[0] * seen[1] / most,
-            seen[0] * seen[2] / most,
-            squares[1] + weights,
-            seen[1] * seen[2] / most - (h + free) / 2,
-            squares[2] + free / most,
-            (2 * np.sqrt((seen**2).sum(axis=0)) + wrong) * wrong / most,
-        )
+        change, size = self._changes(constants, weights), self._sizes(constants, weights)
         try:
             inverse = np.linalg.inv(np.linalg.cholesky(size))
         except np.linalg.LinAlgError:
@@ -158,6 +136,51 @@ class Motion:
         more = max(0.0, -float(turned[:, 0].min())) * (1 + LOOSE) + LOOSE
         left = np.linalg.eigvalsh(change + more * size)
         return (weights, float(np.sqrt(1 + more))) if (left[:, 0] > ROUNDING * left[:, 2]).all() else none
+
+    def _changes(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 3 3"]:
+        """A round shortens the squared norm by at least this form of m+, m and H m, in units of S."""
+        (c, h, spared), p, ahead = constants, self.friction, self.ahead
+        return _forms(
+            2 * (1 + c) - weights - constants.met * self.most,
+            -(1 + c) * (1 - p) - c,
+            (1 + c) * ahead,
+            2 * c * (1 - p) + weights,
+            (c**2 - h - 2 * c * ahead - spared) / 2,
+            spared / self.most,
+            (2 + 3 * abs(c)) * (self.friction_error + self.ahead_error),
+        )
+
+    def _sizes(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 3 3"]:
+        """The squared norm is at least this form of m+, m and H m, in units of S."""
+        (c, h, _), p, most, wrong = constants, self.friction, self.most, self.friction_error + self.ahead_error
+        seen = np.stack([-np.ones(len(p)), 1 - p, c - self.ahead])  # H (y + c m)
+        free = 2 * float((weights / most).min()) - h  # the factor of m'Hm - (Hm)' Lambda^-1 Hm in the norm
+        return _forms(
+            seen[0] ** 2 / most,
+            seen[0] * seen[1] / most,
+            seen[0] * seen[2] / most,
+            seen[1] ** 2 / most + weights,
+            seen[1] * seen[2] / most - (h + free) / 2,
+            (seen[2] ** 2 + free) / most,
+            (2 * np.sqrt((seen**2).sum(axis=0)) + wrong) * wrong / most,
+        )
+
+    def spread(self, constants: Constants, weights: Float[np.ndarray, " n"], grown: float) -> float:
+        """The root of what a unit error of what clients see adds to the square of what a round leaves of the norm."""
+        c, p = constants.shift, self.friction
+        with np.errstate(divide="ignore"):
+            if not constants.spared:
+                along = 2 - p - (self.ahead + 0.5) * self.most
+                added = self.ahead / along + 1 / (2 * p)
+                sound = bool((along > 0).all())
+            else:
+                form = self._changes(constants, weights)
+                form += (grown**2 - 1) * self._sizes(constants, weights) if grown > 1 else 0.0
+                least = np.linalg.eigvalsh(form)
+                sound = bool((least[:, 0] > ROUNDING * least[:, 2]).all())
+                enters = np.array([1 + c, -c, 0.0])
+                added = np.linalg.solve(form, np.broadcast_to(enters, form.shape[:2])[..., None])[..., 0] @ enters
+        return float(np.sqrt((added / self.scale).max() * (1 + self.scale_error)) * SAFE) if sound else np.inf
 
 
 def _forms(*entries: np.ndarray | float) -> Float[np.ndarray, "n 3 3"]:
@@ -213,6 +236,7 @@ class RoundNorm(NamedTuple):
 
     constants: Constants
     by_drift: float  # norm that a unit error of what the clients see adds
+    spread: float  # root of what it adds to the norm's square, if that is less
     by_memory: float  # that of a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to that of the next round
@@ -253,8 +277,9 @@ class _Known:
         by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
         by_memory = feedback.unit**2 * float((self.inertia + max(moved**2 - h, 0) * most).max())
         by_drift, by_memory = (float(np.sqrt(squared * (1 + self.wrong))) for squared in (by_drift, by_memory))
+        spread = motion.spread(self.constants, self.inertia / scale, self.grown)
         return RoundNorm(
-            self.constants, by_drift, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0, self.grown
+            self.constants, by_drift, spread, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0, self.grown
         )
 
     def stretched(self, later: "_Known") -> float:
@@ -325,9 +350,11 @@ class Moving(Carried):
         norm, local = self._norm(old.round), margins.local
         assert round.feedback is not None
         forgotten, slip = round.feedback.slips(local, old.residual, old.memory[0], move, new.memory[0])
-        defect, lost = lost_in(local, move, new)
-        length = norm.by_drift * old.sums[0] + np.sqrt(local.size) * (slip + lost) + norm.by_memory * forgotten
-        return defect + local.size * lost, SAFE * length, 0.0, 0.0
+        _, lost, farther = lost_in(local, old, move, new)
+        drift, length = old.sums[0], norm.grown * old.sums[1]
+        length = further(length, norm.by_drift * drift, norm.spread * drift)
+        length += np.sqrt(local.size) * (slip + lost) + norm.by_memory * forgotten
+        return farther, SAFE * length, 0.0, 0.0
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         (drift, length, *_), norm = super().after(old, move, new), self._norm(old.round)

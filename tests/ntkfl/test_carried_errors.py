@@ -13,7 +13,7 @@ from ntkfl import gram, kernel_regime
 from ntkfl.estimate import Rigour
 from ntkfl.gram import tiles
 from ntkfl.limit.asked_products import run_together
-from ntkfl.limit.carried_errors import RunState, bounded_rounds
+from ntkfl.limit.carried_errors import RunState, bounded_rounds, lost_in
 from ntkfl.limit.feedback import Gains, LocalErrors
 from ntkfl.limit.rounds_between import left_after
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
@@ -265,7 +265,7 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime, rounds, n = kernel_regime(problem, setup, None, method, options, **how), 50, problem.n
     feedback = regime.round.feedback
-    gains = Gains.of(feedback, regime._clients, LocalErrors(*np.zeros(5)), rounds)
+    gains = Gains.of(feedback, regime._clients, LocalErrors(*np.zeros(6)), rounds)
     values, vectors = regime._eigen
     root = (vectors * np.sqrt(values)) @ vectors.T
     for into_memory, by_residual, by_energy in (
@@ -306,6 +306,38 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
     )
     v = np.linalg.solve(feedback.share * regime.gram + w * s, (unit - w * passed) @ d + w * kept @ f)
     assert s @ v - kept @ f + passed @ d == pytest.approx(exact, rel=1e-10, abs=1e-11)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+@pytest.mark.parametrize(("method", "loose"), [("fedavg", 4), ("cyclic", 12)])
+def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, share):
+    """Against the error of the labels whose coefficients grow most, in (c' H c)^(1/2), at every round."""
+    problem = ragged([6, 3, 9, 4], seed=5)
+    setup = Setup(eta_local=share * kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=5)
+    regime = kernel_regime(problem, setup, None, method, matrix_free="float64")
+    state = RunState.start(np.zeros((problem.n, 1)), (), wrong=1.0)
+    rounds, bounds = range(201), []
+    run = bounded_rounds(regime._onward, state, regime._carried(200), 200, lambda _, seen: bounds.append(seen))
+    run_together(regime.tiles.__matmul__, [run])
+    values, vectors = np.linalg.eigh(np.asarray(regime.tiles))
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    _, moved = regime._both(np.eye(problem.n), np.array(rounds))
+    energies = [np.linalg.norm(root @ after, 2) for after in moved]
+    for bounded, energy, t in zip(bounds, energies, rounds, strict=True):
+        assert energy <= bounded.energy_error * (1 + 1e-9) and (t == 0 or bounded.energy_error <= loose * energy)
+    assert bounds[200].energy_error < 11 * bounds[2].energy_error
+
+
+def test_tiles_that_are_off_count_by_what_the_coefficients_come_to():
+    """Moves to and fro leave no drift but that of rounding."""
+    local = LocalErrors(1e-3 + 1e-9, 2.0, 0.0, 0.0, 0.0, 1e-3)
+    there, back = np.array([[3.0], [4.0]]), np.array([[-3.0], [-4.0]])
+    start = RunState.start(np.zeros((2, 1)), ())
+    first = start._replace(round=1, moved=there)
+    _, _, drift = lost_in(local, start, there, first)
+    assert drift == pytest.approx(5e-3 + 5e-9, rel=1e-6)
+    _, _, less = lost_in(local, first, back, start._replace(round=2))
+    assert drift + less == pytest.approx(1e-8, rel=1e-3)
 
 
 def test_the_bound_follows_the_errors_it_is_told_of():
