@@ -242,7 +242,7 @@ def several_limit_curves(
     for number, (regime, (_, options), own) in enumerate(zip(regimes, methods, files, strict=True)):
         cohort = regime.work.cohort
         said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
-        said += f" {None if client_steps is None else list(client_steps)} {cohort} with images and norms"
+        said += f" {None if client_steps is None else list(client_steps)} {cohort} with images, norms and both errors"
         said += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
         runs.append(KeptRun(regime, t, regime._labels, file=own, said=said, progress=partial(tell, number)))
     for run in runs:

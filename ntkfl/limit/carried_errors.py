@@ -101,9 +101,10 @@ class Margins:
             grown = max(1.0, steepest - 1) ** (len(steps) - 1)  # 1 if every step contracts
             weight = float((u / plain[owned]).max())
             rounded = turning + (8 + 4 * len(steps)) * UNIT
-            wrong = weight * walked * grown * (walked * off / 2 + rounded)
+            turned = weight * walked * grown * rounded
+            wrong = weight * walked * grown * walked * off / 2 + turned
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
-            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown
+            return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown, turned
 
         with np.errstate(all="ignore"):  # nothing is proved for steps beyond the clients' limit
             of_all = np.array(
@@ -112,7 +113,8 @@ class Margins:
                     for owned, (turning, off) in zip(work.clients.members, errors.of_clients, strict=True)
                 ]
             )
-        wrong_response, found_most, alone, blocks, relative, found_least, steepest, grown = of_all.max(axis=0).tolist()
+        wrong_response, found_most, alone, blocks, relative, *others = of_all.max(axis=0).tolist()
+        found_least, steepest, grown, turned = others
         largest, found_least = float(of_all[:, 2].sum()), -found_least
         return cls(
             LocalErrors(
@@ -122,6 +124,7 @@ class Margins:
                 SAFE * blocks,
                 SAFE * relative,
                 SAFE * tiles.error,
+                SAFE * turned,
                 SAFE * grown if grown > 1 else 1.0,
             ),
             SAFE * (tiles.largest_own + tiles.error),

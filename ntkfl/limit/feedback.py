@@ -29,7 +29,8 @@ class LocalErrors(NamedTuple):
     response: float  # error of the response u(H_D)
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
-    stored: float  # distance of the stored matrix from H, without the rounding of products
+    stored: float  # distance of the stored matrix from H: `product` without the rounding
+    turned: float  # rounding error of a product with the computed response: `response` without what blocks are off
     grown: float = 1.0  # at least the norm of what a client's remaining steps make of an error; 1 if each contracts
 
 

@@ -82,8 +82,7 @@ class KeptRun:
     def _powers(self, series: Series, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
         regime, state, terms = self.regime, SeriesState.start(series, self.initial, self.wrong), series.powers.shape[1]
         if kept:
-            numbers = {name: kept[name].item() for name in ("term", "slips", "far")}
-            state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | numbers)
+            state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | {"term": kept["term"].item()})
 
         def seen(state: SeriesState) -> None:
             self.progress(state.term)

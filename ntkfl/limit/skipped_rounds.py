@@ -14,7 +14,7 @@ from scipy.fft import dct
 from ntkfl import interruption
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import Asking
-from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins
+from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, loose_within
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
@@ -30,6 +30,8 @@ class Series(NamedTuple):
     powers: Float[np.ndarray, "T terms"]
     sums: Float[np.ndarray, "T terms"]
     cut: Float[np.ndarray, "2 T"]  # (2, T), truncation and rounding of powers and of sums
+    rounds: Float[np.ndarray, " T"]
+    nodes: int  # of the interpolation: no term that is left out is larger outside [-1, 1] than the one of this number
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
@@ -48,7 +50,7 @@ class Series(NamedTuple):
         terms = max(2, int((left > CUT).any(axis=(0, 1)).sum()))
         cut = left[:, :, terms] if terms < nodes else np.zeros(size.shape)
         powers, sums = coefficients[:, :, :terms]
-        return cls(low, powers, sums, cut + CUT + 16 * nodes * UNIT)
+        return cls(low, powers, sums, cut + CUT + 16 * nodes * UNIT, t[:, 0], nodes)
 
 
 class SeriesState(NamedTuple):
@@ -61,16 +63,19 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    reached: Float[np.ndarray, "2 T"]  # (2, T), error bounds of residuals and of sums
-    # slips, far: error bounds of a step of the recursion, and of `now`
-    slips: float
-    far: float
+    reached: Float[
+        np.ndarray, "2 2 T"
+    ]  # error bounds: with what stored matrices are off or without; of residuals, sums
+    # slips, far: error bounds of a step of the recursion, and of `now`; with what stored matrices are off, and without
+    slips: Float[np.ndarray, "2"]
+    far: Float[np.ndarray, "2"]
 
     @classmethod
     def start(cls, series: Series, initial: Float[np.ndarray, "n C"], wrong: float = 0.0) -> "SeriesState":
         """The state before the first term; the norm of the initial residual's error is at most `wrong`."""
         nothing = np.zeros((len(series.powers), *initial.shape))
-        return cls(0, np.zeros_like(initial), initial, nothing, nothing, np.zeros((2, len(nothing))), 0.0, wrong)
+        reached, none = np.zeros((2, 2, len(nothing))), np.zeros(2)
+        return cls(0, np.zeros_like(initial), initial, nothing, nothing, reached, none, none + wrong)
 
 
 def summed(
@@ -92,16 +97,18 @@ def summed(
         interruption.check()
         residuals += series.powers[:, term, None, None] * now
         sums += series.sums[:, term, None, None] * now
-        reached = reached + both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
+        rounded = 2 * terms * UNIT * float(np.linalg.norm(now))
+        reached = reached + both[:, :, term] * (far + rounded)[:, None, None]
         if term + 1 < terms:
             move, _ = round.step(now, ())
             image = now - 2 / span * (yield move)
             before, now = now, image if term == 0 else 2 * image - before
             if local is not None:
-                size = float(np.linalg.norm(before))
-                lost = local.product * float(np.linalg.norm(move)) + local.size * local.response * size
-                slips += 4 / span * lost + 24 / span * UNIT * (size + local.size * float(np.linalg.norm(move)))
-                far += slips  # every slip grows linearly with the terms
+                size, step = float(np.linalg.norm(before)), float(np.linalg.norm(move))
+                of_product = np.array([local.product, local.product - local.stored])
+                lost = of_product * step + local.size * size * np.array([local.response, local.turned])
+                slips = slips + 4 / span * lost + 24 / span * UNIT * (size + local.size * step)
+                far = far + slips  # every slip grows linearly with the terms
         state = SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
         seen(state)
     return state
@@ -117,12 +124,42 @@ def bounded_powers(
     bounded = []
     for i, (residual, summed) in enumerate(zip(state.residuals, state.sums, strict=True)):
         moved, _ = round.step(summed, ())
-        norm_error = energy_error = np.inf
+        norm_error = entry_error = energy_error = np.inf
         if margins is not None:
             local, total = margins.local, max(1.0, float(np.abs(series.sums[i]).sum()))
-            wrong = state.reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
-            slip = local.response * float(np.linalg.norm(summed))
-            norm_error = SAFE * float(np.sqrt(margins.most / margins.least) * wrong[0])
-            energy_error = SAFE * float(np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(local.size) * slip)
-        bounded.append(BoundedRound(residual, moved, norm_error, norm_error, energy_error))
+            wrong = state.reached[:, :, i] + series.cut[:, i] * np.array([1.0, total]) * start
+            size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
+            root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
+            norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
+            # of rounds with the matrices as stored, which are summed here; and of those with H and P beside them
+            wrong = wrong[1] * _outside(series, margins)
+            way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
+            left = start * float(
+                np.exp(min(series.rounds[i] * _off(margins), 100.0))
+            )  # |P^(1/2) r| is at most this times most^(1/2)
+            seen = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
+            apart = np.sqrt(series.rounds[i]) * loose_within(margins.largest) * seen
+            drift = skew * wrong[0] + local.stored * way
+            norm_error = min(norm_error, drift + np.sqrt(local.size) * apart)
+            entry_error = min(norm_error, drift + np.sqrt(margins.entry) * apart)
+            energy_error = min(energy_error, apart + root * wrong[1] + np.sqrt(local.size) * local.turned * size)
+        errors = (SAFE * float(bound) for bound in (norm_error, entry_error, energy_error))
+        bounded.append(BoundedRound(residual, moved, *errors))
     return bounded
+
+
+def _outside(series: Series, margins: Margins) -> float:
+    """How much larger than 1 a term may be at an eigenvalue of the stored matrices that is outside [-1, 1]."""
+    return float(np.exp(min(series.nodes * np.sqrt(4 * _off(margins) / (1 - series.low)), 100.0)))
+
+
+def _way(margins: Margins, length: float, wrong: float) -> float:
+    """At least the norm of every earlier round's coefficients P v, given |P^(1/2) v| and an error of v."""
+    left, root = 2 - margins.largest - _off(margins), np.sqrt(margins.most)
+    return float(root * (length + root * wrong) / min(1.0, left)) if left > 0 else np.inf
+
+
+def _off(margins: Margins) -> float:
+    """How far an eigenvalue of H P may be from that of the stored matrices."""
+    local = margins.local
+    return margins.most * local.stored + local.size * local.response

@@ -127,8 +127,28 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
     (state,) = run_together(regime.tiles.__matmul__, [summed(regime.round, series, start, margins)])
     states = bounded_powers(regime.round, series, state, float(np.linalg.norm(problem.y)), margins)
     for exact, state_of in zip(residual, states, strict=True):
-        assert (np.abs(state_of.residual[:, 0] - exact) <= state_of.norm_error).all()
+        assert (np.abs(state_of.residual[:, 0] - exact) <= state_of.entry_error).all()
         assert state_of.norm_error < (1e-9 if dtype == "float64" else 1e-2)
+    of_series, wrong = regime._predicted_within(points, states)
+    assert (np.abs(of_series[:, :, 0] - predicted) <= wrong).all()
+
+
+@pytest.mark.parametrize("share", [0.4, 1.9])
+def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(share):
+    """With float32 tiles, against the whole matrix in float64."""
+    problem, points = ragged([9, 12, 5, 14], d=8, seed=3), np.random.default_rng(3).standard_normal((40, 8))
+    limit = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, "fedavg").step_limits.eta_global
+    options, setup = {"server_rate": share * limit / 2}, Setup(eta_local=0.1, local_steps=4)
+    whole = kernel_regime(problem, setup, None, "fedavg", options)
+    regime = kernel_regime(problem, setup, None, "fedavg", options, matrix_free="float32")
+    rounds = np.array([100, 400, 1600, 6400])
+    assert regime._series(rounds, regime._margins.largest) is not None
+    residual, predicted = regime.residual_estimate(rounds), regime.predict_estimate(points, rounds)
+    off = np.abs(predicted.value - whole.predict(points, rounds)).max(axis=1)
+    assert (np.abs(residual.value - whole.residual(rounds)) <= residual.error + 1e-11).all()
+    assert (off <= predicted.error.max(axis=1) + 1e-11).all()
+    largest = predicted.error.max(axis=1)
+    assert (largest[1:] < 3 * largest[:-1]).all() and largest[-1] < (3e5 if share > 1 else 3e4) * off[-1]
 
 
 SCHEDULES = {"eta_local": [0.3, 0.05, 0.4, 0.1], "local_steps": [4, 1, 2, 3, 2, 5]}
@@ -265,7 +285,7 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime, rounds, n = kernel_regime(problem, setup, None, method, options, **how), 50, problem.n
     feedback = regime.round.feedback
-    gains = Gains.of(feedback, regime._clients, LocalErrors(*np.zeros(6)), rounds)
+    gains = Gains.of(feedback, regime._clients, LocalErrors(*np.zeros(7)), rounds)
     values, vectors = regime._eigen
     root = (vectors * np.sqrt(values)) @ vectors.T
     for into_memory, by_residual, by_energy in (
@@ -330,7 +350,7 @@ def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, sh
 
 def test_tiles_that_are_off_count_by_what_the_coefficients_come_to():
     """Moves to and fro leave no drift but that of rounding."""
-    local = LocalErrors(1e-3 + 1e-9, 2.0, 0.0, 0.0, 0.0, 1e-3)
+    local = LocalErrors(1e-3 + 1e-9, 2.0, 0.0, 0.0, 0.0, 1e-3, 0.0)
     there, back = np.array([[3.0], [4.0]]), np.array([[-3.0], [-4.0]])
     start = RunState.start(np.zeros((2, 1)), ())
     first = start._replace(round=1, moved=there)
