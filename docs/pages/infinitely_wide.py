@@ -176,6 +176,8 @@ plt.show()
 # | momentum | momentum .93, server rate 5.2 | .0925 | 1.7e-2 | .860 | .029 |
 # | SCAFFOLD | server rate 2.6 | .4491 | 4.7e-4 | .835 | .0013 |
 #
+# With float64 tiles the residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
+#
 # Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds and all count as of one direction.
 # SCAFFOLD's errors are proved up to its largest rate: at this size with server rate 4.5, .98 of that rate; with 2000 images
 # on 20 clients with 2.8, where the rounds grow from 3.2 on.
