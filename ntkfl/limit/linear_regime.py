@@ -458,7 +458,7 @@ def run_of(
     states, asked = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
     start = np.concatenate([initial, *regime._empty(initial)]), np.zeros_like(initial)
     with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
-        for now, (state, moved) in visited(asked, start, step, settled, [one.as_map() for one in cycle]):
+        for now, (state, moved) in visited(asked, start, step, settled, [part.as_map() for part in cycle]):
             states[0, t == now], states[1, t == now] = state[:n], moved
     return states[0], states[1]
 

@@ -51,13 +51,13 @@ def two_outputs(problem):
 
 def both_ways(monkeypatch, owner, make, answers):
     """The answers of a regime, many rounds at once and one by one."""
-    found = []
+    given = []
     for at_once in (True, False):
         monkeypatch.setattr(owner, "_takes_at_once", lambda *_, at_once=at_once: at_once)
         monkeypatch.setattr(LinearRegime, "_takes_at_once", lambda *_, at_once=at_once: at_once)
         regime = make()
-        found.append([answer(regime) for answer in answers])
-    return zip(*found, strict=True)
+        given.append([answer(regime) for answer in answers])
+    return zip(*given, strict=True)
 
 
 @pytest.mark.parametrize("name", RANDOM)
@@ -74,9 +74,9 @@ def test_moments_of_many_rounds_at_once_are_those_of_one_after_the_other(name, m
         lambda regime: regime.residual(T),
     )
     make = lambda: random_rounds(problem, SETUP, None, method, options, **drawn)  # noqa: E731
-    for one, other in both_ways(monkeypatch, RandomRegime, make, answers):
-        assert one.shape == other.shape and np.abs(other).max() > 1e-6
-        assert np.abs(one - other).max() <= 1e-11 * np.abs(other).max()
+    for ours, other in both_ways(monkeypatch, RandomRegime, make, answers):
+        assert ours.shape == other.shape and np.abs(other).max() > 1e-6
+        assert np.abs(ours - other).max() <= 1e-11 * np.abs(other).max()
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -89,8 +89,8 @@ def test_outputs_of_many_rounds_at_once_are_those_of_one_after_the_other(name, m
         lambda regime: regime.movement(T),
     )
     make = lambda: kernel_regime(problem, SETUP, None, method, options, **schedules)  # noqa: E731
-    for one, other in both_ways(monkeypatch, LinearRegime, make, answers):
-        assert np.abs(one - other).max() <= 1e-12 * np.abs(other).max() > 0
+    for ours, other in both_ways(monkeypatch, LinearRegime, make, answers):
+        assert np.abs(ours - other).max() <= 1e-12 * np.abs(other).max() > 0
 
 
 @pytest.mark.parametrize(
