@@ -86,10 +86,14 @@ def verdicts_of_claims(
     """The verdicts of claims, in their order; each claim has options of its own, and all cases begin at one seed."""
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    for share in looks:
+    for number, share in enumerate((*looks, looks[-1])):  # the last look again, at ladders that were settled before it
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
-        checks |= {place: claims[place][0](share=share, looks=len(looks)) for place in places if place not in checks}
-        last = share == looks[-1] or all(check.whole for check in checks.values())
+        for place in places:
+            if place not in checks:
+                checks[place] = claims[place][0](share=share, looks=len(looks))
+                if place in counted and number < len(looks):
+                    checks[place].before = counted[place].settled_ladders
+        last = all(check.whole for check in checks.values())
         try:
             before += run_cases(list(checks.values()), seed, _told(progress, before, last), threads, ladders)
             with interruption.released():

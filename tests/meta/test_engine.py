@@ -220,6 +220,59 @@ def test_a_violation_that_falls_is_looked_at_again(least, share):
     assert ("other networks agree" in str(verdict.confirmation.how)) is (share >= least)
 
 
+@dataclass(frozen=True)
+class Known(Case):
+    """A ladder whose value is known to an error at each share of its networks: a quarter, half, all of them."""
+
+    name: str
+    values: tuple[tuple[float, float], ...]
+    share: float = 1.0
+
+    @property
+    def value(self):
+        built[self.name, self.share] += 1
+        return Estimate(*map(np.float64, self.values[(1 / 4, 1 / 2, 1.0).index(self.share)]), "known")
+
+    def first_look(self, share):
+        return replace(self, share=share)
+
+    def describe(self):
+        return {"share": self.share}
+
+
+def known(name, *values):
+    return Family(name, lambda seed: Known(name, values), st.nothing(), trials=1, needs=1, fixed=True)
+
+
+LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)  # settles x <= 1 with all of its networks
+
+
+@pytest.mark.parametrize(
+    ("early", "tenths", "shares"),
+    [
+        (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 2, {1 / 4}),
+        # the mutant is caught on the late ladder as long as little is known of it, then on all of the other
+        (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 4, {1 / 4, 1.0}),
+        # it is caught with half of the early ladder, which then stays as it is
+        (((0.5, 0.2), (0.9, 0.0), (0.5, 0.0)), 8, {1 / 4, 1 / 2}),
+    ],
+)
+def test_a_ladder_that_is_settled_stays_as_it_is_while_another_is_enlarged(early, tenths, shares):
+    statement = claim(
+        formula=sp.Integer(1),
+        families=(known("early", *early), known("late", *LATE)),
+        mutants=(Mutant("limit", lambda formula: sp.Rational(tenths, 10), Change.OTHER),),
+        measure=lambda case: case.value,
+    )
+    (verdict,) = verify(statement, Options(until_decided=True))
+    assert {share for name, share in built if name == "early"} == shares
+    assert {share for name, share in built if name == "late"} == {1 / 4, 1 / 2, 1.0}
+    assert (verdict.outcome, verdict.trials, verdict.mutants_killed) == (Outcome.HOLDS, 2, 1)
+    assert verdict.complete
+    (thorough,) = verify(statement, Options())
+    assert (thorough.outcome, thorough.trials) == (Outcome.HOLDS, 2)
+
+
 def test_a_violation_on_the_first_look_outlives_an_interruption_of_the_second():
     right = Mutant("right", lambda formula: 1000 * formula, Change.OTHER)
     statement = claim(

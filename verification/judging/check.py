@@ -1,7 +1,7 @@
 """One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ from verification.verdict import Verdict, Worst
 REACH = {"m": 1e9, "T": 1e7}
 
 KEPT = 32  # cases of a form that a verdict keeps for its picture
+OPEN = (Outcome.UNTESTED, Outcome.UNRESOLVED)  # more cases may settle these
 CONFIRM = 3  # violating cases that are kept to be confirmed; one confirmed case is enough
 
 
@@ -61,7 +62,10 @@ class Check:
     wrong: bool = True  # whether the mutants are judged too
     share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
     looks: int = 1  # at how many shares of the cases the form may be settled
+    # ladders on which an earlier look settled the form, at the share of that look
+    before: Mapping[AnyFamily, float] = field(default_factory=dict)
     tally: Tally = field(init=False)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)  # on the last case of each family, by its name
     # the cases that meet the premise; a failure among them counts, whatever the other cases show
     inside: Tally = field(init=False)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
@@ -100,17 +104,25 @@ class Check:
     @property
     def drawn(self) -> dict[AnyFamily, int]:
         """How many seeds of each family are drawn; none if the first case is known to be rejected."""
-        return {} if self.unmet else seeds_of(self.families, self.share)
+        return {} if self.unmet else seeds_of(self.families, self.share, self.before)
 
     @property
     def planned(self) -> int:
         """Cases drawn, rejected cases included."""
-        return sum(seeds_of(self.families, self.share).values())
+        return sum(seeds_of(self.families, self.share, self.before).values())
 
     @property
     def whole(self) -> bool:
         """Whether no further look draws more."""
         return self.drawn == ({} if self.unmet else seeds_of(self.families, 1.0))
+
+    @property
+    def settled_ladders(self) -> dict[AnyFamily, float]:
+        """The ladders on which this look settles the form, with their shares; none while a mutant is left."""
+        if self.error is not None or self.doubted or not {*self._of_mutants} <= {Outcome.VIOLATED}:
+            return {}
+        parts = [family for family in self.drawn if isinstance(family, Part)]
+        return {part.whole: part.share for part in parts if self.outcomes.get(part.name, Outcome.UNTESTED) not in OPEN}
 
     def further(self, share: float) -> bool:
         """Go on to this look and return True; False for a ladder: a check of a larger part replaces this one."""
@@ -126,7 +138,7 @@ class Check:
         if self.unmet:
             return True
         settled, _ = self.settled
-        if self.error is not None or self.doubted or settled in (Outcome.UNTESTED, Outcome.UNRESOLVED):
+        if self.error is not None or self.doubted or settled in OPEN:
             return False
         if self.share < 1 and self.tally.would_exclude is not None:
             further = sum(seeds_of(self.families, min(share for share in SHARES if share > self.share)).values())
@@ -233,6 +245,7 @@ class Check:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         if formula.premise and not lacking:
             self.inside.add(seen, {}, weight, failure)
+        self.outcomes[label["cases"]] = seen.outcome
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
         self.points.add(case, label["cases"], seen, known, right, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):

@@ -4,10 +4,11 @@ For a ladder the looks take a quarter, half and all of the networks of each widt
 squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
 the form together; the second look draws as many in each family. A look decides if three things hold: the form is
 settled; every mutant is caught, so that the cases tell this formula from wrong ones; and the next look cannot confirm a
-probability that this look leaves open. docs/verdicts.md, "Drawn until they decide", says why outcomes stay as sure.
+probability that this look leaves open. A ladder on which a look settles the form is not enlarged while other ladders of
+the form are, unless a mutant is left. docs/verdicts.md, "Drawn until they decide", says why outcomes stay as sure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -59,9 +60,15 @@ class Part:
         return self.whole.strategy()
 
 
-def seeds_of(families: Sequence[AnyFamily], share: float) -> dict[AnyFamily, int]:
-    """The number of seeds that are drawn of each family up to this look; a part of a ladder replaces the ladder."""
-    return dict(_seeds_of(family, share, len(families)) for family in families)
+def seeds_of(
+    families: Sequence[AnyFamily], share: float, settled: Mapping[AnyFamily, float] | None = None
+) -> dict[AnyFamily, int]:
+    """The number of seeds that are drawn of each family up to this look; a part of a ladder replaces the ladder.
+
+    `settled`: ladders that stay at the share at which an earlier look settled the form on them; default none.
+    """
+    known = settled or {}
+    return dict(_seeds_of(family, known.get(family, share), len(families)) for family in families)
 
 
 def _seeds_of(family: AnyFamily, share: float, of: int) -> tuple[AnyFamily, int]:

@@ -13,7 +13,7 @@ from verification.judging.families import families as judged_on
 # counts with one of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # cost of statements that LONG lacks
 LONG: dict[str, float] = {
-    "deep/centralised": 10,  # with the ladders of deep networks that four others share
+    "deep/centralised": 12,  # with the ladders of deep networks that four others share
     "fl-ntk/B.12": 8,  # with the runs at small steps that most of appendix B and C is checked on
     "fl-ntk/Eq18": 7,  # with the ladder of widths that twenty others share
     "fl-ntk/method-limits": 7,
