@@ -86,8 +86,8 @@ class SGD(Optimizer):
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
-                torch._foreach_mul_(velocities, self.momentum)
-                torch._foreach_add_(velocities, directions)
+                for velocity, direction in zip(velocities, directions, strict=True):  # one pass, not two
+                    torch.add(direction, velocity, alpha=self.momentum, out=velocity)
                 directions = velocities
             torch._foreach_sub_(values, directions, alpha=rate)
             return
@@ -95,7 +95,7 @@ class SGD(Optimizer):
             direction = gradient[name]
             if self.momentum:
                 velocity = state["velocity"][name]
-                _assign(velocity, self.momentum * velocity + direction, active)
+                _assign(velocity, torch.add(direction, velocity, alpha=self.momentum), active)
                 direction = velocity
             _assign(value, value - self._size(value, state, rate) * direction, active)
         if self.factors:

@@ -315,9 +315,9 @@ class Federation:
 def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
     """total + sum of shares times rows, client by client, so that the grouping of clients does not matter."""
     if isinstance(upload, Tensor):
-        result = torch.zeros_like(upload[0]) if total is None else total
+        result = total
         for row, share in zip(upload, shares.tolist(), strict=False):
-            result.add_(row, alpha=share)
+            result = row * share if result is None else result.add_(row, alpha=share)
         return result
     return {key: _accumulated(None if total is None else total[key], value, shares) for key, value in upload.items()}
 
