@@ -18,6 +18,8 @@ def fold(app: Sphinx, document: nodes.document) -> None:
     """Rewrite the list of every finding, whose heading begins with its statement and form."""
     if app.env.docname != PAGE:
         return
+    for listed in document.findall(nodes.definition_list):
+        listed["classes"].append("ids")  # whose links are ids, not broken at a hyphen
     for section in list(document.findall(nodes.section)):
         lists = [node for node in section.children if isinstance(node, nodes.bullet_list)]
         if lists and (known := _finding(section.next_node(nodes.title).astext())):
