@@ -1,4 +1,4 @@
-"""Read by the kernel that runs a page: figures are SVG; a `!command` writes to a pipe and says where it fails."""
+"""Settings of the kernel that runs a page: figures are SVG; a `!command` writes to a pipe, and its failure is shown."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 
 from matplotlib_inline.config import InlineBackend
 
-PROGRESS = re.compile(r"\d+ of \d+ ")  # how lines begin that say how far a command is: other ones in every run
+PROGRESS = re.compile(r"\d+ of \d+ ")  # the beginning of progress lines, which differ in every run
 
 
 def run_shell(command: str) -> None:

@@ -98,7 +98,7 @@ def _parsed(kind: str) -> tuple[str, float]:
 
 
 def _dealt(order: np.ndarray, clients: int, count: int, rng: np.random.Generator) -> Owner:
-    """Cut `order` into clients * each nearly equal runs and deal every client `each` of them at random."""
+    """Cut `order` into clients * count nearly equal shards and deal every client `count` of them at random."""
     owner = np.empty(len(order), int)
     hands = rng.permutation(np.repeat(np.arange(clients), count))
     for client, shard in zip(hands, np.array_split(order, len(hands)), strict=True):

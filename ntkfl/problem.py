@@ -329,7 +329,7 @@ def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
 
 
 def real_array(name: str, array) -> np.ndarray:
-    """The array as float64; ValueError where anything would be lost, or words read as numbers."""
+    """The array as float64; ValueError if an entry would change or is a word."""
     numbers = number_array(name, array)
     real = numbers.astype(float, copy=False)
     if numbers.dtype.kind in "iu" and numbers.size and max(-int(numbers.min()), int(numbers.max())) > 2**53:
@@ -373,7 +373,7 @@ def checked_rows(name: str, array) -> np.ndarray:
 
 
 def require_labels(problem: Problem) -> None:
-    """Raise a ValueError where every label is 0, as the outputs before training are."""
+    """Raise a ValueError if every label is 0: the outputs before training are 0 too, so nothing is left to learn."""
     if not problem.y.any():
         raise ValueError("the labels are all 0, as the outputs are before training: there is nothing to learn")
 
@@ -393,7 +393,7 @@ def require_magnitudes(problem: Problem, rows: bool = True) -> None:
 
 
 def require_features(problem: Problem, features: int, network: str = "the network") -> None:
-    """ValueError unless a network that takes so many features takes the problem's."""
+    """ValueError unless the network's number of features is the problem's."""
     if features != problem.d:
         raise ValueError(f"{network} takes {features} features; {problem.name} has {problem.d}")
 

@@ -91,7 +91,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
 
 
 def notes_lines(verdict: Verdict, statement: Statement | None) -> list[str]:
-    """The notes of a verdict, then the statement's own on this form, which verdicts of older versions have already."""
+    """The notes of a verdict, then the statement's note on this form, once: verdicts of older versions contain it."""
     claim = statement.forms.get(verdict.form) if statement is not None else None
     own = [claim.note] if claim is not None and claim.note else []
     return list(dict.fromkeys([*map(str, verdict.notes), *own]))

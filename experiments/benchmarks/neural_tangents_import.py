@@ -2,8 +2,8 @@
 
 It is imported on first use. It imports names that JAX has since moved or dropped; they are supplied only during the
 import. The tests compare these parts with independent computations: stax kernels of fully connected networks, eager
-`predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3, and 0, which may choose 3, walk
-JAX's internals as they were for neural-tangents 0.6.5. Its kernels of convolutional networks agree with
+`predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3 walks JAX's internals as they were
+for neural-tangents 0.6.5, and implementation 0 may choose 3. The kernels of convolutional networks agree with
 `gram.convolutional` on a few images. In blocks of many images they end this process (jax 0.10.2: a segmentation fault
 in an elementwise operation on arrays of six dimensions), so they must not be used there.
 """
@@ -52,7 +52,7 @@ def _names_it_misses() -> Iterator[None]:
     attributes: list[tuple[Any, str, Any]] = [(jax, "util", util), (ad, "zeros_like_p", object())]
     attributes += [(jax.core, name, getattr(extended, name)) for name in _MOVED]
     attributes = [(owner, name, value) for owner, name, value in attributes if not hasattr(owner, name)]
-    # Its own experimental module needs TensorFlow.
+    # The module neural_tangents.experimental needs TensorFlow.
     modules = {"jax.util": util, "neural_tangents.experimental": types.ModuleType("neural_tangents.experimental")}
     modules = {name: module for name, module in modules.items() if name not in sys.modules}
     for owner, name, value in attributes:

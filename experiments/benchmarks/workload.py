@@ -11,7 +11,7 @@ Call = Callable[[], object]  # does the work once; its result is compared, as nu
 
 
 class Timed(NamedTuple):
-    """A result with the seconds that the candidate measured, if the call itself takes longer for other reasons."""
+    """A result with the seconds that the candidate itself measured, if the call includes other work."""
 
     result: Any
     clock: float

@@ -69,7 +69,7 @@ def _bar(unit: str | None) -> Progress:
 
 
 class RunProgress(ProgressBar):
-    """A context, called with each new row and the number of rounds."""
+    """A context in which a call with each new row and the number of rounds shows the progress of a run."""
 
     def __init__(self) -> None:
         super().__init__("rounds")

@@ -1,4 +1,4 @@
-"""The neurons of a run of Algorithm 1 in arrays of one shape, (N c, m), written in place: the passes take the time.
+"""The neurons of a run of Algorithm 1 in arrays of shape (N c, m), written in place, since passes over them cost most.
 
 Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
 over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram matrices,
@@ -48,7 +48,7 @@ class Neurons:
         return Seen(sums, self.moved.max(), self.moved.sum(), flips)
 
     def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
-        """One local step of every client: their sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
+        """One local step of every client: the sums sum_r s_r relu(z_ir) after the step, and max |w - u(0)|^2."""
         on, summed, work = self.on, self.summed, self.work
         z = self.z_global if first else self.z_local
         np.copyto(on, self.start) if self.linearised else np.greater_equal(z, 0.0, out=on, casting="unsafe")

@@ -24,7 +24,7 @@ from ntkfl.conformance.received import Refused
 DRIVER = Path(__file__).with_name("driver.py")
 PAUSE = 0.005  # seconds between two looks
 LIMIT = 60.0  # seconds that an adapter has for a case
-LOADING = 120.0  # seconds that an adapter has at least to be loaded: frameworks take long to import
+LOADING = 120.0  # least time limit for loading an adapter, in seconds: frameworks take long to import
 HANGS = 2  # after so many hangs of one method, its other cases are not run
 
 
@@ -183,7 +183,8 @@ def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: flo
             return Answer(left_out=left_out, seconds=seconds)
         if fault := _words(content, "fault"):
             return Answer(fault=fault, seconds=seconds)
-        shapes = {name: value.shape for name, value in case.expected.items()}  # trains the plain loop
+        # computing `expected` trains the plain loop
+        shapes = {name: value.shape for name, value in case.expected.items()}
         values = received.arrays(folder / f"{at}.npz", shapes, case.required)
         shared = content.get("one_memory")
         named = tuple(name for name in values if isinstance(shared, list) and name in shared)

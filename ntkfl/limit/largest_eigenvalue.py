@@ -68,7 +68,7 @@ def _turned(clients: ClientModes, root: np.ndarray, group: range, block: np.ndar
 
 
 def _groups(clients: ClientModes) -> Iterator[range]:
-    """Clients one after the other, with together some hundred samples at least."""
+    """Groups of consecutive clients; each but the last has at least TOGETHER samples."""
     first, size = 0, 0
     for c, owned in enumerate(clients.members):
         size += len(owned)

@@ -561,7 +561,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _tops(self) -> dict[bytes, float]:
-        """What `_largest` has found, by the values; it takes long."""
+        """The results of `_largest` by its values: computing one takes long."""
         return {}
 
     def _carried(self, rounds: int) -> Carried:
@@ -581,7 +581,9 @@ class MatrixFreeRegime(LinearRegime):
         return Changing(of_round)
 
     def _remembering(self, rounds: int) -> Carried:
-        """The bounds of a method with a memory: by the resolvent where steps stay, and by a norm for any steps."""
+        """The bounds of a method with memory: by the resolvent if the steps are constant, and by a norm for any
+        steps.
+        """
 
         def steps_of(t: int) -> Steps:
             own = cast(MatrixFreeRegime, self._of_round(t))

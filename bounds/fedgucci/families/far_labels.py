@@ -1,4 +1,4 @@
-"""Cases with labels so far from the outputs, against the gap at the midpoint, that both losses have a barrier."""
+"""Cases with a barrier of both losses: labels far from the outputs, on the other side than the gap at the midpoint."""
 
 from dataclasses import replace
 

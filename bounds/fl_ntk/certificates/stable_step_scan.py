@@ -17,7 +17,7 @@ TRIAL_RADII = 60
 LEAST_CHANGE = 1e-6  # least E at the largest radius, relative to the largest |G_ij|
 # lower bounds on the largest and on the smallest radius, relative to the neurons' largest distance
 LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14
-SLACK = 1e-6  # reserve of a choice that counts as certifiable, since H differs a little from radius to radius
+SLACK = 1e-6  # margin by which a promising choice must certify, since H differs a little from radius to radius
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def trial_radii(
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
-    size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0  # the weights' own
+    # no distances: the scale of the weights
+    size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0
     allowed = max(max(f.tolerance for f in frozen), LEAST_CHANGE * gram.max())
     share = min(1.0, 4 * allowed / _top(gram))
     top = max(float(np.quantile(distances, share)) if distances.size else size, LEAST_TOP * size)

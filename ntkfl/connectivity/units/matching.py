@@ -119,7 +119,7 @@ class Matching:
 
 
 def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Matching:
-    """Permute one group after the other, each to the best order for the others' present orders, until none changes.
+    """Permute one group after the other, each time to the best order while the others stay, until no group changes.
 
     Each turn is an assignment problem. Its optimum is taken if it lowers the distance beyond rounding; so every change
     lowers the distance, and the turns end. Where a tensor has one group on two axes (a residual stream of square maps),
@@ -192,7 +192,7 @@ def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str,
 
 
 def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dict[str, Tensor]:
-    """The weights with unit r of each group where the order's entry r was: the same numbers in the same shape.
+    """The weights with each group reordered: unit r is the former unit order[r]; the same numbers in the same shape.
 
     Args:
         weights: by name.
