@@ -1,7 +1,7 @@
 """Vectors, one a row, whose errors are bounded entry by entry and by their lengths.
 
 A matrix multiplies the length of an error by its norm, and the error of an entry by its sum of absolute numbers, which
-in wide layers is by far the larger: docs/proofs/smooth_networks.md#what-is-computed
+in wide layers is by far the larger: docs/proofs/smooth_networks.md#the-certificate
 """
 
 from __future__ import annotations
