@@ -160,7 +160,10 @@ DRAWN = {"batch_size": 1, "participation": 0.5}
         (lambda t: kernel_regime(SMALL, Setup(eta_local=0.1, local_steps=t), method="scaffold"), 10**7),
         (lambda t: kernel_regime(SMALL, Setup(eta_local=0.1, local_steps=t), step_factors=[1, 2]), 10**7),
     ],
-    ids=str,
+    ids=[
+        *("sampled", "sampled_rounds", "square_variance", "tune_outer", "private_rounds", "private_settings"),
+        *("private_cohorts", "steps_on_batches", "tuned_steps", "shuffled_steps", "scaffold_steps", "unequal_steps"),
+    ],
 )
 def test_what_takes_more_than_a_day_is_refused_with_what_would_fit(call, most):
     assert 1000 < refused(lambda: call(MANY))[1] < most
