@@ -165,17 +165,20 @@ class Motion:
             (2 * np.sqrt((seen**2).sum(axis=0)) + wrong) * wrong / most,
         )
 
-    def spread(self, constants: Constants, weights: Float[np.ndarray, " n"], grown: float) -> float:
-        """The root of what a unit error of what clients see adds to the square of what a round leaves of the norm."""
-        c, p = constants.shift, self.friction
+    def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
+        """The root of what a unit error of what clients see adds to the norm's square, if a round does not lengthen it.
+
+        A round that does sees the error in that norm too: the form in `lengthened` is not the one with it.
+        """
+        c = constants.shift
         with np.errstate(divide="ignore"):
             if not constants.spared:
-                along = 2 - p - (self.ahead + 0.5) * self.most
+                lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
+                p, along = self.friction - lost, 2 - self.friction - lost - (self.ahead + 0.5) * self.most
                 added = self.ahead / along + 1 / (2 * p)
-                sound = bool((along > 0).all())
+                sound = bool((along > 0).all() and (p > 0).all())
             else:
                 form = self._changes(constants, weights)
-                form += (grown**2 - 1) * self._sizes(constants, weights) if grown > 1 else 0.0
                 least = np.linalg.eigvalsh(form)
                 sound = bool((least[:, 0] > ROUNDING * least[:, 2]).all())
                 enters = np.array([1 + c, -c, 0.0])
@@ -277,7 +280,7 @@ class _Known:
         by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
         by_memory = feedback.unit**2 * float((self.inertia + max(moved**2 - h, 0) * most).max())
         by_drift, by_memory = (float(np.sqrt(squared * (1 + self.wrong))) for squared in (by_drift, by_memory))
-        spread = motion.spread(self.constants, self.inertia / scale, self.grown)
+        spread = motion.spread(self.constants, self.inertia / scale) if self.grown == 1 else np.inf
         return RoundNorm(
             self.constants, by_drift, spread, by_memory, float(np.sqrt(1 + self.offset**2 * self.held)), 1.0, self.grown
         )

@@ -77,6 +77,7 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
         drift, (memory_of_drift,) = of_round.round.step(np.eye(n), (np.zeros((n, n)),))
         seen = np.concatenate([drift, memory_of_drift])
         assert np.linalg.norm(seen.T @ square @ seen, 2) <= norm.by_drift**2 * (1 + 1e-10)
+        assert norm.spread == np.inf or norm.grown == 1
         if norm.spread < np.inf:  # squares add up: of a state and of what clients see beside it
             joint, together = np.hstack([mapped, seen]), norm.spread**2 * np.eye(3 * n)
             together[: 2 * n, : 2 * n] = norm.grown**2 * square
