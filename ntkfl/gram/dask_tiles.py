@@ -13,6 +13,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Float
@@ -62,12 +63,13 @@ class DaskTiles(Tiles):
     there.
 
     Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
-    compute its rows again.
+    compute its rows again; error bounds rest on one matrix in all products, so that rows with other bits are refused.
     """
 
     slabs: tuple[np.ndarray, ...] = ()
     client: Client
     shares: tuple[Future, ...]
+    checksums: tuple[int, ...]  # of the entries of each share
     entries: str
 
     @classmethod
@@ -85,18 +87,16 @@ class DaskTiles(Tiles):
                 client.submit, _built, _sent(client, x), kernel, dtype, pure=False, allow_other_workers=True
             )
             futures = tuple(asked(own, workers=[address]) for address, own in shares.items())
-        tiles = cls(
+            counted = [client.submit(_checksum, future, pure=False) for future in futures]
+        return cls(
             client=client,
             shares=futures,
+            # a refusal of the kernel is raised here; the slabs themselves stay on the workers
+            checksums=tuple(_awaited(client, future) for future in counted),
             entries=dtype,
             rounding=STORED[dtype],
             of_kernel=stored_kernel_error(kernel, x, dtype),
         )
-        with _said(client):
-            counted = [client.submit(len, future, pure=False) for future in futures]
-        for future in counted:  # a refusal of the kernel is raised here; the slabs themselves stay on the workers
-            _awaited(client, future)
-        return tiles
 
     @property
     def rows(self) -> Rows:
@@ -112,7 +112,10 @@ class DaskTiles(Tiles):
         """The values of a function of each slab and these arguments, in the slabs' order, one worker at a time."""
         with _said(self.client):
             submit = self.client.submit
-            asked = [submit(_of_share, share, function, arguments, pure=False) for share in self.shares]
+            asked = [
+                submit(_of_share, *share, function, arguments, pure=False)
+                for share in zip(self.shares, self.checksums, strict=True)
+            ]
         for future in asked:
             yield from _awaited(self.client, future)
 
@@ -120,7 +123,8 @@ class DaskTiles(Tiles):
         with _said(self.client):
             sent, submit = _sent(self.client, v), self.client.submit
             total: Any = None
-            for part in [submit(_products, share, sent, pure=False) for share in self.shares]:
+            shares = zip(self.shares, self.checksums, strict=True)
+            for part in [submit(_products, *share, sent, pure=False) for share in shares]:
                 total = submit(added, total, part, pure=False)  # a chain: the sum's order is that of one process
         return _awaited(self.client, total)
 
@@ -257,19 +261,45 @@ def _same(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> list[np.ndarray]:
+class _Share(NamedTuple):
+    slabs: list[np.ndarray]
+    checksum: int
+
+
+def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> _Share:
     """The slabs of these rows."""
     # arrays that were sent are read-only, and numba needs writable ones
     fill = filler(kernel, np.require(x, requirements="W"), dtype)
-    slabs = [np.empty((end - start, end), dtype) for start, end in rows]
+    slabs, checksum = [np.empty((end - start, end), dtype) for start, end in rows], 0
     for slab, (start, end) in zip(slabs, rows, strict=True):
         fill(slab, start, end)
-    return slabs
+        checksum = crc32(slab.data, checksum)
+    return _Share(slabs, checksum)
 
 
-def _of_share(slabs: list[np.ndarray], function: Callable[..., Value], arguments: tuple[object, ...]) -> list[Value]:
-    return [function(slab, *arguments) for slab in slabs]
+def _checksum(share: _Share) -> int:
+    return share.checksum
 
 
-def _products(slabs: list[np.ndarray], v: Float[np.ndarray, "n k"]) -> list[np.ndarray]:
-    return list(slab_products(slabs, v))
+def _same_slabs(share: _Share, checksum: int) -> list[np.ndarray]:
+    """The slabs, if they are those that were built first.
+
+    Raises:
+        RuntimeError: they are not.
+    """
+    if share.checksum != checksum:
+        raise RuntimeError(
+            "they were computed again, and differ in some bits from the first ones, on which error bounds rest; use "
+            "workers on machines of one kind, and begin again"
+        )
+    return share.slabs
+
+
+def _of_share(
+    share: _Share, checksum: int, function: Callable[..., Value], arguments: tuple[object, ...]
+) -> list[Value]:
+    return [function(slab, *arguments) for slab in _same_slabs(share, checksum)]
+
+
+def _products(share: _Share, checksum: int, v: Float[np.ndarray, "n k"]) -> list[np.ndarray]:
+    return list(slab_products(_same_slabs(share, checksum), v))

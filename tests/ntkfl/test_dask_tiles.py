@@ -127,6 +127,23 @@ def test_a_worker_that_dies_is_replaced_by_another(monkeypatch):
     assert killed and shared.to_dict() == limit_curves(problem, ROUNDS, method="scaffold").to_dict()
 
 
+def test_rows_that_are_computed_again_with_other_bits_are_refused(monkeypatch):
+    x = np.random.default_rng(0).standard_normal((90, 5))
+
+    def kernel(x, z):
+        return x @ (x if z is None else z).T * (1 + float(os.environ.get("OTHER_BITS", 0)))
+
+    with started(2) as cluster, Client(cluster, set_as_default=False) as client:
+        there = DaskTiles.on(client, kernel, x)
+        before = there @ x
+        monkeypatch.setenv("OTHER_BITS", str(2.0**-52))
+        np.testing.assert_array_equal(there @ x, before)  # the rows are there still
+        cluster.sync(next(iter(cluster.workers.values())).close)
+        for asked in (lambda: there @ x, lambda: there.trace):
+            with pytest.raises(ClusterStopped, match="computed again, and differ in some bits from the first ones"):
+                asked()
+
+
 def test_a_run_whose_workers_are_all_gone_is_kept_and_goes_on_without_them(tmp_path, monkeypatch):
     problem, keep = images(), tmp_path / "run.npz"
     monkeypatch.setattr(dask_tiles, "LOOKS_WITHOUT_WORKERS", 1)
