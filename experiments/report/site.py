@@ -162,11 +162,7 @@ def write_report(
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """For each paper, the number of its forms with each outcome; empty if there is none.
-
-    Args:
-        verdicts: of the run.
-    """
+    """For each paper, the number of its forms with each outcome; empty if there is none."""
     rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
@@ -175,21 +171,13 @@ def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
 
 
 def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
-    """The outcomes that occur, worst first.
-
-    Args:
-        verdicts: of the run.
-    """
+    """The outcomes that occur, worst first."""
     shown_outcomes = {shown(v.outcome, untried=v.would_exclude is not None) for v in verdicts}
     return sorted(shown_outcomes, key=lambda outcome: outcome.rank)
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
-    """A run's result in a line: on printed claims, on the user's own statements, and on the user's data.
-
-    Args:
-        verdicts: of the run.
-    """
+    """A run's result in a line: on printed claims, on the user's own statements, and on the user's data."""
     on_data = [v for v in verdicts if v.own_data]
     if on_data:
         outcomes_there = Counter(v.outcome for v in on_data)
