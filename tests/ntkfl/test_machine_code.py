@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from numba.core.caching import NullCache
 
 from ntkfl.compiled_once import machine_code
@@ -35,6 +36,7 @@ def run_with(folder):
     return [line for line in answer.stdout.splitlines() if line.startswith("outputs")], answer.stdout.splitlines()[-2:]
 
 
+@pytest.mark.slow  # two processes, of which one compiles fifteen functions
 def test_a_second_process_reads_what_the_first_compiled_and_computes_the_same_bits(tmp_path):
     first, counts = run_with(tmp_path)
     assert counts == ["compiled 15", "read 0 of 15"]

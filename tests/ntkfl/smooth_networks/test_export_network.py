@@ -202,6 +202,7 @@ def places(content, path=()):
 BENIGN = {"name"}  # a layer's entry that only messages use
 
 
+@pytest.mark.slow  # hundreds of checks; a quick one is in test_export_losses
 def test_whatever_is_changed_is_refused_in_a_line(exported, tmp_path, capsys):
     folder, rng, count = tmp_path / "out", np.random.default_rng(0), 0
     shutil.copytree(exported[0], folder)
