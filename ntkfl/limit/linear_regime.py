@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -381,7 +381,7 @@ class LinearRegime(Regime):
         require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         settled = 0 if self.before is None else self.before.count
         if self._takes_at_once(int(t.max(initial=0)) - settled, initial.shape[1]):
-            return run_of(t, initial, self, self._of_round, settled, [self])
+            return run_of(t, initial, self, self._of_round, settled, 1)
         states = np.empty((2, len(t), *initial.shape))
         with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
@@ -445,9 +445,9 @@ def run_of(
     regime: LinearRegime,
     of_round: Callable[[int], LinearRegime],
     settled: int,
-    cycle: Sequence[LinearRegime],
+    period: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """r(t) and c_t, (T, n, C) each, of rounds whose cycle recurs from round `settled` on; many cycles at once."""
+    """r(t) and c_t, (T, n, C) each, of rounds that recur from round `settled` on, with this period, many at once."""
     n = len(initial)
 
     def step(number: int, state: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -458,7 +458,8 @@ def run_of(
     states, asked = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
     start = np.concatenate([initial, *regime._empty(initial)]), np.zeros_like(initial)
     with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
-        for now, (state, moved) in visited(asked, start, step, settled, [part.as_map() for part in cycle]):
+        cycle = (of_round(settled + number).as_map() for number in range(period))
+        for now, (state, moved) in visited(asked, start, step, settled, period, cycle):
             states[0, t == now], states[1, t == now] = state[:n], moved
     return states[0], states[1]
 

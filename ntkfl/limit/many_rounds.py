@@ -7,7 +7,8 @@ covariance. Source: docs/proofs/random_rounds.md#many-rounds-at-once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -134,23 +135,23 @@ def visited(
     state: tuple[np.ndarray, ...],
     step: Callable[..., tuple[np.ndarray, ...]],
     settled: int,
-    cycle: Sequence[Rounds],
+    period: int,
+    cycle: Iterable[Rounds],
 ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
     """The state in the asked rounds, ascending.
 
-    `step` takes the number of a round and the state before it to the state after it. From round `settled` on the rounds
-    of the cycle recur.
+    `step` takes the number of a round and the state before it to the state after it. From round `settled` on the
+    `period` rounds of the cycle recur; it is read only if some of them are taken at once.
     """
-    whole = cycle[0]
-    for later in cycle[1:]:
-        whole = whole.then(later)
-    now, repeated = 0, Repeated(whole)
+    now, repeated = 0, None
     for target in asked:
         while now < min(target, settled):
             interruption.check()
             state, now = step(now, *state), now + 1
-        turns, rest = divmod(target - now, len(cycle))
-        state, now = repeated.after(turns, *state), target - rest
+        turns, rest = divmod(target - now, period)
+        if turns:
+            repeated = repeated or Repeated(reduce(lambda earlier, later: earlier.then(later), cycle))
+            state, now = repeated.after(turns, *state), target - rest
         shown = state
         for number in range(now, target):
             shown = step(number, *shown)

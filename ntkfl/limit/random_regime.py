@@ -550,8 +550,8 @@ class RandomRegime(Regime):
         def step(number: int, mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return self._of_round(number)._onto(mean, covariance, gram)
 
-        maps = [regime._as_map(gram, quiet) for regime in cycle]
-        for now, (mean, own) in visited(asked, self._start(initial, points), step, settled, maps):
+        maps = (regime._as_map(gram, quiet) for regime in cycle)
+        for now, (mean, own) in visited(asked, self._start(initial, points), step, settled, period, maps):
             yield now, mean[: len(initial)], own[:, :points, :points]
 
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:

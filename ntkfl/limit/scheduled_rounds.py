@@ -123,8 +123,10 @@ class ScheduledRegime(RandomRegime):
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The means of r(t) and c_t of these rounds."""
-        cycle = [regime.mean for regime in self._cycle]
-        return run_of(t, initial, cycle[0], lambda number: self.of_round(number).mean, self.settled, cycle)
+        last, mean = int(t.max(initial=0)), self.of_round(self.settled).mean
+        at_once = mean._takes_at_once((last - self.settled) // self.period, initial.shape[1])
+        settled = self.settled if at_once else last  # until there one by one
+        return run_of(t, initial, mean, lambda number: self.of_round(number).mean, settled, self.period)
 
     def _recurring(self) -> tuple[int, int]:
         return self.settled, self.period

@@ -79,6 +79,12 @@ def test_moments_of_many_rounds_at_once_are_those_of_one_after_the_other(name, m
         assert np.abs(ours - other).max() <= 1e-11 * np.abs(other).max()
 
 
+def test_few_rounds_in_turn_need_no_map(monkeypatch):
+    regime = random_rounds(SMALL, SETUP, cohorts=[[0], [1]])
+    monkeypatch.setattr(LinearRegime, "as_map", lambda self: pytest.fail("a map of few rounds is made"))
+    assert regime.residual(5).shape == (SMALL.n,)
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_outputs_of_many_rounds_at_once_are_those_of_one_after_the_other(name, monkeypatch):
     method, options, schedules = LINEAR[name]
