@@ -63,9 +63,8 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    reached: Float[
-        np.ndarray, "2 2 T"
-    ]  # error bounds: with what stored matrices are off or without; of residuals, sums
+    # error bounds: with what stored matrices are off, and without; of residuals, and of sums
+    reached: Float[np.ndarray, "2 2 T"]
     # slips, far: error bounds of a step of the recursion, and of `now`; with what stored matrices are off, and without
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
@@ -134,9 +133,8 @@ def bounded_powers(
             # of rounds with the matrices as stored, which are summed here; and of those with H and P beside them
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
-            left = start * float(
-                np.exp(min(series.rounds[i] * _off(margins), 100.0))
-            )  # |P^(1/2) r| is at most this times most^(1/2)
+            # |P^(1/2) r| is at most this times most^(1/2)
+            left = start * float(np.exp(min(series.rounds[i] * _off(margins), 100.0)))
             seen = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
             apart = np.sqrt(series.rounds[i]) * loose_within(margins.largest) * seen
             drift = skew * wrong[0] + local.stored * way
