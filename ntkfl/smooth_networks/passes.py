@@ -13,7 +13,7 @@ from ntkfl.any_order.rounding import TINY, above, below, gamma
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks.layers import Image, Layer
-from ntkfl.smooth_networks.rows import Rows
+from ntkfl.smooth_networks.rows import Rows, reshaped
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +53,16 @@ class Pass:
         if of.image is None:
             return self.inputs[layer].products() * of.scale * of.scale + Estimate.exact(of.shift).squared()
         rows = self.scaled_inputs(layer)
-        return _small_product(_reshaped(rows, (-1, rows.value.shape[2])))
+        return _small_product(reshaped(rows, (-1, rows.value.shape[2])))
 
     def gradients(self, layer: int) -> Estimate:
         """The gradients of all outputs by the W and b of a convolution, (n, C, m (side^2 k + 1))."""
         of, b, rows = self.layers[layer], self.before[layer].entries, self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
-        by_pixel = _reshaped(b, (n, outputs, of.image.places, len(of.weight)))
-        product = transposed(by_pixel) @ _reshaped(rows, (n, 1, *rows.value.shape[1:]))
-        return _reshaped(product, (n, outputs, -1))
+        by_pixel = reshaped(b, (n, outputs, of.image.places, len(of.weight)))
+        product = transposed(by_pixel) @ reshaped(rows, (n, 1, *rows.value.shape[1:]))
+        return reshaped(product, (n, outputs, -1))
 
     def gradient_lengths(self) -> Float[np.ndarray, "n C"]:
         """Upper bounds of the norms of the gradients of all outputs by all trained parameters."""
@@ -106,7 +106,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
     """The transpose of `unfolded`: (n, C, places, k side^2) to (n, C, P k)."""
     n, outputs = b.value.shape[:2]
     side, edge = image.side, image.side // 2
-    squares = _reshaped(b, (n, outputs, *image.gives, -1, side, side))
+    squares = reshaped(b, (n, outputs, *image.gives, -1, side, side))
     total: Estimate | None = None
     for down, across in np.ndindex(side, side):
         part = squares[..., down, across]
@@ -118,7 +118,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
         total = placed if total is None else total + placed
     assert total is not None
     inside = total[:, :, edge : edge + image.height, edge : edge + image.width]
-    return _reshaped(inside, (n, outputs, -1))
+    return reshaped(inside, (n, outputs, -1))
 
 
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:
@@ -139,7 +139,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
         inputs.append(h if layer.image is None else Rows.of(unfolded(h.entries, layer.image)))
         z = inputs[-1].through(layer.weight, layer.scale, _norm(layer, norms[k]), partial(_scaled, layer=layer))
         if layer.image is not None:
-            z = Rows.of(_reshaped(z.entries, (n, -1)))
+            z = Rows.of(reshaped(z.entries, (n, -1)))
         kink = layer.activation.kink
         least = np.inf if kink is None else np.maximum(below(np.abs(z.value - kink)) - z.entries.error, 0).min(axis=1)
         clear.append(below(np.broadcast_to(least, n)))
@@ -159,7 +159,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
         if layer.pools:
             assert layer.image is not None
             spread = Estimate.stacked([b.entries] * layer.image.places, 2) * _share(layer)
-            b = Rows.of(_reshaped(spread, (n, outputs, -1)))
+            b = Rows.of(reshaped(spread, (n, outputs, -1)))
         aside += [b] * layer.closes
         if k < len(layers) - 1:
             after.append(b.entries)
@@ -167,7 +167,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
         if k:
             b = before[-1]
             if layer.image is not None:
-                b = Rows.of(_reshaped(b.entries, (n, outputs, layer.image.places, -1)))
+                b = Rows.of(reshaped(b.entries, (n, outputs, layer.image.places, -1)))
             b = b.through(layer.weight.T, layer.scale, _norm(layer, norms[k]), partial(mul, layer.scale))
             if layer.image is not None:
                 b = Rows.of(folded(b.entries, layer.image))
@@ -197,8 +197,8 @@ def _mean(h: Estimate, layer: Layer) -> Estimate:
     """The mean over pixels, (n, m) from (n, P m)."""
     assert layer.image is not None
     n, pixels = len(h.value), layer.image.places
-    total = Estimate.exact(np.ones((1, pixels))) @ _reshaped(h, (n, pixels, -1))
-    return _reshaped(total, (n, -1)) * _share(layer)
+    total = Estimate.exact(np.ones((1, pixels))) @ reshaped(h, (n, pixels, -1))
+    return reshaped(total, (n, -1)) * _share(layer)
 
 
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
@@ -227,7 +227,3 @@ def _small_product(matrix: Estimate) -> Estimate:
 def transposed(h: Estimate) -> Estimate:
     """The estimate with its last two axes exchanged."""
     return Estimate(np.swapaxes(h.value, -1, -2), np.swapaxes(h.error, -1, -2), h.method, h.rigour)
-
-
-def _reshaped(h: Estimate, shape: tuple[int, ...]) -> Estimate:
-    return Estimate(h.value.reshape(shape), h.error.reshape(shape), h.method, h.rigour)

@@ -47,8 +47,7 @@ class Rows:
 
     def reshaped(self, shape: tuple[int, ...]) -> Rows:
         """The same vectors, placed otherwise."""
-        at = self.entries
-        entries = Estimate(at.value.reshape(shape), at.error.reshape(shape), at.method, at.rigour)
+        entries = reshaped(self.entries, shape)
         return Rows(entries, self.off.reshape(entries.value.shape[:-1]))
 
     def through(
@@ -64,9 +63,10 @@ class Rows:
             terms = min(matrix.shape[1], BLOCK) + -(-matrix.shape[1] // BLOCK)
             rounded = above(gamma(terms) * _length(self.value)[..., None] * rows)
             alone = ended(Estimate(sums, _known(rounded), "rounding bound", max(self.entries.rigour, Rigour.ENCLOSED)))
-            carried = np.where(self.off > 0, self.off, 0.0)[..., None] * (scale * rows)
-            error = _known(above(alone.error + np.where(self.off[..., None] > 0, carried, 0.0)))
-            off = above(np.where(self.off > 0, norm * self.off, 0.0) + _length(alone.error))
+            some = self.off > 0
+            carried = np.where(some[..., None], self.off[..., None] * (scale * rows), 0.0)
+            error = _known(above(alone.error + carried))
+            off = above(np.where(some, norm * self.off, 0.0) + _length(alone.error))
         return Rows.of(Estimate(alone.value, error, alone.method, alone.rigour), _known(off))
 
     def activated(self, phi: Smooth) -> Rows:
@@ -103,6 +103,11 @@ def block_sums(a: Float[np.ndarray, "*batch m"], matrix: Float[np.ndarray, "p m"
     for start in range(BLOCK, terms, BLOCK):
         total += flat[:, start : start + BLOCK] @ matrix[:, start : start + BLOCK].T
     return total.reshape(*a.shape[:-1], len(matrix))
+
+
+def reshaped(h: Estimate, shape: tuple[int, ...]) -> Estimate:
+    """The same numbers, in another shape."""
+    return Estimate(h.value.reshape(shape), h.error.reshape(shape), h.method, h.rigour)
 
 
 def _known(error: np.ndarray) -> np.ndarray:
