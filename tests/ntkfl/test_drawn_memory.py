@@ -326,15 +326,17 @@ def test_no_sides_are_claimed_without_eigenvectors():
         assert least <= rate * (1 + 1e-12) and rate <= most * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("off", [0.0, 1e-10])
 @quietly
-def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet():
-    """At the momentum that damps a mode critically, two eigenvectors of a round nearly coincide."""
+def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
+    """At the momentum that damps a mode critically, two eigenvectors of a round coincide; off it, they nearly do."""
     problem, setup = ragged((2,) * 4, d=16, seed=1), Setup(eta_local=0.4, local_steps=2)
     slowest = random_rounds(problem, setup, None, "fedavg", noise=0.1, cohorts=[range(4)]).rate
-    options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2}
+    options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2 * (1 + off)}
     state = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1, cohorts=[range(4)])
     modes = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1)
-    assert np.linalg.cond(state.mean_square._basis.columns) > 1e6
+    if off:  # where they coincide, rounding decides whether they are still a basis
+        assert np.linalg.cond(state.mean_square._basis.columns) > 1e5
     assert state.stationary_mean_square() == pytest.approx(modes.stationary_mean_square(), rel=1e-9)
 
 
