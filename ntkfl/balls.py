@@ -27,8 +27,8 @@ _outside: list[int] = []  # the precision before the first block, while there is
 def precision(bits: int = PRECISION) -> Iterator[None]:
     """Run a block with balls of this many bits, or more if another thread needs more.
 
-    flint keeps one precision for the whole process. While several threads are in such blocks the precision is the
-    largest that one of them asked for. After the last block it is what it was before the first.
+    flint keeps one precision for the whole process. While several threads are in such blocks, the precision is the
+    largest of theirs. After the last block flint has the precision from before the first.
     """
     thread = threading.get_ident()
     with _CHANGING:

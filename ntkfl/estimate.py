@@ -39,7 +39,7 @@ class Rigour(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A value known to lie within `error` of `value`, elementwise, and how that is known.
+    """A value that lies within `error` of `value`, elementwise, with the method and the rigour of this bound.
 
     Sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates carry their errors
     along, and add the rounding of the operation. Numbers and arrays may be combined with Estimates, and count as exact.
@@ -68,7 +68,7 @@ class Estimate:
         value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
-        if np.isnan(value).any() if value.ndim else value != value:  # most values are single numbers
+        if np.isnan(value).any() if value.ndim else value != value:  # single numbers are most frequent
             raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
             kind = NotFinite if np.isnan(error).any() else ValueError
@@ -118,7 +118,7 @@ class Estimate:
         Args:
             lo: lower ends, a number or an array.
             hi: upper ends, which broadcast with `lo`.
-            method: how they were found, for reports.
+            method: how the ends were obtained, for reports.
             rigour: exact, enclosed, measured or sampled; default measured.
 
         Raises:
@@ -190,7 +190,7 @@ class Estimate:
         return Estimate(np.abs(self.value), self.error, self.method, self.rigour)
 
     def squared(self) -> Estimate:
-        """Its square, elementwise, in its shape."""
+        """The square, elementwise, in the shape of the value."""
         return self * self
 
     def sqrt(self) -> Estimate:
@@ -209,7 +209,7 @@ class Estimate:
         """The Euclidean norm along an axis, which leaves the shape, or of all entries.
 
         Args:
-            axis: along which; None: of all entries.
+            axis: the axis; None: all entries.
         """
         return self._with(self, *rounding.norm(self.value, self.error, axis))
 
@@ -219,7 +219,7 @@ class Estimate:
         Its enclosure reaches from the largest lower end to the largest upper end: no entry's centre decides.
 
         Args:
-            axis: along which; None: of all entries.
+            axis: the axis; None: all entries.
 
         Raises:
             ValueError: there is no entry.
@@ -235,7 +235,7 @@ class Estimate:
         """The smallest entry along an axis, which leaves the shape, or of all entries; as `max`, with the other ends.
 
         Args:
-            axis: along which; None: of all entries.
+            axis: the axis; None: all entries.
 
         Raises:
             ValueError: there is no entry.
@@ -243,7 +243,7 @@ class Estimate:
         return -(-self).max(axis)
 
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
-        """A result computed from both; the larger rigour counts."""
+        """A result computed from two Estimates; it gets the larger rigour."""
         known = dict.fromkeys(estimate.method for estimate in (self, other) if estimate.rigour is not Rigour.EXACT)
         method = "; ".join(known) or "rounding bound"
         return Estimate(value, error, method, max(self.rigour, other.rigour, Rigour.ENCLOSED))

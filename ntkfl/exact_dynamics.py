@@ -138,8 +138,8 @@ def kernel_regime(
 
     Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
-    convex `loss` is exact too, by a recursion in place of a matrix. It also has a bound, for which no round is run; the
-    warning is then about steps that this bound does not cover. Every regime is asked the same questions, those of
+    convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and a bound needs no recursion.
+    The warning is then about steps that this bound does not cover. Every regime is asked the same questions, those of
     `KernelRegime`. A question that a regime cannot answer raises an AttributeError, which says why and which regime
     can.
 
@@ -151,21 +151,23 @@ def kernel_regime(
             gives H and the values at other points for predictions. Default: `ntkfl.gram.infinite`. For several outputs
             that are not independent, H is (n C, n C), sample-major, and the problem is `problem.per_output()`; a kernel
             then takes the samples themselves, and gives the kernel of one output or of all outputs.
-        method: its name, or a file of yours; default fl-ntk.
+        method: the method's name, or a file of yours; default fl-ntk.
         options: of the method, as in training, with server_rate in place of eta_global; default the method's own.
         momentum: momentum of the clients' steps, begun anew in each round, as in training; default 0.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
             steps; default all 1.
-        eta_local: a schedule in place of the setup's, by round, the last one for all that follow; `rate`, `stable`, the
-            limits and the spectrum are then those of the rounds that follow. Default: the setup's.
-        eta_global: likewise; default the setup's.
-        local_steps: likewise; not beside client_steps; default the setup's.
-        ima: the moving window of models that is sent out, or evaluated; None: the model itself.
+        eta_local: the local steps of rounds 0, 1, ...; the last one serves all later rounds. `rate`, `stable`, the
+            limits and the spectrum are then those of these later rounds. Default: the setup's step in every round.
+        eta_global: the server's steps of rounds 0, 1, ..., likewise; default the setup's.
+        local_steps: the numbers of local steps in rounds 0, 1, ..., likewise; not beside client_steps; default the
+            setup's.
+        ima: a moving average (window) of the server's models, which is sent to the clients or only evaluated; None: no
+            average.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours;
             default squares, solved in closed form.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
-            eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
+            eigenvectors: then `rate` and `stable` may be unknown. "auto": tiles only where the eigenvectors do not fit
             the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. A
             file of the same samples, kernel and entries is continued after a kill, and only read when it is complete;
@@ -179,8 +181,8 @@ def kernel_regime(
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
-            window on a method whose clients train in turn, or beside a schedule; a schedule that is empty or has a
-            value that is no step, or of a method whose memory is read off one round of the engine. A Gram matrix of the
+            window on a method whose clients train in turn, or beside a schedule; an empty schedule or one with a value
+            that is no step; a schedule for a method whose memory comes from a simulated round. A Gram matrix of the
             wrong size, not finite, not symmetric or not positive semi-definite; both are tested to 1e-12 of its largest
             entry and its norm, and a smaller asymmetry is averaged out. An unknown method or option; a method that is
             not linear in the weights (and why); eta_global beside a server_rate, or for a method without one. An
@@ -301,7 +303,7 @@ def of_method(
     factors = SGD(factors=tuple(step_factors or ())).factors  # SGD checks them
     if blocks is None:
         blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
-    with np.errstate(over="ignore", invalid="ignore"):  # `_require_one_round` says it
+    with np.errstate(over="ignore", invalid="ignore"):  # `_require_one_round` reports an overflow
         of_one_round = linear_round(method, blocks, momentum, options)
     shared = (regime.problem, setup, regime.gram, regime.kernel)
 
@@ -366,8 +368,8 @@ def of_schedules(
 
 
 def _require_one_round(regime: LinearRegime) -> None:
-    """Refuse steps with which one round passes any size whose square float64 has."""
-    probe = np.cos(np.arange(regime.problem.n))[:, None]  # no special direction
+    """Refuse steps with which the outputs after one round have squares beyond float64."""
+    probe = np.cos(np.arange(regime.problem.n))[:, None]  # a vector with a part in every direction
     with np.errstate(over="ignore", invalid="ignore"):
         move, memory = regime.round.onward(probe, regime._empty(probe), np.zeros_like(probe))
     if not all(np.abs(part).max() <= LARGE for part in (move, *memory)):
@@ -397,7 +399,7 @@ def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], win
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 
-    # for its refusal of methods that have no window
+    # refuses methods that have no window
     averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)
     return WindowedRegime.of(regime, window)
 
@@ -576,7 +578,7 @@ def random_of_method(
 def _setups_by_round(
     setup: Setup, method: str, options: Mapping[str, Any], *, eta_global: Sequence[float] | None, **others: Any
 ) -> tuple[Callable[[int], Setup], int]:
-    """The setup of round 0, 1, ..., and the round from which on it stays; what is wrong is said now."""
+    """The setups of rounds 0, 1, ..., and the round from which on the setup is constant; checks the schedules."""
     from ntkfl.training.methods import with_eta_global
 
     if eta_global is not None and "server_rate" in options:

@@ -48,12 +48,12 @@ def is_file(spec: str) -> bool:
 
 
 def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
-    """Refuse a file that a folder brings, or names by half a path: a folder from elsewhere would have it run.
+    """Refuse to run a file that a folder contains, or names by a relative path: the folder may come from a stranger.
 
-    `what` is the part of the folder's content that names it, `again` what to do once the file was moved, in words.
+    For the message, `what` is the part of the folder that names the file, and `again` the action to repeat afterwards.
 
     Raises:
-        ValueError: it is such a file.
+        ValueError: the file lies in the folder, or its path is relative.
     """
     file = Path(spec)
     if is_file(spec) and (not file.is_absolute() or file.resolve().is_relative_to(folder.resolve())):
@@ -82,7 +82,7 @@ def digest(spec: str | os.PathLike[str]) -> str:
 
 
 def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
-    """As `from_file`, with the content that the file had when it was read."""
+    """As `from_file`, from the given content of the file."""
     path, name = Path(spec).resolve(), os.fspath(spec)
     known = _files.get(path)
     if known is None or known.source != source:
@@ -98,7 +98,7 @@ def modules_of(package: str) -> Iterator[ModuleType]:
 
 
 class LeftOut(UserWarning):
-    """A module that a package announces cannot be used. `every`: warnings of several modules are all shown."""
+    """A module that a package announces cannot be used. `every`: Python shows the warnings of all such modules."""
 
     every = True
 
@@ -171,7 +171,7 @@ def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.
 
 
 def _where(error: BaseException, path: Path) -> str:
-    """The file's line in the error's traceback, the innermost, as ", line 7, `...`"; empty where it has none."""
+    """The innermost line of the file in the error's traceback, as ", line 7, `...`"; empty where there is none."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     frame = last_frame(error, lambda file: file == path)

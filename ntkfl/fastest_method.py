@@ -1,4 +1,4 @@
-"""Which federated method is the fastest on given data: exact rounds of each, its steps tuned, beside a lower bound."""
+"""Which federated method is the fastest on given data: exact numbers of rounds with tuned steps, and a lower bound."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,11 +22,11 @@ from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # most rounds that are counted for one method
-MOST_RUN = 1000  # most rounds that are run to count rounds, if no matrix gives their number
-LEAST_ROUNDS, FARTHER = 64, 2  # counts stop at FARTHER times the fewest rounds so far, not before LEAST_ROUNDS
-SAMPLED = 1000  # samples on which steps are searched for where every setting is run, round by round
-WHOLE, SOME = 150, 60  # with a matrix, steps are searched for on all of up to WHOLE samples, else on SOME
-VECTORS = {"scaffold": 4}  # a client receives and sends so many of a model's size in a round; 2 unless named
+MOST_RUN = 1000  # most rounds that are run to count rounds, where tiles hold the Gram matrix
+LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
+SAMPLED = 1000  # samples for the search where every setting is run round by round
+WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, else SOME of them
+VECTORS = {"scaffold": 4}  # vectors of the model's size that a client receives and sends in a round; 2 for others
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,21 @@ class Tuned:
     """A method with the steps that need the fewest rounds at a number of local steps.
 
     Args:
-        label: its name in tables.
-        method: its name, as `kernel_regime` takes it.
+        label: the method's name in tables.
+        method: the method's name, as `kernel_regime` takes it.
         options: of the method, as `kernel_regime` takes them.
         local_steps: K.
         eta_local: the clients' step.
         rate: the spectral radius: the factor by which a round lowers the residual in the long run. Where H is singular,
             only the part of the residual that can fall counts. None where that part is not known: for scaffold, feddyn
             and cyclic where H is singular, and for all methods where the Gram matrix is in tiles.
-        rounds: until the residual is eps times its value at outputs 0; None where that takes more than 100,000 rounds,
-            or with tiles more than 1000.
-        vectors: vectors of the model's size that a client receives and sends in `rounds`; None where those are.
-        left: the residual after the budget of rounds over that at the start; None without a budget.
-        left_error: the largest effect that tiles and rounding may have had on it; None with a whole Gram matrix, or
-            where no bound is proved for these steps.
+        rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
+            tiles 1000) are needed.
+        vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
+            `rounds` is None.
+        left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
+        left_error: the largest effect of tiles and rounding on `left`; None with a whole Gram matrix, or where no bound
+            is proved for these steps.
     """
 
     label: str
@@ -68,7 +69,7 @@ class Fastest:
 
     Args:
         eps: the share of the first residual.
-        tuned: one for each method and number of local steps that has a stable step.
+        tuned: the tuned method for each method and number of local steps for which some step is stable.
         condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
             singular. It does not bound the rounds for the labels at hand, which may be fewer.
@@ -86,7 +87,7 @@ class Fastest:
 
     @property
     def best(self) -> tuple[Tuned, ...]:
-        """The fastest of each method, the fastest first; with a budget, first the method that leaves least."""
+        """Each method's best setting, the fastest first; with a budget, that of the smallest residual first."""
         first: dict[str, Tuned] = {}
         for tuned in sorted(self.tuned, key=_order):
             first.setdefault(tuned.label, tuned)
@@ -113,18 +114,18 @@ def fastest(
 ) -> Fastest:
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
-    All train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are chosen for
-    the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty settings.
-    For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H P. A method
-    is never slower than its special case: fedavg than server rate 1, fedprox and fedavgm than fedavg. No further
-    optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round fewer for
-    averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip below eps
-    for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is singular
-    and part of the residual stays, the target is eps times the part that can fall.
+    All methods train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are
+    chosen for the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty
+    settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H
+    P. A method is never slower than its special case: fedavg than server rate 1, fedprox and fedavgm than fedavg. No
+    further optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round
+    fewer for averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip
+    below eps for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is
+    singular and part of the residual stays, the target is eps times the part that can fall.
 
     With more than 150 samples, steps that need more than one decomposition are searched for on 60 of them, with the
     same share of each client; then some six settings near the best ones are tried on all samples for each number of
-    local steps. In that search rounds that are no functions of one symmetric matrix are compared in the Krylov space of
+    local steps. Methods whose rounds are no functions of one symmetric matrix are then compared in the Krylov space of
     160 samples. The rounds at the best steps are counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
@@ -143,21 +144,21 @@ def fastest(
             alone diverges. At K = 1, for a method with a server rate, it is 1 / max_c |H_cc|, since only the product of
             the two steps counts.
         eps: the share of the residual that may be left; default 1e-06.
-        budget: a number of rounds after which the residual shall be least, in place of the fewest rounds to eps;
-            default no budget.
-        progress: told the method that begins; default nobody.
+        budget: a number of rounds: steps are tuned for the smallest residual after them, instead of the fewest rounds
+            to eps; default no budget.
+        progress: a function that is called with the label of each method when its search begins; default None.
         methods: labels of the methods to compare, as in the table; default: all.
         refine: whether to search from the best three settings; if not, the best of some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
-        answered: told the best of each method as soon as it is known; default nobody.
+        answered: a function that is called with each method's best setting as soon as it is known; default None.
 
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone
             diverges, with tiles; as `kernel_regime`.
 
     Source: docs/proofs/linear_methods.md#tuned-server-steps,
-    docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients who train at the same
-    time; cyclic training is not bound by it.
+    docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients that train at the same
+    time; it does not hold for cyclic training.
     """
     if not 0 < eps < 1:
         raise ValueError(f"eps is {eps:g}; it must lie between 0 and 1")
@@ -174,7 +175,7 @@ def fastest(
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
     condition = np.inf if tiles is not None else least_condition(problem, base.gram)
-    # every regime that is tried shares these
+    # shared by all regimes of the search
     for regime in {base, few}:
         vars(regime).update({"_spaces": {}} if tiles is not None else {"_eigen": regime._eigen, "_responses": []})
 
@@ -204,7 +205,7 @@ def fastest(
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            if search.best is None and not (run and few is not base):  # also if no step from the few is stable on all
+            if search.best is None and not (run and few is not base):  # no step found on few samples may be stable here
                 search.run([(setting.eta_local, setting.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
@@ -239,7 +240,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
-    """The regime of the samples on which steps are searched for: all, if they are few or if rows belong together."""
+    """The regime of the samples used in the search: all samples if they are few, or if rows belong together."""
     problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base
@@ -298,7 +299,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:
-    """The residual after the budget over the one at the start; a bound of its error, or None."""
+    """The residual after the budget divided by the residual at the start; a bound of its error, or None."""
     start = float(np.linalg.norm(regime._labels))
     if not start:
         return 0.0, None

@@ -16,8 +16,8 @@ from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights
 
-PATIENCE = 3  # times the predicted rounds, after which a network is given up
-DIVERGED = 1e6  # times the first residual, above which it is given up too
+PATIENCE = 3  # training ends after this many times the predicted rounds
+DIVERGED = 1e6  # training ends where the residual exceeds this many times the first one
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Trained:
     """A tuned method on one network.
 
     Args:
-        label: as of `Tuned`.
-        predicted: rounds until the residual is eps times the network's first one, at infinite width.
-        linearised: the same in the kernel regime of this network's H(0); None where the residual does not get there.
-        trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
-        ran: rounds that the network was trained.
+        label: the method's name, as in `Tuned`.
+        predicted: number of rounds at infinite width until the residual is eps times the network's first residual.
+        linearised: this number in the kernel regime of the network's H(0); None where the residual never falls so far.
+        trained: this number for the trained network; None where 3 `predicted` rounds do not suffice, or it diverges.
+        ran: number of rounds of the training.
         left: share of the network's first residual that was left at the end.
         off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
     """
@@ -52,15 +52,16 @@ def train_fastest(
 ) -> tuple[Trained, ...]:
     """Train a two-layer network under the best tuned entry of each method, and count its rounds.
 
-    All start from the same network, and the prediction from its outputs. Entries that are not predicted
-    to reach eps are left out; the others come in the order of `fastest.best`.
+    All methods start from the same network, and predictions start from its outputs. Methods that are not predicted to
+    reach eps are left out; the others come in the order of `fastest.best`.
 
     Args:
         problem: the data on which the methods were compared.
         fastest: the result of `fastest`.
         width: hidden neurons.
         seed: the seed of the network; default 0.
-        progress: told the method that begins, and its predicted rounds; default nobody.
+        progress: a function that is called with a text, method and predicted rounds, when a training begins; default
+            None.
 
     Raises:
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.
@@ -89,10 +90,10 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """The pairs that training reverses: the first is predicted to need fewer rounds, but needs more, or never ends.
+    """The pairs of methods whose order training reverses: the first was predicted to need fewer rounds, but needs more.
 
     Args:
-        rows: a method's prediction and training each.
+        rows: the prediction and the training of each method.
     """
     never = float("inf")
     ordered = sorted(rows, key=lambda row: row.predicted)
@@ -122,7 +123,7 @@ def _trained(
         problem, regime.setup, weights, method=build(tuned.method, HalfSquares("sum"), **tuned.options)
     )
     residuals, share = [], float("inf")
-    with suppress(FloatingPointError):  # steps that are stable at infinite width may not be here
+    with suppress(FloatingPointError):  # steps that are stable at infinite width may be unstable for a finite network
         for state in run.states():
             residuals.append(problem.y - run.model.outputs(state.model, run.data.x).numpy())
             with np.errstate(over="ignore", invalid="ignore"):

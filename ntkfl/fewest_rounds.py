@@ -21,19 +21,20 @@ from ntkfl.problem import Setup
 Options = dict[str, Any]
 Setting = tuple[float, Options]  # eta_local and the method's options
 
-SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # the search begins at local steps of these multiples of 1 / max_c |H_cc|
+SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # starting local steps, as multiples of 1 / max_c |H_cc|
 LOWEST = 0.03  # the smallest such multiple that is tried
-RATES = 2.0 ** np.arange(-2, 6)  # server rates at which the search begins where no formula gives a better one
-PULLS = 4.0 ** np.arange(-3, 4)  # alpha and mu at which it begins, in units of 1 / (K eta_local)
+RATES = 2.0 ** np.arange(-2, 6)  # starting server rates, where no formula gives a better one
+PULLS = 4.0 ** np.arange(-3, 4)  # starting alpha and mu, in units of 1 / (K eta_local)
 QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for what is above each
 WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step, its last one, and its last one for a single number
-TRIES = 40  # settings that the search tries for each number that it varies
-APART, BEGINNINGS = 0.5, 3  # two beginnings differ by APART in at least one number; there are BEGINNINGS
-FEW, HALVED = 6, 8  # in a search after one on fewer samples: settings for each number, halvings of the server step
+TRIES = 40  # settings to try for each number that varies
+APART, BEGINNINGS = 0.5, 3  # number of starts of the search; two of them differ by APART in at least one number
+FEW, HALVED = 6, 8  # after a search on fewer samples: settings for each number, halvings of the server step
 LOOKED = 256  # rounds run with a setting where no formula predicts them; later rounds are extrapolated
 PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
-# For each number a scale on which equal steps have about equal effect: the map to it, the map back, the bounds on it.
+# A scale for each number, on which equal steps have about equal effects: the map to the scale, its inverse, and the
+# bounds.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
     "server_rate": (np.log, np.exp, -10.0, 10.0),
@@ -45,11 +46,11 @@ SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
 
 @dataclass(frozen=True)
 class Tunable:
-    """A method, and which of its options are tuned."""
+    """A method and the names of its tuned options."""
 
     method: str
-    names: tuple[str, ...]  # names of its options that are searched for
-    starts: Callable[[KernelRegime], Iterator[Options]]  # the options from which the search may begin at a local step
+    names: tuple[str, ...]  # names of the tuned options
+    starts: Callable[[KernelRegime], Iterator[Options]]  # the options at which the search may start, for a local step
     special: str | None = None  # the label of the method that this one becomes with the options `at`
     at: Options = field(default_factory=dict)
 
@@ -62,10 +63,10 @@ class Search:
     base: KernelRegime  # the data, at any steps
     steps: int  # K
     unit: float  # 1 / max_c |H_cc|
-    aim: Callable[[LinearRegime, float], float]  # the number that the search makes small
-    eta_local: float | None = None  # None: searched for
-    refine: bool = True  # search on from the best starts
-    rounds: int | None = None  # the aim: the residual after so many rounds; None: the number of rounds
+    aim: Callable[[LinearRegime, float], float]  # the number that the search minimises
+    eta_local: float | None = None  # None: it is tuned too
+    refine: bool = True  # whether to search on from the best starts
+    rounds: int | None = None  # minimise the residual after so many rounds; None: minimise the number of rounds
     least: float = NEVER
     best: Setting | None = None
 
@@ -109,7 +110,7 @@ class Search:
                 return
 
     def value(self, eta: float, options: Options) -> float:
-        """The aim at a setting; NEVER if that would be the least so far and the steps are not stable."""
+        """The number to minimise at a setting; NEVER where it is the smallest so far and the steps are unstable."""
         interruption.check()
         regime = self.regime(eta, options)
         run = isinstance(self.base.gram, HeldGram) and self.tunable.method in NO_MODES
@@ -137,7 +138,7 @@ class Search:
 
     @property
     def _names(self) -> list[str]:
-        """The names of the numbers that are searched for."""
+        """The names of the numbers that are tuned."""
         own = [name for name in self.tunable.names if name != "mu" or not isinstance(self.base.gram, HeldGram)]
         return [*(["eta_local"] if self.eta_local is None else []), *own]
 
@@ -152,7 +153,7 @@ class Search:
         return np.array([np.clip(SCALES[name][0](value), *SCALES[name][2:]) for name, value in scaled.items()])
 
     def _setting(self, numbers: np.ndarray, options: Options) -> Setting:
-        """The inverse of `_numbers`; options that are not searched for stay."""
+        """The inverse of `_numbers`; options that are not tuned stay."""
         own = {name: float(SCALES[name][1](z)) for name, z in zip(self._names, numbers, strict=True)}
         eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
         return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}
@@ -178,8 +179,7 @@ class Search:
 
 
 def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that rounding may have made of
-    0."""
+    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that may be 0 but for rounding."""
     return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
 
 

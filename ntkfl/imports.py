@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose file imports its names under `if TYPE_CHECKING:` only.
 
-    The imports are read from the file, so that one list serves the type checker and the first use. `old` is that of
+    The imports are read from the file, so that one list serves the type checker and the first use. `old`: as in
     `old_names`.
     """
     blocks = [node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If)]
@@ -33,7 +33,7 @@ def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any
 
 
 def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module that says of each of its old names what is in its place."""
+    """The `__getattr__` of a module whose error for an old name gives the new name."""
 
     def missing(name: str) -> NoReturn:
         if name in old:
@@ -44,7 +44,7 @@ def old_names(module: str, **old: str) -> Callable[[str], NoReturn]:
 
 
 class MovedModules(MetaPathFinder):
-    """The last place where Python looks for a module: the import of a moved one says where its content is."""
+    """The finder that Python asks last: the import of a module that was moved raises an error with its new place."""
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self.moved = moved
@@ -62,14 +62,14 @@ def refuse_other_folders(*packages: str) -> None:
 
 
 def warn_of_other_folders(*packages: str) -> None:
-    """Warn of a user's own folder that is imported in place of a package of ours which this process may not need."""
+    """Warn of a user's folder that hides a package of ours, where this process may not need that package."""
     for package in packages:
         if said := _other_folder(package):
             warnings.warn(said, stacklevel=3)
 
 
 def _other_folder(package: str) -> str:
-    """The message that another folder is imported under this name; empty if ours is, or none."""
+    """The message that another folder than ours is imported under this name; else an empty text."""
     ours = Path(__file__).parents[1] / package
     spec = find_spec(package)
     places = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or []]

@@ -78,7 +78,7 @@ def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> No
         for first in range(0, len(values), SIZE):
             piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
             own, given[2] = np.divmod(np.arange(first, first + SIZE), per_key)
-            keys.take(own, axis=1, out=given[:2], mode="clip")  # what is beyond the last value is drawn for nothing
+            keys.take(own, axis=1, out=given[:2], mode="clip")  # values beyond the last one are drawn and not used
             piece[:] = np.asarray(_normal()(given))[: len(piece)]
 
 
@@ -92,10 +92,10 @@ def _normal() -> Callable[[np.ndarray], Any]:
         *keys, places = keys_and_places
         high, low = (word.astype(np.uint64) for word in _threefry(keys, places))
         of_one_to_two = jax.lax.bitcast_convert_type(high << 20 | low >> 12 | 0x3FF << 52, np.float64)
-        least = np.nextafter(-1.0, 0.0)  # -1 has no normal value
+        least = np.nextafter(-1.0, 0.0)  # erf_inv(-1) is not finite
         return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
 
-    return jax.jit(values)  # for this size only: compiled for another, erf_inv may be rounded differently
+    return jax.jit(values)  # always this size: code compiled for another size may round erf_inv differently
 
 
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:

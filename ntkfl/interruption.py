@@ -25,8 +25,8 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KNOCK = signal.SIGURG  # wakes the main thread; ignored by whoever has no handler for it
 SECONDS_BETWEEN_KNOCKS = 0.1
-SECONDS_OF_ONE = 0.5  # signals so close are one interrupt: `timeout` and some shells send it twice
-SECONDS_UNSAID = 1.0  # a program that has not stopped by then says that it is stopping
+SECONDS_OF_ONE = 0.5  # seconds within which two signals are one interrupt: `timeout` and some shells send it twice
+SECONDS_UNSAID = 1.0  # seconds after which a program that has not stopped says that it is stopping
 IMPORT = "<frozen importlib._bootstrap>"
 
 
@@ -35,8 +35,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """The signals that came, and whether their exception was caught: it is lost if it is gone and nobody called
-    `taken`.
+    """The signals that came, and the state of their exception: it is lost if it was freed and `taken` was not called.
 
     `came`: the first signal. `held`: interrupts must wait, as they do from the start until a block is `released`.
     """
@@ -51,7 +50,7 @@ class Interruption:
         self._raised: Callable[[], Interrupted | None] = lambda: None
 
     def listen(self) -> None:
-        """Handle the signals from here on, those that are not ignored (as a background job's are)."""
+        """Handle the signals from here on, except those that the process ignores (as a background job does)."""
         self.signals = tuple(number for number in self.signals if signal.getsignal(number) is not signal.SIG_IGN)
         for number in (*self.signals, KNOCK):
             signal.signal(number, self._handle)
@@ -77,11 +76,11 @@ class Interruption:
         try:
             raise raised
         finally:
-            del raised  # else its traceback holds it, and it is never seen to be lost
+            del raised  # else the traceback keeps the exception alive, and it never counts as lost
 
     @property
     def lost(self) -> bool:
-        """Whether an interrupt has come whose exception is gone and was not caught."""
+        """Whether an interrupt's exception no longer exists although nobody caught it."""
         return self.pending and self._raised() is None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -136,7 +135,7 @@ def pending() -> bool:
 
 
 def taken() -> None:
-    """Do not raise a KeyboardInterrupt again that the caller has caught."""
+    """Call this after catching a KeyboardInterrupt: it is not raised again."""
     _installed.pending = False
 
 
@@ -150,7 +149,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def released() -> Iterator[None]:
-    """A block in which interrupts are raised, even inside `held`; one that has waited is raised at once."""
+    """A block in which interrupts are raised, even inside `held`; a waiting interrupt is raised at once."""
     with _holding(False):
         check()
         yield
@@ -180,7 +179,7 @@ def instead(act: Callable[[], None]) -> Iterator[None]:
         finally:
             _installed.instead = earlier
     elif before is signal.SIG_IGN:
-        yield  # a job in the background is not to be interrupted
+        yield  # a job in the background is not interrupted
     else:
         signal.signal(signal.SIGINT, lambda *_: act())
         try:
@@ -200,9 +199,9 @@ def blocked() -> Iterator[None]:
 
 
 def end_with(other_end: int) -> None:
-    """End this process when the other end of this pipe or socket is closed, since its work has no receiver any more.
+    """End this process when the other end of this pipe or socket is closed, since nobody receives its results any more.
 
-    Where it leads a group of processes, the group ends with it.
+    If this process leads a group of processes, the group ends with it.
     """
 
     def watch() -> None:
@@ -217,7 +216,7 @@ def end_with(other_end: int) -> None:
 
 
 def ending() -> None:
-    """Leave out the message that the program is stopping, since it has said why it ends."""
+    """Suppress the message that the program is stopping, once it has said why it ends."""
     _installed.said = True
     taken()
 
@@ -242,8 +241,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _listen(heard: Interruption, pipe: int) -> None:
-    """The thread: it learns of a signal even while the main thread is in C code, and wakes that thread for lost
-    ones."""
+    """The listening thread: it hears signals even while the main thread runs C code, and renews lost interrupts."""
     main, first = threading.main_thread().ident, 0.0
     assert main is not None
     while True:

@@ -1,9 +1,8 @@
-"""Factorisations and eigenvalues of LAPACK during which other threads run, as they do not during scipy's.
+"""Factorisations and eigenvalues by LAPACK during which other threads run; scipy's routines would block them.
 
-scipy keeps the lock of the interpreter until LAPACK returns: minutes in which the thread that hears signals
-(`ntkfl.interruption`) would be deaf. These are the routines that scipy calls, with scipy's arguments, so that the
-results have the same bits. numpy lets other threads run as well; this module has the routines that numpy lacks, or does
-not have in place.
+scipy keeps the interpreter's lock until LAPACK returns: for minutes the thread of `ntkfl.interruption` could not hear
+signals. These are the routines that scipy calls, with scipy's arguments, so that the results have the same bits. numpy
+lets other threads run as well; this module has the routines that numpy lacks, or does not have in place.
 """
 
 import ctypes
@@ -62,7 +61,7 @@ def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
 def generalised_eigenvalues(
     matrix: Float[np.ndarray, "n n"], metric: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, " n"]:
-    """The l, ascending, without error bounds, for which matrix - l metric is singular; the contents of both are lost.
+    """The numbers l with singular matrix - l metric, ascending, without error bounds; both matrices are overwritten.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: the metric is not positive definite, or LAPACK fails.
@@ -109,14 +108,14 @@ def _require_own(matrix: np.ndarray) -> None:
 
 
 def _call(name: str, *arguments: bytes | int | float | np.ndarray) -> int:
-    """Call a routine with all arguments but the last, `info`, which is returned."""
+    """Call a routine with all arguments but the last; returns the last one, `info`."""
     info = ctypes.c_int()
     _routine(name)(*(_passed(argument) for argument in arguments), ctypes.byref(info))
     return info.value
 
 
 def _passed(argument: bytes | int | float | np.ndarray) -> object:
-    """As Fortran takes it: everything by its address."""
+    """The argument in Fortran's form: its address."""
     if isinstance(argument, bytes):
         return ctypes.c_char_p(argument)
     if isinstance(argument, np.ndarray):

@@ -1,4 +1,4 @@
-"""How a federated method learns a whole data set at infinite width: residual and accuracies over the rounds."""
+"""Learning curves of a federated method on a whole data set at infinite width: residual and accuracies by round."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A round's residual and accuracies. Where the error bound leaves a sample's class open, the interval has both.
+    """A round's residual and accuracies. If the error bound leaves a sample's class open, the interval covers both.
 
     Args:
         round: t.
         residual: |r(t)| over |y|.
-        train: share of training samples whose class is right; None where labels are no classes.
-        test: the same for test samples; None where there are none.
-        bounded: whether the errors are bounded; where not, they are infinite.
+        train: share of training samples that are classified correctly; None where labels are no classes.
+        test: share of test samples that are classified correctly; None without test samples.
+        bounded: whether the errors are bounded; otherwise they are infinite.
     """
 
     round: int
@@ -49,7 +49,7 @@ class CurvePoint:
     bounded: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Values and errors by name, for JSON; an error that is not known is None."""
+        """Values and errors by name, for JSON; an unknown error is None."""
         entries: dict[str, Any] = {"round": self.round}
         for name in ("residual", "train", "test"):
             estimate = getattr(self, name)
@@ -64,13 +64,13 @@ class LimitCurves:
 
     Args:
         data: the name of the problem.
-        method: its name.
+        method: the method's name.
         options: the options of the method.
         samples: n.
         clients: N.
-        local_steps: K; a list by round where it changes.
-        eta_local: clients' step, of the sum of their losses; a list by round where it changes.
-        eta_global: the server's steps by round; None: those that the options say.
+        local_steps: K; a list, one number a round, where it changes.
+        eta_local: the clients' step on the sum of their losses; a list, one number a round, where it changes.
+        eta_global: the server's steps by round; None: the server_rate of the options.
         tiles: the precision of the stored Gram matrix.
         participation: share of the clients in a round; below 1 the curves are of the mean over draws.
         points: the rounds that are reported.
@@ -89,7 +89,7 @@ class LimitCurves:
     points: tuple[CurvePoint, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All fields, for JSON."""
         return {**asdict(replace(self, points=())), "points": [point.to_dict() for point in self.points]}
 
 
@@ -119,11 +119,11 @@ def limit_curves(
 
     Args:
         problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
-        rounds: to be reported.
+        rounds: the rounds to report.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
         options: of the method, as in training; default the method's own.
-        local_steps: K, or a schedule by round, whose last value serves for all that follow; default 5.
+        local_steps: K, or a schedule by round, whose last value serves all later rounds; default 5.
         eta_local: step on the sum of a client's losses, or a schedule; None: 1 / max_c |H_cc|, half of the step at
             which a client alone diverges.
         eta_global: a schedule of the server's step, in place of the options' server_rate; default none.
@@ -132,16 +132,16 @@ def limit_curves(
             draws. For methods whose server takes the clients' mean displacement alone; default 1.
         tiles: True, "float64" or "float32".
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
-        cluster: the cluster whose workers hold the tiles, as there; default this machine.
-        device: the device of torch that holds them, as there; default none.
-        keep: a file of the run; it is written, and read where it is there; default no file.
-        progress: is told how many rounds, or terms of a series, are done, of how many; the second number stays;
-            default nobody.
+        cluster: the cluster whose workers hold the tiles, as in `ntkfl.kernel_regime`; default this machine.
+        device: the device of torch that holds the tiles, as in `ntkfl.kernel_regime`; default none.
+        keep: a file for the state of the run, from which a later call continues; default no file.
+        progress: a function (done, total) that is called as the run goes on, with numbers of rounds or of terms of a
+            series; `total` is constant; default None.
 
     Raises:
-        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in no
-            folder; a participation outside (0, 1], or below 1 with a method whose mean over the draws has no such
-            curve; two places for the tiles.
+        ValueError: as `ntkfl.kernel_regime`; rounds that are no numbers of rounds; a `keep` of another run, or in a
+            folder that does not exist; a participation outside (0, 1], or below 1 with a method whose mean over the
+            draws has no such curve; two places for the tiles.
         ClusterStopped: as `ntkfl.kernel_regime`; `keep` has the rounds that were done.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
@@ -201,8 +201,7 @@ def several_limit_curves(
         cluster: as in `limit_curves`.
         device: as in `limit_curves`.
         keep: as in `limit_curves`; with several methods the k-th has its own file, NAME-k.npz for NAME.npz.
-        progress: is called with the rounds, or terms of a series, done for all methods together, and with their total,
-            which stays; default nobody.
+        progress: as in `limit_curves`, with numbers for all methods together; default None.
 
     Raises:
         ValueError: as `limit_curves`; no method.
@@ -276,7 +275,7 @@ def kept_files(keep: Path | None, methods: int) -> list[Path]:
 
 
 def _steps(eta_global: Sequence[float] | None, **numbers: Any) -> tuple[Setup, dict[str, Any]]:
-    """The steps that stay, and the schedules of those that do not."""
+    """The constant steps, and the schedules of the others."""
     fixed = {name: value for name, value in numbers.items() if isinstance(value, Real)}
     setup, schedules = Setup(**cast(Any, fixed)), {**numbers, "eta_global": eta_global}
     by_round = {name: value for name, value in schedules.items() if name not in fixed and value is not None}

@@ -1,4 +1,4 @@
-"""Memory is checked before the work: the memory that this process can still take; work that needs more is refused."""
+"""Memory is checked before the work starts: work that needs more than this process can still take is refused."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
-NEGLIGIBLE = 2**25  # bytes that are free wherever this program could start: not worth a check
+NEGLIGIBLE = 2**25  # bytes that are free on every machine where this program starts, and need no check
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
 V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
 V2 = "memory.max", "memory.current", "inactive_file"
@@ -64,7 +64,7 @@ def left_for(needed: float) -> float:
 
 
 def available() -> float:
-    """Bytes that this process can still take: the least that machine, control groups and address space leave it.
+    """Bytes that this process can still take: the minimum over the machine, the control groups and the address space.
 
     Where the system does not report free memory, as outside Linux, the whole memory of the machine counts.
     """
@@ -93,7 +93,7 @@ def _of_address_space() -> float:
 
 
 def _of_groups() -> Iterator[float]:
-    """Bytes left to the process's control group and to each around it, of either version; page cache counts as free."""
+    """Bytes left to the process's control group and its parents, of version 1 or 2; page cache counts as free."""
     with suppress(OSError):
         for line in (PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -9,7 +9,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def number_of(count: int, noun: str) -> str:
-    """ "1 case", "2 cases": the noun in the singular is given, and its plural takes an s."""
+    """ "1 case", "2 cases": the number with `noun`, which is given in the singular and gets an s in the plural."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
@@ -20,12 +20,12 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
-    """A class decorator: each of these names, as an argument or an attribute, is an error that says what is in use."""
+    """A class decorator: using one of these names as argument or attribute raises an error that gives the new name."""
 
     def of_class(cls: Any) -> Any:
         init, otherwise = cls.__init__, getattr(cls, "__getattr__", object.__getattribute__)
 
-        @wraps(init)  # it keeps the signature
+        @wraps(init)  # keeps the signature
         def initialised(self: Any, *given: Any, **named: Any) -> None:
             for name in names.keys() & named.keys():
                 raise TypeError(f"{cls.__name__} has no {name}: {names[name]}")
@@ -34,7 +34,7 @@ def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
         def missing(self: Any, name: str) -> Any:
             if why := names.get(name):
                 raise AttributeError(f"{cls.__name__} has no {name}: {why}")
-            return otherwise(self, name)  # it says what Python says, also of an error in a property
+            return otherwise(self, name)  # raises Python's own AttributeError, also where a property raised one
 
         cls.__init__, cls.__getattr__ = initialised, missing
         return cls

@@ -21,14 +21,12 @@ FORMS = "network = ntkfl.network(...), module = a torch module, or apply and par
 def network(given: Any, params: Any = None, *, name: str | None = None) -> Model:
     """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
 
-    A torch module is copied and converted to float64. Seed 0 means its parameters as they are; for another seed every
-    part with parameters must have `reset_parameters`. Parameters with `requires_grad` False are not trained. Buffers
-    are
-    constants: batch norm and dropout are taken in eval mode, and refused in training mode.
+    A torch module is copied and converted to float64. Seed 0 gives the module's present parameters; for another seed
+    every part with parameters must have `reset_parameters`. Parameters with `requires_grad` False are not trained.
+    Buffers are constants: batch norm and dropout are taken in eval mode, and refused in training mode.
 
-    A JAX function is `apply(params, x)`. Its parameters, any pytree of real arrays, are converted to float64; in their
-    place a function of the seed may be given, so that other seeds give other parameters. It is computed by JAX, on the
-    processor.
+    A JAX function is `apply(params, x)`. Its parameters, any pytree of real arrays, are converted to float64. `params`
+    may also be a function from seeds to parameters. JAX computes the network on the processor.
 
     Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. The network's
     behaviour is tested when it first sees data: `Model.checked_outputs`.
@@ -36,7 +34,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     Args:
         given: a torch module, a JAX function, or a `Model`, which is returned unchanged.
         params: the parameters of a JAX function; default none.
-        name: its name in reports; default: the name of its class or function.
+        name: the network's name in reports; default: the name of its class or function.
 
     Raises:
         ValueError: `given` is no network, has no parameters, or has integer ones; a torch module in training mode

@@ -8,7 +8,7 @@ from ntkfl.messages import did_you_mean
 from ntkfl.problem import finite_array, require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
-CLASS_LIMIT = 100  # more distinct labels than this are a regression target, not classes
+CLASS_LIMIT = 100  # most classes; more distinct labels are a regression target
 ALPHA_LIMIT = 1e100  # beyond it the gamma draws behind a Dirichlet overflow
 
 Owner = Int[np.ndarray, " n"]
@@ -112,7 +112,7 @@ def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.G
         members = np.flatnonzero(classes == c)
         owner[members] = rng.choice(clients, size=len(members), p=rng.dirichlet(np.full(clients, alpha)))
     sizes = np.bincount(owner, minlength=clients)
-    for _ in range(np.count_nonzero(sizes == 0)):  # each turn fills one, and no client is emptied: clients <= samples
+    for _ in range(np.count_nonzero(sizes == 0)):  # fills one client, empties none
         interruption.check()
         empty, largest = sizes.argmin(), sizes.argmax()
         owner[np.flatnonzero(owner == largest)[0]] = empty

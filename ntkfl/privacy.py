@@ -1,13 +1,13 @@
 """Differentially private rounds in the kernel regime: the exact cost of a privacy budget, before any training.
 
 A round clips each participant's displacement at the norm S, takes their plain mean, and adds Gaussian noise to every
-weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is as small as the chance of
-clipping allows. Where all clients take part the displacements are Gaussian, and their moments bound the chance of
-clipping. Where some are drawn the displacements are not Gaussian, and S is a norm that none exceeds in so many
-simulated runs that the chance of clipping is known.
+weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is the smallest norm for which
+clipping has at most the allowed chance. Where all clients take part the displacements are Gaussian, and their moments
+bound the chance of clipping. Where clients are drawn the displacements are not Gaussian; S is then a norm that no
+displacement exceeds in many simulated runs, whose number bounds the chance of clipping.
 
-All of this is of a model that is linear in its weights. In a ReLU network noise on every weight turns neurons on and
-off, however wide the network is: `Choice.turned` bounds the loss of learned output.
+All of this holds for a model that is linear in its weights. In a ReLU network noise on every weight turns neurons on
+and off, however wide the network is: `Choice.turned` bounds the loss of learned output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ntkfl.ranges import is_number
 from ntkfl.work import CALL, require_work
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
-SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # shares of the largest stable server rate that are tried
+SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as shares of the largest stable one
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
 UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
@@ -47,9 +47,9 @@ SEED = 0  # seed of the simulated runs
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
 MOST = 1e6  # largest epsilon, and the inverse of the smallest; beyond them dp-accounting's sigma is lost to rounding
-LEAST_DELTA = 1e-300  # likewise
+LEAST_DELTA = 1e-300  # smallest delta, for the same reason
 TWICE = 70  # steps that double a number
-LEAST = 0.01  # smallest noise multiplier that is tried: a client that is hardly ever drawn needs no noise
+LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
 
 
@@ -68,7 +68,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
         delta: in (0, 1), 1e-300 or more.
         rounds: T, 1 or more.
         clients: N, the number of clients; default 1.
-        cohort: how many of them each round draws; default: all.
+        cohort: number of clients that each round draws; default: all.
 
     Raises:
         ValueError: a value outside its range. ImportError: dp-accounting, which counts privacy, is missing.
@@ -99,8 +99,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _least(enough: Callable[[int], bool], high: int) -> int:
-    """The least step, from that of `LEAST` up to `high`, at which the noise is enough; at all larger steps it is
-    enough."""
+    """The least step, from the step of `LEAST` to `high`, at which the noise suffices (as at all larger steps)."""
     width = 1
     while FINER**high > LEAST and enough(high - width):
         interruption.check()
@@ -204,7 +203,7 @@ class DrawnDisplacements:
     Args:
         longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other displacement exceeds in all
             three; one (k, 3) array for each round.
-        chance: the least chance that so many runs can bound.
+        chance: the least chance that this number of runs can bound.
     """
 
     longest: tuple[Float[np.ndarray, "k 3"], ...]
@@ -260,7 +259,7 @@ class PrivateRounds:
     """A method's rounds up to some round, without noise and with noise of variance 1; made by `private_rounds`.
 
     Args:
-        regime: without noise.
+        regime: the rounds without noise.
         square: E |r(t)|^2 / n without noise, (T + 1,).
         gain: the increase of `square` by noise of variance 1.
         displacements: the clients' displacements.
@@ -376,7 +375,7 @@ def private_rounds(
         problem: data, as `random_rounds` takes them.
         setup: steps.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: its name, default "fl-ntk".
+        method: the method's name; default "fl-ntk".
         options: of the method; default the method's own.
         rounds: rounds whose moments are computed, default 100.
         eta_global: a schedule of the server's rate, by round; the last rate serves all later rounds; default: constant.
@@ -407,7 +406,7 @@ def _require_rounds(
     clipped: float,
     settings: int = 1,
 ) -> None:
-    """Refuse rounds whose moments, in so many settings, take too long or have no memory."""
+    """Refuse rounds whose moments, in this number of settings, take too long or do not fit the memory."""
     require_size("rounds", rounds)
     _require_chance(clipped)
     regime = random_of_method(base, method, options, participation=participation)
@@ -427,7 +426,7 @@ def _require_rounds(
 
 
 def _runs(chance: float) -> float:
-    """Runs that are simulated to bound this chance."""
+    """The number of runs to simulate, so that they bound this chance."""
     return float(np.ceil(np.log(UNSEEN) / np.log1p(-chance)))
 
 
@@ -477,7 +476,7 @@ def _private_rounds(
 
 
 def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
-    """The longest displacements of independent runs, as many runs as bound this chance."""
+    """The longest displacements of independent runs, in a number that bounds this chance."""
     runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
@@ -590,11 +589,11 @@ def private_settings(
         gram: as `ntkfl.kernel_regime`.
         local_steps: numbers of local steps to try; default (1, 5, 20).
         rounds: most rounds; default 100.
-        falls: shares of the server rate, in (0, 1]: the rate falls to this share until the last of these rounds, by the
-            same factor in every round; 1: it stays; default (1.0,).
+        falls: final shares of the server rate to try, in (0, 1]: the rate falls by the same factor in every round and
+            reaches this share in the last round; 1: a constant rate; default (1.0,).
         participation: share of the clients that each round draws without replacement, in (0, 1].
         clipped: as `private_rounds`; default 0.01.
-        progress: is told what is run; default nobody.
+        progress: a function that is called with the name of each setting before it is run; default None.
 
     Raises:
         ValueError: as `private_rounds`; labels that are all 0; a Gram matrix with no stable server rate; a share
@@ -681,7 +680,7 @@ def least_epsilon(
         settings: settings from `private_settings`.
         delta: the budget's delta, in (0, 1).
         clipped: chance that any clip is active, at most; default 0.01.
-        clip: as `best_choices`; default: the least of each setting.
+        clip: as in `best_choices`; default: each setting's least clip.
 
     Raises:
         ValueError: as `best_choices`, except that a clip that may be active is not refused.

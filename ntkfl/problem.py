@@ -1,4 +1,4 @@
-"""What is trained on (`Problem`) and how (`Setup`); both are validated once, here."""
+"""`Problem`, the data of a training, and `Setup`, its sizes and steps; both are validated once, here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ntkfl.messages import refusing
 from ntkfl.ranges import is_number
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
-SMALL, LARGE = 1e-100, 1e100  # sizes between which squares, and products of two squares, are far from float64's ends
+SMALL, LARGE = 1e-100, 1e100  # between these sizes squares and products of two squares stay well within float64
 
 
 class Weights(NamedTuple):
@@ -38,14 +38,15 @@ class Problem:
     """Data split over clients.
 
     Args:
-        x: inputs, one row each, shape (n, d), finite. Kernels of networks without biases refuse a row of zeros, and
-            statements that need unit rows say so.
+        x: inputs, one row each, shape (n, d), finite. A kernel of a network without biases raises an error for a row of
+            zeros, and a statement that needs unit rows for rows of another norm.
         y: labels, shape (n,), or (n, C) for several outputs (kernel regime only).
         owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
-        x_test: test inputs, shape (n', d); default none.
-        y_test: their labels, shape (n',) or (n', C); default none.
-        name: what reports call these data.
-        outputs: how many consecutive rows are the same sample, one row for each output, as `per_output` makes them.
+        x_test: inputs of test samples, shape (n', d); default none.
+        y_test: labels of test samples, shape (n',) or (n', C); default none.
+        name: name of the data in reports.
+        outputs: number of consecutive rows with the same sample, one row for each output, as made by `per_output`;
+            default 1.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
@@ -108,14 +109,14 @@ class Problem:
 
     @property
     def members(self) -> tuple[np.ndarray, ...]:
-        """The index sets S_0..S_{N-1}, shape (n_c,) each: which samples each client owns."""
+        """The index sets S_0..S_{N-1} of the clients' samples, one array of shape (n_c,) for each client."""
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
     def mean_loss_rate(self, eta_local: float) -> float:
-        """The `rate` with which training on mean losses takes the steps of `eta_local` on full batches: n_c eta_local.
+        """n_c eta_local: the `rate` of training on mean losses whose full-batch steps equal those of `eta_local`.
 
-        All clients have the same number n_c of samples. A step on means follows the gradient of a mean of squares,
-        which is 1/n_c times that of the sum (docs/glossary.md#steps).
+        All clients must have the same number n_c of samples. The gradient of a mean of squares is 1/n_c times the
+        gradient of the sum (docs/glossary.md#steps).
 
         Args:
             eta_local: a step on sums, as in `Setup`.
@@ -147,13 +148,13 @@ class Problem:
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
     def one_axis(self) -> Problem:
-        """The same problem with labels (n,) in place of (n, 1), which mean the same."""
+        """The same problem, with labels of shape (n,) in place of (n, 1)."""
         if self.y.shape[1:] != (1,):
             return self
         return replace(self, y=self.y[:, 0], y_test=None if self.y_test is None else self.y_test[:, 0])
 
     def per_output(self) -> Problem:
-        """The same problem with a row for each output of each sample, in that order: as in a kernel (n C, n C)."""
+        """The same problem with one row for each output of each sample, sample by sample, as in a kernel (n C, n C)."""
         outputs = self.y[0].size
         x_test = None if self.x_test is None else np.repeat(self.x_test, outputs, axis=0)
         y_test = None if self.y_test is None else self.y_test.ravel()
@@ -163,11 +164,11 @@ class Problem:
 
     @property
     def samples(self) -> Float[np.ndarray, "n d"]:
-        """The rows of x, once each where `per_output` repeats them."""
+        """The rows of x, each sample once, also where `per_output` repeats them."""
         return self.x[:: self.outputs]
 
     def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
-        """The kernel of all rows from a kernel of `samples`: equal for each output, and 0 between two outputs.
+        """The kernel of all rows, from the kernel of `samples`: the same for each output, and 0 between two outputs.
 
         Args:
             kernel: the kernel of one output, (p, n); or of all outputs, (p C, n C), sample-major, which is returned
@@ -189,7 +190,7 @@ class Problem:
             checked_inputs("x_test", self.x_test)
 
     def require_unit(self) -> None:
-        """Raise unless the rows are of unit norm to 1e-12; the message says by how much and names the remedy.
+        """Raise unless all rows have unit norm to 1e-12; the message has the largest deviation and the remedy.
 
         Raises:
             ValueError: a row of another norm.
@@ -214,10 +215,10 @@ class Setup:
     Args:
         width: number m of hidden neurons.
         sigma: standard deviation of the initial hidden weights.
-        eta_local: step size of the clients; their loss is a SUM over the client's samples, as in the paper. Training
-            on means has another step, `rate` (docs/glossary.md#steps).
-        eta_global: step size of the server, whose average is unweighted, as in the paper; for other methods it is
-            their server_rate, on the average that each method takes.
+        eta_local: step size of the clients, on the SUM of losses over a client's samples, as in the paper. Training on
+            means has another step, `rate` (docs/glossary.md#steps).
+        eta_global: step size of the server. For Algorithm 1 it multiplies the unweighted mean over clients, as in the
+            paper; for other methods it is the server_rate on the method's own mean.
         local_steps: K.
         rounds: T.
         seed: the seed of the initial weights.
@@ -256,7 +257,7 @@ def require_size(name: str, value: int, least: int = 1) -> None:
 
 
 def require_kind(name: str, value: object, kind: type, like: str) -> None:
-    """Raise a ValueError unless the value is of this class; `like` is an example for the message."""
+    """Raise a ValueError unless the value is of class `kind`; `like` is an example for the message."""
     if not isinstance(value, kind):
         shape = getattr(value, "shape", None)
         given = type(value).__name__ + ("" if shape is None else f", with shape {tuple(shape)}")
@@ -279,7 +280,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
         raise ValueError(f"{name} has {np.ma.count_masked(array)} masked entries; fill or remove them")
     if hasattr(array, "toarray") and not isinstance(array, np.ndarray):
         raise ValueError(f"{name} is sparse ({type(array).__name__}); give {name}.toarray()")
-    if hasattr(array, "detach"):  # a torch tensor: numpy knows no bfloat16, and takes none that requires gradients
+    if hasattr(array, "detach"):  # a torch tensor: numpy knows no bfloat16, and refuses tensors that require gradients
         if array.is_meta or array.is_quantized or str(array.layout) != "torch.strided":
             raise ValueError(f"{name} is a tensor without plain numbers (meta, quantised or sparse); give a dense one")
         array = array.detach().cpu()
@@ -303,8 +304,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
 
 
 def _of_objects(name: str, objects: np.ndarray, wanted: str) -> np.ndarray:
-    """Python's numbers as one type; ValueError names the first entry that is no number, such as a word or pandas'
-    NA."""
+    """Python's numbers as an array of one type; ValueError names the first entry that is no number, such as a word."""
     for where, entry in np.ndenumerate(objects):
         try:
             if isinstance(entry, str | bytes | complex | np.datetime64 | np.timedelta64):
@@ -329,7 +329,7 @@ def _inexact(name: str, where: tuple[int, ...], entry: int | np.integer) -> str:
 
 
 def real_array(name: str, array) -> np.ndarray:
-    """The array as float64; ValueError if an entry would change or is a word."""
+    """The array as float64; ValueError for an entry that is no number, or that float64 would change."""
     numbers = number_array(name, array)
     real = numbers.astype(float, copy=False)
     if numbers.dtype.kind in "iu" and numbers.size and max(-int(numbers.min()), int(numbers.max())) > 2**53:
@@ -373,13 +373,13 @@ def checked_rows(name: str, array) -> np.ndarray:
 
 
 def require_labels(problem: Problem) -> None:
-    """Raise a ValueError if every label is 0: the outputs before training are 0 too, so nothing is left to learn."""
+    """Raise a ValueError if every label is 0: the outputs before training are 0 too, so there is nothing to learn."""
     if not problem.y.any():
         raise ValueError("the labels are all 0, as the outputs are before training: there is nothing to learn")
 
 
 def require_magnitudes(problem: Problem, rows: bool = True) -> None:
-    """ValueError where squares of labels, or of rows if they are looked at, vanish or overflow; either may be all 0."""
+    """ValueError where squares of labels, or with `rows` squares of x, vanish or overflow; all entries may be 0."""
     sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}
     if rows:
         sizes["the largest entry of a row of x"] = np.maximum(problem.x.max(axis=1), -problem.x.min(axis=1))

@@ -19,7 +19,7 @@ def is_number(value: object, kind: type = Real) -> bool:
 
 
 def require_number(what: str, value: float, must: str) -> None:
-    """Refuse a number outside its range, and a value that is no real number; NaN lies in no range.
+    """Refuse a number outside its range, NaN, and a value that is no real number.
 
     Raises:
         ValueError: "momentum is 1; it must lie in [0, 1)", say.

@@ -20,7 +20,7 @@ def added(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray
 
 
 def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
-    """a * b, elementwise, without rounding error where a factor is exactly 0, 1 or -1, such as an entry of a mask."""
+    """a * b, elementwise; a factor of exactly 0, 1 or -1, such as an entry of a mask, causes no rounding error."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value = a * b
         error = np.abs(a) * b_error + np.abs(b) * a_error + a_error * b_error + UNIT * np.abs(value)
@@ -54,7 +54,7 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 
 def _scaled(size: np.ndarray, share: float) -> np.ndarray:
-    """An upper bound, but for relative rounding, of the share of each size: 0 only where the size is 0."""
+    """An upper bound, up to relative rounding, of `share` times each size; 0 only where the size is 0."""
     return np.where(size == 0, 0.0, size * share + LEAST)
 
 
@@ -102,8 +102,7 @@ def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
 
 
 def _outward(error: np.ndarray, roundings: int) -> np.ndarray:
-    """An upper bound of an error that was itself computed with so many roundings: 0 stays 0, and NaN becomes
-    infinite."""
+    """An upper bound of an error that was computed with this many roundings: 0 stays 0, and NaN becomes infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.where(error == 0, error, np.nextafter(error * (1 + 2 * (roundings + 1) * UNIT), np.inf))
     return np.where(np.isnan(error), np.inf, error)

@@ -19,7 +19,7 @@ class Trajectory:
 
     Args:
         y: the labels, (n,) or (n, C).
-        n_clients: N, which the loss divides by.
+        n_clients: N, the divisor of the loss.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
         local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of its own client's model after k local
             steps; None where clients train in turn, since each begins at another model.
@@ -28,7 +28,7 @@ class Trajectory:
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
         total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
         flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
-        weights: the hidden weights u(t), (m, d), of the rounds asked for; another network's parameters by name.
+        weights: the hidden weights u(t), (m, d), of the rounds in `keep`; for another network its parameters by name.
         provenance: seeds, versions, dtype, device.
 
     `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks that
@@ -66,7 +66,7 @@ class Trajectory:
 def provenance(**seeds: Any) -> dict[str, Any]:
     """Versions, dtype and device of this process, with the seeds that the caller names."""
     device = "cpu:0"
-    if "jax" in sys.modules:  # it takes a second to load: what has not loaded it has computed on the host
+    if "jax" in sys.modules:  # slow to load: a process that has not loaded it has computed on the host
         import jax
 
         device = str(jax.devices()[0])

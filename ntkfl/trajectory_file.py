@@ -41,7 +41,7 @@ def read_npz(path: Path) -> Trajectory:
         path: the file.
 
     Raises:
-        OSError: no such file. ValueError: it is no trajectory.
+        OSError: no such file. ValueError: the file is no trajectory.
     """
     with path.open("rb") as file:
         try:

@@ -32,22 +32,22 @@ OUTER: dict[str, tuple[str, dict[str, Any]]] = {
     "nesterov": ("fedavgm", {"nesterov": True}),
     "falling": ("fedavg", {}),  # the server's rate falls by the same factor in every round
 }
-USUAL = ("average", "momentum", "nesterov")  # tried unless others are named
+USUAL = ("average", "momentum", "nesterov")  # the default list
 LARGEST_MOMENTUM = 0.99
-SHARES = (0.02, 0.1, 0.3, 0.7)  # where a search begins, as shares of the eta_local at which a client alone diverges
-RATES = (0.5, 1.0, 2.0, 4.0)  # where a search begins: the server's steps
+SHARES = (0.02, 0.1, 0.3, 0.7)  # starting values of eta_local, as shares of the value at which a client alone diverges
+RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
-FALLS = (0.5, 0.1, 0.02)  # shares to which the server's rate falls, from the first to the last round
-SMALLEST = float(np.finfo(float).tiny)  # root mean squares are told apart down to this
-TRIES = 70  # most tries of a search, from the best beginning
+FALLS = (0.5, 0.1, 0.02)  # starting values of the last server rate over the first
+SMALLEST = float(np.finfo(float).tiny)  # smallest difference of root mean squares that counts
+TRIES = 70  # most tries of a search from the best starting value
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is drawn in a round, as in `ntkfl.random_rounds`.
+    """The random parts of a round, as in `ntkfl.random_rounds`.
 
     Args:
-        batch_size: samples a local step, at most; None: all of the client's.
+        batch_size: most samples in a local step; None: all samples of the client.
         participation: share of the clients in a round, in (0, 1].
         noise: standard deviation of Gaussian noise on every weight of the clients' mean displacement.
     """
@@ -71,8 +71,9 @@ class OuterChoice:
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
-        long_run: what the mean square does with these steps for ever: "falls" to 0; "stays", in the part that no
-            weights can change; "grows", as it may beyond a short budget; "not decided", where rounding leaves it open.
+        long_run: the mean square after infinitely many rounds with these steps: "falls" to 0; "stays" above 0, in the
+            part that no weights can change; "grows", as it may beyond a short budget; "not decided", where rounding
+            hides the answer.
         last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
@@ -126,13 +127,13 @@ def tune_outer(
 
     Args:
         problem: data; y (n,) or (n, C).
-        gram: as in `ntkfl.kernel_regime`; None: of the two-layer network at infinite width.
+        gram: as in `ntkfl.kernel_regime`; None: the two-layer network's at infinite width.
         rounds: T; default as many as `samples` allow.
-        samples: in place of rounds, how many gradients of a sample all clients may compute together.
+        samples: in place of rounds, the number of sample gradients that all clients together may compute.
         local_steps: numbers of local steps to try; default (1, 4, 16).
         outer: names of outer optimizers: average, momentum, nesterov, falling; the first three unless given.
         drawn: batches, clients and noise; None: full batches, all clients, no noise.
-        progress: is told what is tuned; default nobody.
+        progress: a function that is called with the name of each optimizer and K before it is tuned; default None.
 
     Returns:
         A choice for every outer optimizer and number of local steps.
@@ -212,7 +213,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
         image = regime.gram @ regime.noise.blocks.apply(regime.mean.round.mean_response, basis[-1][:, None])[:, 0]
         images.append(image)
         rest = image
-        for _ in range(2):  # once more against rounding
+        for _ in range(2):  # a second pass against rounding
             rest = rest - sum(float(vector @ rest) * vector for vector in basis)
         length = float(np.linalg.norm(rest))
         if length <= 1e-13 * float(np.linalg.norm(image)):
@@ -224,7 +225,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
 
 def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:
     """T, given or as many as the samples allow."""
-    from ntkfl.training.engine.local_plan import cohort_size  # torch, which others do not need
+    from ntkfl.training.engine.local_plan import cohort_size  # loads torch, which other budgets do not need
 
     require_size("local_steps", steps)
     if (rounds is None) == (samples is None):
@@ -265,7 +266,7 @@ class _Search:
     def __init__(self, base: KernelRegime, steps: int, rounds: int, drawn: Drawn) -> None:
         self.base, self.steps, self.rounds, self.drawn = base, steps, rounds, drawn
         self.largest = base.step_limits.eta_local
-        self.regimes: dict[str, RandomRegime] = {}  # one for each outer optimizer, whose work is asked
+        self.regimes: dict[str, RandomRegime] = {}  # one regime for each outer optimizer, to count its work
 
     def work(self, outer: Sequence[str], rounds: int) -> float:
         """Operations of all losses at the end of so many rounds."""
@@ -316,15 +317,13 @@ class _Search:
         return [np.array([logit(share), np.log(rate)]) for share in shares for rate in RATES]
 
     def begun(self, outer: str, plain: Point) -> list[Point]:
-        """Where the search for another optimizer begins: averaging's steps, with a server rate that makes up for the
-        change."""
+        """The starting point for another optimizer: the steps of averaging, with an equivalent server rate."""
         if outer == "falling":
             return [np.array([plain[0], plain[1] - np.log(fall) / 2, logit(fall)]) for fall in FALLS]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss found by a search from the best of these points, and its point; `known` if its loss is
-        less."""
+        """The least loss and its point, found by a search from the best of these points; or `known` if that is less."""
         losses = [self.loss(outer, point) for point in begun]
         start = begun[int(np.argmin(losses))]
         simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])

@@ -1,3 +1,3 @@
-"""The version of this project, in the one place that everything else reads."""
+"""The version of this project; all other places read it from here."""
 
 VERSION = "0.1.0"
