@@ -17,8 +17,8 @@ def in_legs(
 ) -> Iterator[tuple[int, State]]:
     """The rounds 0, `every`, 2 `every` and so on up to `rounds`, each with the state of training after it.
 
-    The last leg is shorter where `every` does not divide `rounds`; `train` is given a state and the numbers of the
-    rounds of a leg.
+    The last leg is shorter where `every` does not divide `rounds`. `train` takes a state and a leg's round numbers, and
+    returns the state after the leg.
 
     Raises:
         ValueError: rounds negative or every not positive.
@@ -35,7 +35,7 @@ def in_legs(
 
 
 def overflowed(setup: Setup, reached: int) -> FloatingPointError:
-    """The error of a run whose weights are not finite after the round that it reached."""
+    """The error to raise for a run whose weights are not finite after round `reached`."""
     return FloatingPointError(
         f"the weights are not finite after round {reached}: eta_local = {setup.eta_local:g} or "
         f"eta_global = {setup.eta_global:g} is too long a step; try a tenth"
@@ -43,10 +43,10 @@ def overflowed(setup: Setup, reached: int) -> FloatingPointError:
 
 
 def checkpoints(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, Weights]]:
-    """The network of setup.seed and, trained in legs of `every` rounds, those after every leg up to `rounds`.
+    """The initial network of setup.seed and the network after each leg of `every` rounds, up to `rounds`.
 
-    The weights depend on `every` in their last bits: each leg starts from the float64 weights that the leg before it
-    has left.
+    The weights depend on `every` in their last bits: each leg starts from the previous leg's last weights, rounded to
+    float64.
 
     Raises:
         ValueError: as `in_legs`. FloatingPointError: as `simulate`.

@@ -67,7 +67,7 @@ def run(
 
 
 def numbers_held(samples: int, d: int, dtype: str) -> float:
-    """The number of numbers that the `Room` of a client has for a neuron; a pattern is a byte."""
+    """How many numbers of `dtype` a client's `Room` holds for each neuron; a pattern counts as one byte."""
     return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
 
 

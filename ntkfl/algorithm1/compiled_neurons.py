@@ -40,7 +40,7 @@ class CompiledNeurons:
         return self.passes.step(*given, pull, first, self.z, self.summed)
 
     def end(self, share: float) -> float:
-        """End a round: add this share of the sum of the clients' changes; returns the largest squared length of one."""
+        """Add `share` of the summed changes of the clients; returns the largest squared length of a neuron's sum."""
         through_gram(self.x, self.gram, self.summed, out=self.work)
         return self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc)
 

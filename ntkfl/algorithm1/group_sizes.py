@@ -22,7 +22,7 @@ class Outputs(NamedTuple):
 
 
 def in_weight_space(samples: int, d: int) -> bool:
-    """Whether a client of `samples` samples is faster in weight space: in operations from 2 d on, in time later."""
+    """Whether a client trains faster in weight space: the operations are fewer from 2 d samples on, the time later."""
     return samples >= 4 * d
 
 
@@ -43,7 +43,7 @@ def clients_at_once(
 
 
 def numbers_held(samples: int, d: int) -> int:
-    """Most numbers that XLA was measured to hold for a neuron and a client: four a sample, and the neuron's change."""
+    """The most numbers that XLA holds for a neuron and a client, as measured: four a sample, and d for the change."""
     return 4 * samples + (d if in_weight_space(samples, d) else 0)
 
 

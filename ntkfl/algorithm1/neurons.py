@@ -1,8 +1,8 @@
 """The neurons of a run of Algorithm 1 in arrays of shape (N c, m), written in place, since passes over them cost most.
 
 Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
-over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram matrices,
-and put back after the products. `on` is scratch wherever it holds no pattern.
+over sqrt(m) and s_r the neuron's sign. `summed` and the products with the Gram matrices leave out the signs, which are
+multiplied in afterwards. `on` is scratch wherever it holds no pattern.
 """
 
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class Neurons:
         return sums, (self.moved + self._by_client(on).sum(axis=1) * self.signs).max()
 
     def end(self, share: float) -> float:
-        """End a round: add this share of the sum of the clients' changes; returns the largest squared length of one."""
+        """Add `share` of the summed changes of the clients; returns the largest squared length of a neuron's sum."""
         summed, work = self.summed, self.work
         through_gram(self.x, self.gram, summed, out=work)
         longest = np.multiply(summed, work, out=self.on).sum(axis=0).max() if self.movements else 0.0

@@ -31,11 +31,11 @@ from ntkfl.gram.mirror import mirrored
 ROWS = 512  # samples of a tile, of LANES neurons
 PIECES = 64  # most pieces of the neurons; sums over neurons do not depend on the number of threads
 CHUNKS = 4  # fewest chunks of a piece: with fewer, dealing them out takes as long as the work
-MARGIN = 1.25  # next round's reach over this round's: beyond it the round is done again
+MARGIN = 1.25  # the next round's expected reach over this round's; a round that needs more is computed again
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
-    """The share of entries up to which tracking is faster than products; tracking never is if this is not positive.
+    """The share of entries up to which tracking is faster than products; 0 or less where products are always faster.
 
     The share follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take
     1/15 for each multiplication and 1.2 for each step, and half of both in float32. Counting pairs takes c/200. An
@@ -90,7 +90,7 @@ class SwitchTracking:
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns are frozen
         self.reach: np.ndarray | None = None  # expected in the next round
-        self.crowding = 0.0  # the last share of entries over mean reach that was too large
+        self.crowding = 0.0  # share of entries over mean reach, when the share was last too large
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
         """Fill in the outputs before and after each local step and add up the changes.
