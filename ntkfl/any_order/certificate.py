@@ -229,7 +229,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def client_step_limits(self) -> Float[np.ndarray, " N"]:
-        """`step_limit` for each client of `problem`: 2 / |J_c|^2, J_c its gradients, patterns free on A alone."""
+        """`step_limit` for each client of `problem`: 2 / |J_c|^2, J_c its gradients for any patterns on A."""
         return np.array([_limit(bound) for bound, _ in self._client_bounds])
 
     @property
@@ -317,7 +317,7 @@ class AnyOrderCertificate(LaterModels):
 
     @cached_property
     def shortfall(self) -> float | None:
-        """About the factor by which the residual is too large, an ESTIMATE: the least power of two that would certify.
+        """An ESTIMATE of the factor by which the residual is too large: the least power of two that would certify.
 
         1 if certified; None where no factor up to 2^20 would do, or where no W* exists.
         """
@@ -335,7 +335,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, an ESTIMATE; None where none would."""
+        """An ESTIMATE of the largest |y - f| that would certify; None where no residual would."""
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:
@@ -391,8 +391,8 @@ def certify_any_order(
 
     Raises:
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50. More memory
-            needed than `memory`: the message says how much, and no work has begun. A most_held that is no number of
-            pairs. A loss without minimiser, or one that does not take these labels.
+            needed than `memory`: the message says how much, and no work has begun. A negative most_held. A loss without
+            minimiser, or one that does not take these labels.
 
     Example:
         >>> import ntkfl
@@ -434,7 +434,7 @@ def on_few_samples(
     ends: Sequence[Float[np.ndarray, "n C"]],
     rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
 ) -> Certificate:
-    """A certificate from the samples whose loss is not minimal, and from samples that may leave their minimisers.
+    """A certificate from the samples whose loss is not minimal and those that training may move off their minimisers.
 
     `rests_on` gives the certificate for the samples that it gets.
     """

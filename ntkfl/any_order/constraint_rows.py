@@ -30,7 +30,7 @@ class ConstraintRows:
     """C for one set A: rows c b_ar s_ri x_i of each sample and output, sample by sample, then x_i (x) e_r of each pair.
 
     Raises:
-        Dependent: by `smallest` and all that needs it, where C is not shown to have full row rank.
+        Dependent: from `smallest` and the methods that call it, where C is not shown to have full row rank.
     """
 
     neuron_pass: Pass  # the pass over the neurons

@@ -12,13 +12,13 @@ from ntkfl.any_order.rounding import above, below, gamma, length
 
 MARGIN = 8.0  # pairs within this multiple of D are checked
 ROUNDS = 100
-FEW = 16  # pairs that may fail anew, however few have failed at first
+FEW = 16  # so many further pairs may fail in a round, even if fewer have failed at first
 _FIRST, _ENTRIES = 2048, 2**22  # pairs of the first block, the likeliest to fail; entries of a later one
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """Where the search for A has ended."""
+    """The result of the search for A."""
 
     why: str  # empty if every pair off A meets the condition; else what is in the way
     rows: ConstraintRows  # C with the last A

@@ -64,7 +64,7 @@ class StateNorm:
 
     rate: float  # q
     met: float  # e: every model at which a round takes a gradient is within e |S z| of W*
-    reach: float  # like e for all models, the last ones of the clients included
+    reach: float  # the same bound for all models, including each client's last one
     start: float  # |S z_0|
 
     @property
@@ -154,9 +154,9 @@ class MethodCertificate(LaterModels):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """About the largest |y - f| that would certify, an ESTIMATE.
+        """An ESTIMATE of the largest |y - f| that would certify.
 
-        None where no residual would: the step is too long, or the memory stands in the way.
+        None where no residual would certify: the step is too long, or the remembered vector too large.
         """
         if self.certified:
             return float(self.residual.hi)
@@ -231,7 +231,8 @@ def certify_method(
     """Whether a linear method that begins at these weights fits every label, and at which rate.
 
     Args:
-        problem: data, labels (n,) or (n, C); each client trains on full batches. No two samples may have one direction.
+        problem: data, labels (n,) or (n, C); each client trains on full batches. No two samples may have the same
+            direction.
         weights: as `certify_any_order` takes them.
         setup: eta_local, on sums of squares, local_steps and eta_global, which is the server_rate of the methods that
             have one.
@@ -380,7 +381,7 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
-    """S: lengths of weights themselves, then the roots of Lyapunov matrices for some rates."""
+    """Candidates for S: the matrix that gives lengths of weights, then roots of Lyapunov matrices for some rates."""
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     scale = scipy.linalg.block_diag(np.linalg.inv(root), *([maps.unit * root.T] if s > p else []))
@@ -409,7 +410,7 @@ def lyapunov_roots(
 
 
 def _guessed(maps: RoundMatrices, kernel: np.ndarray, start: np.ndarray, s: np.ndarray) -> tuple[float, float]:
-    """About B and q with this S."""
+    """Estimates of B and q with this S."""
     x, root = np.linalg.inv(s), np.linalg.cholesky(kernel)
     reach = max(np.linalg.norm(np.linalg.solve(root, model.value @ x), 2) for model in maps.models)
     rate = np.linalg.norm(s @ maps.state.value @ x, 2)
@@ -455,7 +456,7 @@ def _transposed(h: Estimate) -> Estimate:
 
 
 def _at_most(nearest: Nearest, radius: float) -> Nearest:
-    """W* with this distance from it."""
+    """`nearest` with its distance replaced by `radius`."""
     return Nearest(nearest.solution, nearest.slack, Estimate(radius, 0.0, "rounding bound"))
 
 

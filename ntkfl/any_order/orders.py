@@ -98,7 +98,7 @@ class OrderedRun:
     """The record of a run: values after each of T steps."""
 
     distance: np.ndarray  # |W - W*|, (T+1,)
-    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, (T+1,); in a mean, a model's steps have its weight
+    spent: np.ndarray  # eps sum eta_i |r_i|^2 so far, (T+1,); a step of a model in a mean has the model's weight
     residual: np.ndarray  # |r|, (T+1,)
     outputs: np.ndarray  # outputs on the probes, (T+1, k, C)
     weights: np.ndarray  # the last W

@@ -1,4 +1,4 @@
-"""Where the outputs on other inputs stay for ever: the outputs of all weights within D of W*."""
+"""Enclosures of the outputs of all later models on other inputs: the outputs of all weights within D of W*."""
 
 from abc import ABC, abstractmethod
 

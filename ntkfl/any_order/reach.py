@@ -10,8 +10,9 @@ RATIO, MOST = 1.2, 100  # the factor between labels' distances that are tried, a
 def reach(certificate: AnyOrderCertificate) -> Grown | None:
     """The certificate for labels moved towards the outputs, f + s (y - f), with the largest s at most 1 that certifies.
 
-    s is known to a factor 1.2: the next larger fails, though one larger still may not. Its A and W* are returned; the
-    distance of W* is the largest that certifies. None where no s above 1e-8 would do, or where no W* exists.
+    s is known to a factor 1.2: the next larger factor that was tried fails, though still larger ones might certify. The
+    certificate has the A and W* of s, and the distance of W* is the largest that certifies. None where no s above 1e-8
+    would do, or where no W* exists.
     """
     if certificate._grown is None:
         return None

@@ -24,5 +24,5 @@ def length(vectors, axis=None):
 
 
 def below(bound):
-    """At most the exact value of such a bound (see `above`), and not negative."""
+    """At most the exact value of a bound as in `above`, and at least 0."""
     return np.maximum(bound * (1 - _BOUND) - TINY, 0.0)

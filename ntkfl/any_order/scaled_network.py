@@ -35,7 +35,7 @@ class ScaledNetwork:
     gain: int  # g
     row: Int[np.ndarray, " N"]  # for each given sample, its row in x
     exponent: Int[np.ndarray, " N"]  # e of each given sample
-    sample: Int[np.ndarray, " n"]  # for each row of x, the first given sample that it stands for
+    sample: Int[np.ndarray, " n"]  # for each row of x, the first given sample with this input
 
     @property
     def n(self) -> int:
@@ -90,7 +90,7 @@ def scaled(
     sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
     doubt = np.ldexp(np.broadcast_to(label_error, y.shape), gain - exponent[:, None])
     doubt = np.where(doubt > 0, above(doubt), 0.0)
-    # whether two rounded labels were equal is known only where one label of one input was rounded twice
+    # rounding hides whether two labels were equal, unless both samples have one scale and were rounded alike
     unsure = ((doubt > 0) & (exponent != exponent[sample[row]])[:, None]).any(axis=1)
     differ = np.flatnonzero((y != y[sample[row]]).any(axis=1) | unsure)
     if len(differ):

@@ -52,7 +52,7 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
     Args:
         problem: data with scalar labels.
         setup: width, sigma, seed, eta_local and local_steps; not its server step.
-        rounds: how many are trained in all.
+        rounds: number of rounds to train.
         every: rounds between checkpoints.
 
     Raises:
@@ -87,7 +87,7 @@ def loss_checkpoints(
         problem: data, with as many labels a sample as the network has outputs.
         setup: width, sigma, seed and steps.
         loss: the loss of an output and its label.
-        rounds: how many are trained in all.
+        rounds: number of rounds to train.
         every: rounds between checkpoints.
         start: the network to train on from; default that of setup.seed, which has one output.
 
@@ -127,7 +127,7 @@ def loss_checkpoints(
 
 
 def _with_hidden(network: Network, hidden: np.ndarray) -> Network:
-    """The network with these weights of `without_biases`."""
+    """The network whose form without biases (`without_biases`) has these hidden weights."""
     if isinstance(network, Weights):
         return Weights(hidden, network.signs)
     if isinstance(network, AffineTwoLayer) and network.bias is not None:
@@ -149,9 +149,9 @@ def trained_checkpoints(
     Args:
         problem: data; with scalar labels unless a start is given.
         setup: sizes, seed and steps.
-        rounds: how many are trained in all.
+        rounds: number of rounds to train.
         every: rounds between checkpoints.
-        momentum: at the server, tuned; for squares.
+        momentum: whether the server has tuned momentum; for squares only.
         loss: the loss of an output and its label; default squares.
         start: the network to train on from, without momentum; default that of setup.seed.
 
@@ -184,7 +184,7 @@ def watch_any_order(
         rounds: rounds trained at most.
         every: rounds from one look to the next.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
-        momentum: at the server, tuned, until a round certifies; what is certified does not have it.
+        momentum: whether the server has tuned momentum until a round certifies; the certified training has no momentum.
         loss: the loss of the training; default squares.
         start: the network to train on from, without momentum; default that of setup.seed.
     """
@@ -214,7 +214,7 @@ def certify_after(
         rounds: after which the certificate is made.
         every: rounds of a leg, on which the last bits of the weights depend.
         certify: as of `watch_any_order`.
-        momentum: at the server, tuned as by `tuned_momentum`.
+        momentum: whether the server has the momentum of `tuned_momentum`.
         loss: the loss of the training; default squares.
         start: as of `watch_any_order`.
     """

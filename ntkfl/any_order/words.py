@@ -31,7 +31,7 @@ def not_certified(
     what: str = "residual |y - f|",
     remembers: bool = False,
 ) -> tuple[str, str]:
-    """The sentences that nothing is proved, and which residual would do, unless a memory `remembers` is in the way."""
+    """The sentences that nothing is proved, with the residual that would do if the method `remembers` nothing."""
     first = (
         f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
     )
