@@ -22,10 +22,10 @@ class Batch(NamedTuple):
 
 
 class ConformanceCase:
-    """A federated problem, a method with its options, and who trains on which samples in every round.
+    """A federated problem, a method with its options, and the samples on which each client trains in every round.
 
     Args:
-        document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`).
+        document: the content of `case.json` (`ntkfl.conformance.kit.SCHEMA`).
         arrays: the contents of `case.npz`: x (n, d), y (n,), owner (n,), the client of each sample, start/NAME for
             every tensor of the model, and noise (rounds, P), standard normal, where the method adds noise.
 
@@ -74,7 +74,7 @@ class ConformanceCase:
         """Write the case into an empty folder; floats are read back from the JSON to the bit.
 
         Args:
-            folder: an empty one.
+            folder: an empty folder.
         """
         folder.mkdir(parents=True)
         (folder / DOCUMENT).write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")

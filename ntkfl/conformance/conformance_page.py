@@ -26,7 +26,7 @@ def as_json(result: Conformance) -> dict[str, Any]:
     """Everything, as JSON types.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
     """
     return {
         "ntkfl": VERSION,
@@ -68,7 +68,7 @@ def as_text(result: Conformance) -> str:
     """A line a method, with the first difference and a line for every failed case below; the totals last.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
     """
     width = max(len(verdict.method) for verdict in result.methods)
     lines = [line for method in result.methods for line in method_lines(method, width)]
@@ -96,7 +96,7 @@ def summary(result: Conformance) -> str:
     """One line: the number of methods with each verdict.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
     """
     return f"{number_of(len(result.methods), 'method')}: {_tally(verdict.outcome for verdict in result.methods)}"
 
@@ -105,7 +105,7 @@ def as_markdown(result: Conformance) -> str:
     """A table of the methods, with versions, the date and a badge.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
     """
     versions = ", ".join(f"{name} {version}" for name, version in result.peer.packages.items())
     rows, left_out = table(result)
@@ -129,7 +129,7 @@ def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
     """A row of COLUMNS for every method that was tried, and the names of the methods that were left out.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
 
     Returns: the rows, and the names of the methods that the adapter leaves out.
     """
@@ -145,7 +145,7 @@ def badge(result: Conformance) -> str:
     """A line of Markdown that shows how many of the methods tried are equal to the reference.
 
     Args:
-        result: what was measured of an implementation.
+        result: the verdicts on an implementation.
     """
     tried = [method for method in result.methods if method.outcome is not Outcome.LEFT_OUT]
     equal = sum(verdict.outcome is Outcome.EQUAL for verdict in tried)

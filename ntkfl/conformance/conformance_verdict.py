@@ -113,7 +113,7 @@ class MethodVerdict:
 
     Args:
         outcome: the worst outcome of its cases.
-        explained: each a variant, or two together, with which every answer agrees; () where no known variant does.
+        explained: the variants, alone or in pairs, with which every answer agrees; () where no known variant does.
         in_part: if no variant explains every answer: variants that explain some, with the number of cases.
     """
 
@@ -155,13 +155,13 @@ def conformance(
     Args:
         adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
             the model's tensors; a `NotImplementedError` leaves a case out. A case is a `ConformanceCase`.
-        methods: their names; None: all.
-        python: the interpreter that runs it, with numpy; default this one.
+        methods: names of methods; None: all.
+        python: the interpreter for the adapter, which needs numpy; default the running interpreter.
         limit: seconds for each case; default 60.
-        seen: called with each method's verdict as soon as it is known; default nobody.
+        seen: a function that gets each method's verdict as soon as it is known; default None.
 
     Raises:
-        ValueError: an unknown method, an adapter or interpreter that is not there or cannot be loaded, a limit that
+        ValueError: an unknown method, an adapter or interpreter that does not exist or cannot be loaded, a limit that
             is not positive.
     """
     if not limit > 0:

@@ -1,8 +1,8 @@
 """The adapter's side of an exchange: its interpreter runs this file, which imports numpy and the adapter alone.
 
 `python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; each case from FIRST on is given to the
-adapter's function `run`. Its answer is left in N.npz, without pickles, and N.json, which is written last. An adapter's
-yielded arrays are copied before it goes on.
+adapter's function `run`. The answer to case N is written to N.npz, without pickles, and then to N.json. Arrays that the
+adapter yields are copied at once.
 """
 
 import importlib.metadata
@@ -53,7 +53,7 @@ def loaded(name: str, path: Path) -> Any:
 
 
 def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
-    """The adapter's answer for the case: a file of arrays and the names that share memory, or why there is none."""
+    """Write the adapter's arrays to a file; returns the names that share memory, or why there are no arrays."""
     import numpy
 
     try:

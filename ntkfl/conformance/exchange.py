@@ -22,7 +22,7 @@ from ntkfl.conformance.kit_cases import KitCase
 from ntkfl.conformance.received import Refused
 
 DRIVER = Path(__file__).with_name("driver.py")
-PAUSE = 0.005  # seconds between two looks
+PAUSE = 0.005  # seconds between two looks for the answer's file
 LIMIT = 60.0  # seconds that an adapter has for a case
 LOADING = 120.0  # least time limit for loading an adapter, in seconds: frameworks take long to import
 HANGS = 2  # after so many hangs of one method, its other cases are not run
@@ -34,7 +34,7 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one case: arrays by name, or why there are none: the adapter left the case out, or failed."""
+    """The answer to one case: arrays by name, or the reason why there are none (the case was left out, or failed)."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
@@ -67,9 +67,9 @@ def answers(
     Args:
         adapter: a Python file with a function `run(case)`, as `conformance` takes it.
         cases: cases of the kit, or your own.
-        python: the interpreter that runs it. Default: this one.
+        python: the interpreter for the adapter; default the running interpreter.
         limit: seconds that the adapter has for each case, 60 by default.
-        peer: receives the versions of the adapter's packages. Default: nowhere.
+        peer: a record that receives the versions of the adapter's packages; default None.
 
     Raises:
         AdapterError: the interpreter or the adapter cannot be started.

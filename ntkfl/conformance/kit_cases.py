@@ -157,7 +157,7 @@ def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
         chosen: names of methods; None: all.
 
     Raises:
-        ValueError: an unknown one, with the nearest.
+        ValueError: an unknown method; the message names the most similar one.
 
     Example:
         >>> from ntkfl.conformance import methods
@@ -187,7 +187,7 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
 def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
-    """The case with these options; options not given take the method's defaults, and the case lists all of them."""
+    """The case with these options and the method's defaults for all others; the case lists every option."""
     known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has the options of other methods
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0

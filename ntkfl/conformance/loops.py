@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ntkfl.conformance.conformance_case import ConformanceCase
 
-Added = Any  # w -> what is added to the gradient there
+Added = Any  # w -> the term that is added to the gradient at w
 States = Iterator[dict[str, np.ndarray]]
 
 
@@ -46,14 +46,14 @@ def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = n
 
 
 def clipped(case: ConformanceCase, gradient: np.ndarray) -> np.ndarray:
-    """At most `clip` long."""
+    """The gradient, shortened to the norm `clip` where it is longer."""
     if case.clip is None:
         return gradient
     return gradient * min(1.0, case.clip / np.linalg.norm(gradient))
 
 
 def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
-    """a_i, by walking `steps` steps against a unit gradient with the optimizer's momentum."""
+    """a_i, by `steps` steps of the optimizer, with its momentum, on a gradient that is always 1."""
     position = velocity = 0.0
     for _ in range(steps):
         velocity = case.momentum * velocity + (1 + pull * position)
@@ -276,7 +276,7 @@ def fed_adam(
 
 
 def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
-    """Reddi et al. 2021: all squares are added up, from tau^2, the least that Algorithm 2 allows."""
+    """Reddi et al. 2021: the sum of all squares starts at tau^2, the least start that Algorithm 2 allows."""
     w = case.start
     mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
     for t in range(case.rounds):
@@ -303,14 +303,14 @@ def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, ca
 
 
 def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
-    """At most `bound` long, an option of the case."""
+    """The move, shortened to the norm `bound`, an option of the case, where it is longer."""
     return move / max(1.0, np.linalg.norm(move) / case.options["bound"])
 
 
 def fed_gma(
     case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
-    """Tenison et al. 2023; `released`: the code of the IMA paper, order of clients left out.
+    """Tenison et al. 2023; `released`: as the code of the IMA paper, without its dependence on the order of clients.
 
     The threshold is the share of clients that agree on a sign.
     """
@@ -330,7 +330,7 @@ def fed_gma(
 
 
 def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
-    """Literally: the sum over clients replaces the model received while it runs (`overwritten`), or it does not."""
+    """The released code literally; `overwritten`: each client's term already replaces the received model."""
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

@@ -83,7 +83,7 @@ def fed_it(case: ConformanceCase) -> Iterator[np.ndarray]:
 
 
 def fed_ex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FedEx-LoRA, Singhal et al. 2024: as FedIT; mean of products less product of means goes into the base."""
+    """FedEx-LoRA, Singhal et al. 2024: FedIT, and the base gains the mean of products less the product of means."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)

@@ -26,8 +26,8 @@ class Problem:
 
     model: str
     sizes: tuple[int, ...] = SIZES  # how many samples each client has
-    copies: int = 0  # clients that all have the samples of the first
-    lacking: bool = False  # whether clients lack classes, the first sample's among them
+    copies: int = 0  # clients that have copies of the first client's samples
+    lacking: bool = False  # whether clients lack some classes, such as the class of the first sample
     rank: int = 2  # rank of LoRA's factors
     seed: int = 0
 

@@ -104,7 +104,7 @@ def descend(
     direction: Callable[[Loss, W], W] = gradient,
     after: Any = None,
 ) -> W:
-    """SGD with momentum and weight decay; losses(x, y, draws) are stepped on in turn, then after(before, w, batch)."""
+    """SGD with momentum and weight decay: a step on each of losses(x, y, draws), then after(before, w, batch)."""
     velocity, rate = {name: torch.zeros_like(value) for name, value in w.items()}, case.rates[t]
     for x, y, draws, ends in case.batches(t, i):
         before, batch = w, (torch.tensor(x), torch.tensor(y), draws, ends)
@@ -304,7 +304,7 @@ def fed_gucci(
     of_client: dict[int, list[W]] = {}
 
     def direction(loss: Loss, w: W) -> W:
-        """The step of the released code: the second pass adds to an anchor's gradient at w, which is still there."""
+        """The step of the released code, which does not clear an anchor's gradient at w before the second pass."""
         sharpened = sharp(rho)(loss, w) if rho else gradient(loss, w)
         uncleared = released and rho and loss.__name__ == "along"
         return plus(sharpened, gradient(loss, w)) if uncleared else sharpened

@@ -1,6 +1,6 @@
 """Known ways to differ from a method: each changes a line of the method's plain loop, as `variants.toml` says.
 
-A variant is no verdict: another paper, or another reading of the same paper, may mean it.
+A variant is not always a fault: another paper, or another reading of the same paper, may define the method so.
 """
 
 import ast
@@ -28,7 +28,7 @@ class Variant:
     Args:
         name: its name in reports.
         says: the change, in words.
-        changes: pairs of a line of the plain loop and the line in its place, without indentation; nearly always one.
+        changes: pairs (line of the plain loop, line in its place), without indentation; nearly always one pair.
         methods: the methods whose loop is changed; default (): every method whose loop has these lines.
     """
 
@@ -71,7 +71,7 @@ def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np
     """The values of the plain loop with these changes after every round, by name; fewer rounds where the loop fails.
 
     Raises:
-        ValueError: two of them change the same line.
+        ValueError: two changes of the same line.
     """
     changes = tuple(change for variant in variants for change in variant.changes)
     module = ModuleType("changed")

@@ -1,6 +1,6 @@
-"""fedjax on the kit, in float64: its algorithms and local training; cohorts and batches are the cases'.
+"""fedjax on the kit, in float64: it runs its algorithms and local training, the cases prescribe cohorts and batches.
 
-The server's step is one of fedjax's optimizers, as its users choose one: sgd, adam, yogi.
+The server steps by one of fedjax's optimizers: sgd, adam or yogi.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def losses(case: Any) -> Any:
 
 
 def algorithm(case: Any, rate: float) -> Any:
-    """fedjax's, with this local rate."""
+    """fedjax's algorithm with this local rate."""
     given, loss_of = case.options, losses(case)
     local = [optax.clip_by_global_norm(case.clip)] if case.clip is not None else []
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []

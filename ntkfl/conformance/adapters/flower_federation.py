@@ -1,6 +1,6 @@
 """Flower as a federation on this machine: a server and a process for every client, over its gRPC transport.
 
-Plain FedAvg with all clients in every round: whom Flower would draw otherwise cannot be prescribed. Everything stays on
+Only plain FedAvg with all clients in every round: nobody can prescribe which clients Flower draws. Everything stays on
 the loopback address. As a script, `python flower_federation.py CASE.py FOLDER CLIENT ADDRESS` is one client.
 """
 
@@ -30,7 +30,7 @@ PATIENCE = 60.0  # seconds for a round, and for a client to find the server
 
 
 class OneClient(flwr.client.NumPyClient):
-    """Trains as the case says."""
+    """A client of Flower that takes the case's local steps."""
 
     def __init__(self, case: Any, client: int) -> None:
         self.case, self.client = case, client

@@ -1,6 +1,6 @@
-"""mergekit's merging on the kit: its methods `ties` and `task_arithmetic`, a tensor after the other, as with models.
+"""mergekit's merging on the kit: its methods `ties` and `task_arithmetic` merge one tensor after the other.
 
-Local steps are this file's, those of the cases, in numpy. Weights are the clients' samples where the case counts them.
+This file takes the cases' local steps in numpy. Clients weigh as many as their samples where the case says so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(case: Any) -> Any:
 
 
 def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
-    """Where the clients' local steps end."""
+    """The clients' models after their local steps."""
     models = []
     for client in case.cohort(number):
         w, velocity = received, np.zeros_like(received)

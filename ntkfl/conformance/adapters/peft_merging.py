@@ -80,7 +80,7 @@ def config(rank: int) -> LoraConfig:
 
 
 def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
-    """Where the clients' local steps end."""
+    """The clients' models after their local steps."""
     networks = []
     for client in case.cohort(number):
         w, velocity = received, np.zeros_like(received)

@@ -1,7 +1,7 @@
-"""pfl-research on the kit: algorithms, local steps and simulated backend are pfl's, cohorts and batches the cases'.
+"""pfl-research on the kit: it runs its algorithms, local steps and backend; the cases prescribe cohorts and batches.
 
-In pfl differences of models are always float32, so that everything runs in float32. The server's step is an optimizer
-of torch, as pfl's users choose one: SGD for FedAvg and FedAvgM, Adam for FedAdam.
+pfl keeps differences of models in float32, so everything runs in float32. The server steps by an optimizer of torch:
+SGD for FedAvg and FedAvgM, Adam for FedAdam.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def run(case: Any) -> Any:
         "train_cohort_size": len(cohorts[0]),
         "val_cohort_size": 0,
     }
-    algorithm, parameters = chosen(case, counts)  # it says which methods there are, before a network is read
+    algorithm, parameters = chosen(case, counts)  # refuses a method that pfl lacks, before a network is read
     network = Network(case)
     sizes = {len(batch.y) for t, cohort in enumerate(cohorts) for i in cohort for batch in case.batches(t, i)}
     whole = all(
