@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks with biases, and the same functions without biases, of inputs with a constant feature 1."""
+"""Two-layer ReLU networks with biases, also rewritten without biases on inputs with a constant feature 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,15 +55,15 @@ class AffineTwoLayer:
         return self.output_bias is not None and bool(self.output_bias.any())
 
     def with_feature(self) -> TwoLayer:
-        """Without the output's bias, a network of the inputs with the constant feature; see `with_constant`."""
+        """The function less the output's bias, as a network without biases on the inputs of `with_constant`."""
         bias = np.zeros(len(self.hidden)) if self.bias is None else self.bias
         return TwoLayer(np.column_stack([self.hidden, bias]), self.readout)
 
     def with_unit(self) -> TwoLayer:
-        """The same function of the inputs with the constant feature: one more unit, always 1, has the output's bias.
+        """The function as a network without biases on the inputs of `with_constant`; a further unit has the last bias.
 
-        The unit has the same incoming weights in all networks, so that the outputs on a segment between two networks
-        are the outputs of the networks with biases.
+        The further unit is 1 on every input. It has the same incoming weights in all networks, so that the outputs on a
+        segment between two networks are the outputs of the networks with biases.
         """
         inner = self.with_feature()
         shift = np.zeros(inner.n_outputs) if self.output_bias is None else self.output_bias

@@ -20,7 +20,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # most rounds of a group; each lowers a sum over finitely many permutations, and a handful is usual
+ROUNDS = 100  # most rounds of turns of a group; each lowers a sum over finitely many permutations, and few suffice
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 
@@ -29,9 +29,9 @@ class Alignment:
     """The second of two networks, with its units in the order that fits the first network's units best.
 
     Args:
-        permutation: (h,); unit r of `aligned` is unit permutation[r] of the network that was given.
+        permutation: (h,); unit r of `aligned` is unit permutation[r] of the given network.
         aligned: the moved network; the same function.
-        cost_before: sum over units of the squared distance of their rows, in the given order.
+        cost_before: sum over units of the squared distance between their rows in the two networks, in the given order.
         cost_after: the same sum in the new order.
     """
 
@@ -89,9 +89,8 @@ def align_group(
         by: the description of a unit, as in `unit_rows`; default "weights".
         x: inputs (n, l), for activations and outputs; default none.
         reference: the index of the network that the others are aligned to. None: networks take turns, and each is
-            aligned to the mean of the others' rows, until no permutation changes. No turn raises the sum of all pairs'
-            squared distances, and the alignment of two networks to each other does not depend on a third one between
-            them.
+            aligned to the mean of the others' rows, until no permutation changes. No turn raises the sum of squared
+            distances over all pairs, and no network is preferred.
 
     Returns:
         An alignment for every network; its costs are distances to the reference, or to the mean of the others.
@@ -156,7 +155,7 @@ def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"]
 
 
 def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
-    """The network whose unit r is unit permutation[r] of the one given.
+    """The network whose unit r is unit permutation[r] of `network`.
 
     Args:
         network: weights U (h, l) and v.

@@ -21,10 +21,10 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of
 from ntkfl.problem import require_size
 
-UNDERFLOW = 64 * SMALLEST  # rounding of the few float64 operations after long precision, and of the error itself
+UNDERFLOW = 64 * SMALLEST  # rounding of the float64 operations after long precision, and of the error itself
 A_CROSSING = 450  # bytes for each piece of the path at most, measured
 A_PAIR = 56  # bytes for each pair of sample and unit, where the loss's path has no pieces
-TOLERANCE = 1e-10  # how closely a loss that is not a polynomial is to be bounded
+TOLERANCE = 1e-10  # wanted distance of the bound of a non-polynomial loss from a computed value
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) 
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
         drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
-    drops = np.where(np.isnan(drops), -np.inf, drops)  # an end that may classify no sample correctly gives no bound
+    drops = np.where(np.isnan(drops), -np.inf, drops)  # no bound where an end may classify no sample correctly
     side, piece = np.unravel_index(np.argmax(drops), drops.shape)
     return float(drops[side, piece]), float(sides[side, piece])
 
@@ -152,7 +152,8 @@ def connectivity_loss(
 ) -> Estimate:
     """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2, a number.
 
-    Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
+    For squared and absolute it is exact up to rounding; for logistic and cross-entropy a Gauss rule with a proved error
+    bound computes it.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -182,7 +183,7 @@ def connectivity_loss(
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:
-    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, for one output: the theorems bound it.
+    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, for one output; FedGuCci's theorems bound it.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -202,7 +203,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute, which Lemma 3.3 of FedGuCci takes to be below epsilon.
+    """sup over alpha of the mean loss, squared or absolute; Lemma 3.3 of FedGuCci assumes that it is below epsilon.
 
     Args:
         first: the network w_1, at alpha = 1.
@@ -227,7 +228,7 @@ def group_barrier(
     """L(mean of the networks) - mean of their losses, a number; negative where averaging helps.
 
     Args:
-        networks: two or more of one shape, all of one weight.
+        networks: two or more networks of one shape, which weigh the same.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared", "absolute", "logistic" or "cross-entropy"; default squared.
@@ -251,7 +252,7 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
     """1 - A(mean of the networks) / mean of their accuracies, a number; may be negative.
 
     Args:
-        networks: two or more of one shape, all of one weight.
+        networks: two or more networks of one shape, which weigh the same.
         x: inputs, shape (n, l).
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 

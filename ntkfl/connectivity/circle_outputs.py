@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-NODES, SHARES = np.polynomial.legendre.leggauss(2)  # on [-1, 1]; half a piece times these are lengths
-LONGEST = 2 * np.pi / 1024  # pieces are cut to this: two Gauss points then leave 1e-12 of the fourth derivative
+NODES, SHARES = np.polynomial.legendre.leggauss(2)  # on [-1, 1]; multiplied by half a piece's length
+LONGEST = 2 * np.pi / 1024  # longest piece: two Gauss points then have an error of 1e-12 times the fourth derivative
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Clients trained apart from a shared start: the networks that model averaging averages."""
+"""Clients' networks after separate training from a shared start, for the study of model averaging."""
 
 import numpy as np
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""Losses along the line through two models that can only be evaluated: curves, and barriers on a grid.
+"""Losses on a grid of the line through any two models: curves, and lower bounds of barriers.
 
 For torch modules, `TorchNetwork` makes the models on the line: `lambda alpha: loss(between(first, second, alpha))`.
 """

@@ -1,4 +1,4 @@
-"""How far two sets of samples or of outputs are apart: maximum mean discrepancy, and linear CKA."""
+"""Measures of how two sets of samples or outputs differ: maximum mean discrepancy, and linear CKA."""
 
 import numpy as np
 from jaxtyping import Float
@@ -45,7 +45,7 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
 
     Args:
         first: outputs or features, shape (n, p).
-        second: others of the same samples, shape (n, q).
+        second: outputs or features on the same samples, shape (n, q).
 
     Raises:
         ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.

@@ -36,7 +36,7 @@ def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], ne
         networks: two or more of one shape.
 
     Raises:
-        ValueError: as `evaluated_group_barrier`; an accuracy of 0 of all networks.
+        ValueError: as `evaluated_group_barrier`; all networks have accuracy 0.
     Source: FedGuCci, Definition 3.6; fedgucci/F14.
     """
     centre, own = _values(evaluate, networks)
@@ -82,7 +82,7 @@ def averaging_gap(
     Args:
         networks: networks of one shape, each with `outputs(x)`.
         x: inputs, as the networks take them.
-        weights: p_k, one a network, of sum 1; equal ones unless they are given.
+        weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
         ValueError: as `ensemble_outputs`; weights that do not sum to 1.
@@ -96,7 +96,7 @@ def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, of sum 1; default: equal ones.
+        weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
         ValueError: as `averaging_gap`.

@@ -15,7 +15,7 @@ class ErrorFactors:
     Args:
         train_bias: mean of the square of the training part of the bias.
         heterogeneity_bias: mean of the square of the heterogeneity part of the bias.
-        cross: twice the mean of their product; bias is the sum of the three, so the two parts do not act separately.
+        cross: twice the mean of the product of the two parts; bias is the sum of these three fields.
         variance: sum_k p_k^2 Var f_k.
         covariance: sum over k != k' of p_k p_k' Cov(f_k, f_k').
         remainder: E[2 (f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2], of either sign; of order E[locality^2].
@@ -51,8 +51,8 @@ def error_factors(
         outputs: f_k of every draw on every sample.
         averaged: f_FMA, the outputs at the draw's mean weights.
         y: the labels.
-        owner: the client whose training set has the sample, -1 for none: TrainBias is over the client's own samples,
-            HeterBias over all others.
+        owner: the client whose training set has the sample, or -1. A client's TrainBias is over its own samples, its
+            HeterBias over all other samples.
         weights: p_k.
 
     Raises:

@@ -1,4 +1,4 @@
-"""FedGuCci at infinite width, squared loss, the current global model as its anchor: FedAvg with rescaled steps."""
+"""FedGuCci at infinite width, with squared loss and the current global model as anchor, is FedAvg with other steps."""
 
 from dataclasses import replace
 

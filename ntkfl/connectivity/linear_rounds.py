@@ -119,7 +119,7 @@ class LinearRounds:
 
         Args:
             client: the client's number, from 0.
-            arithmetic: what numbers are computed in: `double`, `extended` or `rational`.
+            arithmetic: the kind of numbers: `double`, `extended` or `rational`.
         """
         own = np.flatnonzero(np.asarray(self.owner) == client)
         phi, y = arithmetic(self.features[own]), arithmetic(self.labels[own])
@@ -143,13 +143,13 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
     """The global weights of every round of FedGuCci, (T+1, p).
 
     Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
-    the first rounds). The model that the clients start from is among them. Source: FedGuCci, Eqs (7), (11), (12),
-    Algorithm 1; fedgucci/X4.
+    the first rounds). The last of these is the model from which the clients start. Source: FedGuCci, Eqs (7), (11),
+    (12), Algorithm 1; fedgucci/X4.
 
     Args:
         run: data, start, steps and participants.
         beta: the weight of the connectivity losses.
-        anchors: how many; default 1.
+        anchors: number of anchors; default 1.
         arithmetic: `double`, `extended` or `rational`; default `double`.
 
     Raises:

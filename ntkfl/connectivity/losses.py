@@ -16,7 +16,7 @@ class Loss:
 
     Args:
         value: (outputs (..., n) or (..., n, C), labels) -> the losses of the samples, (..., n).
-        lipschitz: its constant in the l2 norm of the outputs; None: it has none.
+        lipschitz: the Lipschitz constant in the l2 norm of the outputs; None: the loss is not Lipschitz.
     """
 
     name: str

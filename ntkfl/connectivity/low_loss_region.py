@@ -34,8 +34,8 @@ def region_size(
         below: eps.
         centre: the centre of the cube, shape (S,).
         side: the side of the cube.
-        rng: draws them.
-        points: drawn uniformly; default 20000.
+        rng: draws the points.
+        points: number of uniform points; default 20000.
         level: level of the exact binomial interval; default 0.95.
 
     Raises:
@@ -92,7 +92,7 @@ def split_region_size(
         side: the side of the cube.
         rng: draws points and moves.
         particles: number of particles of a level; default 500.
-        runs: independent ones; default 5.
+        runs: number of independent runs; default 5.
         level: level of Student's interval; default 0.95.
 
     Raises:

@@ -21,7 +21,7 @@ class Shaped(Protocol):
 
 
 class Averageable(Shaped, Protocol):
-    """A network as a point of its weight space that can be evaluated: `TwoLayer`, `TorchNetwork`."""
+    """A network that can be evaluated and averaged in weight space: `TwoLayer`, `TorchNetwork`."""
 
     def vector(self) -> Float[np.ndarray, " S"]:
         """All weights."""
@@ -119,7 +119,7 @@ def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, of sum 1; default: equal ones.
+        weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
         ValueError: as `shares`.
@@ -139,7 +139,7 @@ def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> 
 
     Args:
         networks: one or more of one shape.
-        weights: p_k, one a network, of sum 1; default: equal ones.
+        weights: p_k, one a network, with sum 1; default equal.
 
     Raises:
         ValueError: no network, networks of different shapes, another number of weights than of networks, or a

@@ -1,7 +1,7 @@
 """Two-layer networks in files of numpy (.npz), of safetensors and of torch (.pt, .pth); nothing is unpickled.
 
-The arrays are hidden (h, l), readout (h,) or (C, h) and, where there are biases, bias (h,) and output_bias (C,). Or
-they are two linear layers under names of their own: the result of torch's module.state_dict() or
+The arrays are hidden (h, l), readout (h,) or (C, h) and, where there are biases, bias (h,) and output_bias (C,). Or the
+arrays are two linear layers under other names: the result of torch's module.state_dict() or
 dict(module.named_parameters()), also within a dict under any key, or one dict a layer; W1, b1, W2, b2; a list of arrays
 in order, such as Flower's np.savez(f, *arrays).
 """
@@ -55,8 +55,8 @@ def load_affine_network(path: Path) -> AffineTwoLayer:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: the file is no such archive, or has pickled objects, arrays that are not two linear layers, or
-            numbers that are not finite.
+        ValueError: the file cannot be read, or has pickled objects, arrays that are not two linear layers, or numbers
+            that are not finite.
     """
     arrays, ordered = arrays_of(path)
     return from_arrays(arrays, str(path), ordered)
@@ -66,9 +66,9 @@ def from_arrays(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> 
     """The network of these arrays, named as in this module's files.
 
     Args:
-        arrays: by name.
-        where: what messages call them.
-        ordered: whether their order is that of the layers.
+        arrays: the arrays by name.
+        where: the name of the arrays' source, for messages.
+        ordered: whether the arrays have the layers' order.
 
     Raises:
         ValueError: as `load_affine_network`.

@@ -82,7 +82,7 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across
     rest = up - (up @ first) * first
-    rest = rest - (rest @ first) * first  # twice, since rounding leaves a part along the first axis
+    rest = rest - (rest @ first) * first  # done twice, since rounding leaves a part along the first axis
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:
         raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")
@@ -103,7 +103,7 @@ def plane_losses(
     U x is affine in the coordinates, so three matrix products serve all points.
 
     Args:
-        networks: three of one shape.
+        networks: three networks of one shape.
         x: inputs, shape (n, l).
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         s: first coordinates, shape (p,), see `Plane`.
@@ -148,7 +148,7 @@ def plane_grid(
     s: Float[np.ndarray, " p"],
     t: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, "p q"]:
-    """Any function of the weights at every (s_i, t_j) of a plane, for models that can only be evaluated.
+    """Any function of the weights at every (s_i, t_j) of a plane; for other models than two-layer ReLU networks.
 
     Args:
         plane: the plane of the weights.

@@ -104,6 +104,6 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     """
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]
-    # two maxima differ by no more than the values of which they are the maxima
+    # the maxima of two lists differ by no more than the lists' entries
     value, error = (max(float(getattr(distance, name)) for distance in distances) for name in ("value", "error"))
     return Estimate(value, error, "residual over the smallest eigenvalue")

@@ -96,7 +96,7 @@ class TorchNetwork:
         if not isinstance(x, Tensor):
             return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])  # torch warns of read-only
         if x.is_complex() or not bool(torch.isfinite(x).all()):
-            finite_array("x", x)  # raises, and says what is wrong
+            finite_array("x", x)  # raises the error that names what is wrong
         return x
 
     def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:

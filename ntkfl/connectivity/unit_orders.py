@@ -1,4 +1,4 @@
-"""The least barrier over orders of the second network's units: of all orders, or by a search among neighbours."""
+"""The least barrier over the orders of the second network's units, by trying all orders or by a local search."""
 
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -25,7 +25,7 @@ class LeastBarrier:
         tried: how many orders were evaluated.
         proved: whether every order was evaluated, so that `barrier` encloses the smallest of all; otherwise `barrier`
             is an upper bound alone.
-        local: whether no exchange of two units lowers it further; False where the search ended before.
+        local: whether no exchange of two units lowers the barrier further; False where the search ended before.
     """
 
     permutation: Int[np.ndarray, " h"]

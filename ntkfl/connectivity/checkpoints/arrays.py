@@ -18,7 +18,7 @@ USUAL = ("state_dict", "model_state_dict", "model")  # of several networks in a 
 
 
 class Arrays(NamedTuple):
-    """float64 arrays by name, and whether their order is that of the layers: a safetensors file keeps none."""
+    """float64 arrays by name; `ordered`: whether they have the layers' order (in a safetensors file they do not)."""
 
     named: Mapping[str, np.ndarray]
     ordered: bool

@@ -13,7 +13,7 @@ PART = re.compile(r"(weights?|kernels?|w|biases|bias|b)(?=_?\d*$)", re.IGNORECAS
 
 
 class _Reading(NamedTuple):
-    """One way to read the arrays that fits their shapes: the names of both weights in order, and the layers."""
+    """A way to read the arrays that agrees with their shapes: the names of both weights in order, and the layers."""
 
     names: tuple[str, ...]
     transposed: bool
@@ -94,7 +94,7 @@ def _reading(
 
 
 def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, contents: str, ordered: bool) -> _Reading:
-    """The one reading that names and order leave.
+    """The only reading that agrees with the names and their order.
 
     Raises:
         ValueError: names and order leave several readings.

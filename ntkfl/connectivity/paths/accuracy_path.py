@@ -1,7 +1,7 @@
 """The accuracy along a segment, between two step functions that enclose it.
 
 A sample is classified correctly where its margins are positive; a tie is wrong. A strip is an interval of alpha in
-which a margin is within its rounding of 0, so that floats do not tell whether the sample is right. Strips that meet,
+which a margin is within its rounding of 0, so that floats do not decide whether the sample is right. Strips that meet,
 contain an end or may only touch a tie are decided in integers, which give the exact order of the alphas where samples
 change; the other strips widen the enclosure.
 """
@@ -22,7 +22,7 @@ from ntkfl.connectivity.paths.segment import EPS, Segment
 UNKNOWN = -1
 NARROW = 1e-10
 NUDGE = 4 * EPS  # edges are rounded to float64
-EXACT_WORK = 10**8  # products of integers spent on deciding strips
+EXACT_WORK = 10**8  # most products of integers for deciding strips
 
 Row = tuple[
     float, float, int, int, int, int
@@ -118,7 +118,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The row: a least number that no neighbouring piece has is its largest number too, so that it is not lost."""
+    """The piece's row; a least number that no neighbouring piece has also becomes the piece's largest number."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 

@@ -1,12 +1,12 @@
-"""The integral along a segment of a loss that is analytic in the outputs: logistic and cross-entropy, to a sure error.
+"""The integral of a logistic or cross-entropy loss along a segment, with a proved error bound.
 
-On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), the d_k = f_k - f_y (one output: -y f) quadratics. In
-the Bernstein ellipse of radius r about the piece each d_k differs from its value at the centre by at most B r + K r^2,
-with B = H max |d'| and K = H^2 max |d''|/2. Its imaginary part is at most half of this, below pi/3 where B r + K r^2 <=
-2 pi/3. There the sum is at least half the sum of the absolute values, so |dg| <= 2 max |dd| and g leaves its value at
-the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A Gauss rule of q >= 2 points
-integrates the polynomials of k < 2 q and of odd k exactly, and each other one with an error of at most 2 + 2/15: its
-error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where the d_k = f_k - f_y (for one output -y f) are
+quadratics in alpha. In the Bernstein ellipse of radius r about the piece each d_k differs from its value at the centre
+by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. Its imaginary part is at most half of this, below
+pi/3 where B r + K r^2 <= 2 pi/3. There the sum is at least half the sum of the absolute values, so |dg| <= 2 max |dd|
+and g leaves its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A
+Gauss rule of q >= 2 points integrates the polynomials of k < 2 q and of odd k exactly, and each other one with an error
+of at most 2 + 2/15: its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 import numpy as np
@@ -61,7 +61,7 @@ def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
 
 
 def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Bound on the error on each piece over its half-width; where the radius is too small, from |dg| <= max |dd|."""
+    """Bound on each piece's error over its half-width; for too small a radius it follows from |dg| <= max |dd|."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         sure = 64 / 15 * CHANGE * radius ** (-2.0 * len(NODES)) / (1 - radius**-2.0)
     return np.fmin(np.where(radius > 1, sure, np.inf), 4 * reach)

@@ -1,4 +1,4 @@
-"""The barrier of a loss that is convex and Lipschitz in the outputs, between a computed value and a sure bound.
+"""The barrier of a loss that is convex and Lipschitz in the outputs: a computed value and a proved upper bound.
 
 On an interval of width w the outputs of a sample leave their chord by at most w/4 times the total variation V of their
 slope (a kink in the middle does exactly that). A convex loss lies below its own chord. So on the interval the loss less
@@ -28,8 +28,8 @@ def convex_supremum(
 ) -> tuple[Supremum, float]:
     """sup over alpha of the mean loss less its line, and an upper bound on it.
 
-    The bound is at most `tolerance` above the value unless `most_points` points, or intervals as short as float64 has
-    them, did not bring it there.
+    The bound is at most `tolerance` above the value unless `most_points` points, or the shortest intervals of float64,
+    do not suffice for that.
 
     Raises:
         ValueError: a loss that is not Lipschitz.
@@ -77,7 +77,7 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
             outputs = [values_at(located(q, place), at) for q in part.all_coefficients]
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
-            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise, which strided sums are not
+            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise sums: contiguous alone
     return total / sum(len(labels) for _, labels in parts)
 
 

@@ -57,7 +57,7 @@ def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fra
 
 
 def rational_between(low: Root, high: Root) -> Fraction:
-    """A fraction strictly between two numbers, the smaller first; some precision separates them, since they differ.
+    """A fraction strictly between two different numbers, the smaller first.
 
     Raises:
         ValueError: the first is not the smaller.

@@ -22,7 +22,7 @@ class ExactSegment:
 
     @property
     def work(self) -> int:
-        """About the number of products of integers that `changes` takes if few units change."""
+        """An estimate of the number of integer products in `changes` if few units change."""
         net = self._networks[0]
         return 2 * net.hidden.size + 20 * len(net.hidden) * net.n_outputs
 

@@ -1,4 +1,4 @@
-"""Products and running sums in long precision whose rounding is bounded by a few units, not by the number of terms."""
+"""Products and running sums in long precision: their rounding bounds do not grow with the number of terms."""
 
 import math
 

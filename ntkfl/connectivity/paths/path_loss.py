@@ -67,13 +67,13 @@ def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def places(edges: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The piece of each sample in which each of its own points lies, (n, q)."""
+    """For each sample and each of its points, the piece that contains the point, (n, q)."""
     right = [row.searchsorted(at, side="right") for row, at in zip(edges, points, strict=True)]
     return np.clip(np.stack(right) - 1, 0, edges.shape[1] - 2)
 
 
 def located(pieces: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The quadratic of each sample at its own points, (n, q, 3), which lie in these pieces."""
+    """For each sample, the quadratics of the pieces in which its points lie, (n, q, 3)."""
     return np.take_along_axis(pieces, place[:, :, None], axis=1)
 
 
@@ -82,7 +82,7 @@ def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     constant, slope, bend = (pieces[..., power] for power in range(3))
     discriminant = slope**2 - 4 * bend * constant
     root = np.sqrt(np.maximum(discriminant, 0))
-    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # the root of larger size: no cancellation
+    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # root of larger size, no cancellation
     with np.errstate(divide="ignore", invalid="ignore"):
         real_roots = np.stack([half / bend, constant / half], axis=-1)
     inside = (real_roots > edges[:, :-1, None]) & (real_roots < edges[:, 1:, None]) & (discriminant >= 0)[..., None]

@@ -61,7 +61,7 @@ class PiecewisePolynomial:
         return Supremum(float(best), float(where))
 
     def upper_bound(self) -> float:
-        """At least every value, without a search."""
+        """An upper bound of all values, without a search."""
         return float(self._reach.max())
 
     @cached_property
@@ -112,4 +112,4 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     if bend.any():
         rate = _horner(bend, points)
         points = points - _horner(slope, points) / np.where(rate == 0, np.inf, rate)
-    return middle + half * np.clip(points, -1, 1)  # a point moved to an end is no loss, since the end is a candidate
+    return middle + half * np.clip(points, -1, 1)  # a point outside may move to an end: the end is a candidate anyway

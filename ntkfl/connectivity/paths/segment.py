@@ -45,7 +45,7 @@ class Segment:
 
     @cached_property
     def size_exponent(self) -> float:
-        """log10 of a bound on the outputs and on the numbers that they are computed from."""
+        """log10 of a bound on the outputs and on all intermediate numbers."""
         nets = (self.first, self.second)
         with np.errstate(divide="ignore"):
             x, u, v = (
@@ -72,7 +72,7 @@ class Segment:
         return part
 
     def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
-        """The segment on so few inputs at a time that their pieces fit in memory, and their labels.
+        """The segment on some inputs at a time, so few that their pieces fit in memory, with their labels.
 
         heavy: memory held for an input, as a multiple of its pieces.
         """

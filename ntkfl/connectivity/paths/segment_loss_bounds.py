@@ -1,4 +1,4 @@
-"""Sure bounds of the largest loss on many segments from one network, without finding kinks."""
+"""Proved bounds of the largest loss on many segments from one network, without a search for kinks."""
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +12,7 @@ ROUNDING = 1e-12  # relative to the terms of a loss: sums of some hundred terms 
 def absolute_loss_bounds(
     start: TwoLayer, ends: Float[np.ndarray, "N S"], x: Float[np.ndarray, "n l"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Two numbers, for each of N segments from one network, between which the largest mean absolute loss on it lies.
+    """For each of N segments from one network, a lower and an upper bound of the largest mean absolute loss on it.
 
     The lower one is the largest loss on a grid. Between two neighbouring grid points the loss exceeds the larger of its
     two values there by at most the outputs' distance from their chord. A neuron with pre-activation z and readout

@@ -1,1 +1,1 @@
-"""Hidden units of networks of any depth: which weights move together, and the order in which they fit best."""
+"""Hidden units of networks of any depth: weights that move together, and the orders that bring two networks nearest."""

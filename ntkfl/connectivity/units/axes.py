@@ -12,7 +12,7 @@ class Atom:
     """Part of an axis, `size` entries long, whose entries are permuted together wherever it stands."""
 
     size: int
-    held: str = ""  # why its entries must stay in their places; "" where they may be permuted
+    held: str = ""  # the reason why its entries must stay in their places; "" where they may be permuted
     joined: Atom | None = None  # the atom to which this atom is joined
     parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
 
@@ -21,7 +21,7 @@ Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 h
 
 
 def axis(size: int, held: str = "") -> Axis:
-    """An axis of its own."""
+    """A new axis, which moves with no other axis."""
     return (Atom(size, held),) if size != 1 else ()
 
 
@@ -49,7 +49,7 @@ def hold(atoms: Iterable[Atom], why: str) -> None:
 def unite(first: Axis, second: Axis) -> None:
     """Let the entries of two axes of one length move together, in parts where one of them is a product.
 
-    Where their parts do not fit each other, both are held.
+    Where the parts of the two axes do not fit each other, both axes are held.
     """
     one, other = resolved(first), resolved(second)
     while one and other:

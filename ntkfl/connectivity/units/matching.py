@@ -1,6 +1,6 @@
 """Permutations of groups of units under which two networks are nearest: assignments, one group after the other.
 
-Further starts come from the relaxed problem, in which means of orders take the place of orders.
+Further starts come from the relaxed problem: its unknowns are means of permutation matrices (doubly stochastic).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +18,21 @@ from ntkfl.connectivity.units.walk import Factor, Units
 from ntkfl.estimate import Estimate
 from ntkfl.memory import require
 
-STEPS, GAP = 50, 1e-3  # most steps; they end when, to first order, no mean of orders gains more than this share
+STEPS, GAP = 50, 1e-3  # most steps; smallest relative gain (to first order) for which they go on
 
 Means = list[Float[np.ndarray, "units units"]]
 
 
 def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders] = ()) -> Orders:
-    """Orders near a stationary point of the relaxed problem: as a rule a better start for the turns than the given one.
+    """Orders near a stationary point of the relaxed problem, usually a better start for `match` than the given orders.
 
-    Orders become doubly stochastic matrices, which all move at once by the method of Frank and Wolfe. Where a tensor
-    has more than two axes of units, the inner product's slope is taken to be linear on the way.
+    The unknowns are one doubly stochastic matrix for each group, and all move at once by the method of Frank and Wolfe.
+    Where a tensor has more than two axes of units, the objective is taken to be quadratic along each step.
 
     Args:
-        pairs: what is compared.
+        pairs: the numbers of both networks that are compared.
         sizes: the sizes of the groups.
-        begin: orders of all groups, whose mean is the start; if there is none: the mean of all orders.
+        begin: lists of orders, one order for each group; the start is their mean. If empty, the mean of all orders.
 
     Raises:
         TooLittleMemory: matrices that do not fit.
@@ -74,14 +74,14 @@ def _scaled(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
-    """The derivative of the inner product to each group's matrix."""
+    """The derivative of the inner product with respect to each group's matrix."""
     return [_slope(pairs, at, group, applied) for group in range(len(at))]
 
 
 def _slope(
     pairs: Sequence[Pair], at: Sequence[np.ndarray], group: int, applied: Callable[..., np.ndarray]
 ) -> Float[np.ndarray, "units units"]:
-    """The derivative to one group's matrix: inner products of units of the first network with units of the second."""
+    """The derivative with respect to a group's matrix: inner products of first and second network's units."""
     slope = np.zeros((len(at[group]),) * 2)
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
@@ -93,7 +93,7 @@ def _slope(
 def _mixed(
     values: Float[np.ndarray, "..."], factors: Sequence[Factor], means: Means, but: int
 ) -> Float[np.ndarray, "..."]:
-    """The numbers with the mean of orders applied to all axes but one."""
+    """The second network's numbers with the mean of orders applied along all axes but axis `but`."""
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
             values = np.moveaxis(np.tensordot(means[factor.group], values, (1, place)), 0, place)
@@ -121,17 +121,19 @@ class Matching:
 def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Matching:
     """Permute one group after the other, each time to the best order while the others stay, until no group changes.
 
-    Each turn is an assignment problem. Its optimum is taken if it lowers the distance beyond rounding; so every change
-    lowers the distance, and the turns end. Where a tensor has one group on two axes (a residual stream of square maps),
-    the distance is not linear in the assignment, and the turn may miss a better order. Where no tensor has two groups,
-    or one group twice, the distance is the smallest possible, from any start; otherwise no single turn lowers it.
+    Each turn solves an assignment problem. The turn takes its optimum if that lowers the distance by more than
+    rounding. So every change lowers the distance, and the turns end. Where a tensor has one group on two axes (a
+    residual stream of square maps), the distance is not linear in the assignment, and the turn may miss a better order.
+    Where no tensor has two groups, or one group twice, the distance is the smallest possible, from any start; otherwise
+    no single turn lowers it.
 
     Args:
-        pairs: what is compared.
+        pairs: the numbers of both networks that are compared.
         sizes: the sizes of the groups.
-        starts: the number of orders from which the turns begin. The given orders come first; then the result of
-            `relaxed` from the mean of all orders; then its results from means of the best order so far and orders drawn
-            with a fixed seed. The nearest result counts, the first of several within rounding; default 1.
+        starts: number of starting orders, default 1. The first start is the given orders, the second is the result of
+            `relaxed` from the mean of all orders. Each further start is a result of `relaxed` from the mean of the best
+            order so far and an order drawn with a fixed seed. The nearest result is returned; of several within
+            rounding, the first.
 
     Raises:
         ValueError: no start.
@@ -195,8 +197,8 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
     """The weights with each group reordered: unit r is the former unit order[r]; the same numbers in the same shape.
 
     Args:
-        weights: by name.
-        units: the network's.
+        weights: the weights by name.
+        units: the groups of units of the network.
         orders: a permutation for every group.
     """
     changed = dict(weights)

@@ -18,12 +18,12 @@ from ntkfl.messages import did_you_mean
 
 
 def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any) -> tuple[Units, list[Read]]:
-    """The units of a network, and for every layer whose inputs they move, the parts: (outputs, *shape of the inputs).
+    """The units, and for each layer whose inputs they permute the parts, of shape (outputs, *shape of the inputs).
 
     A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
     network, a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing its
-    outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum
-    over all ways to the outputs.
+    outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum over
+    all paths to the outputs.
 
     Args:
         network: any module.
@@ -75,7 +75,7 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
 
 
 class Numbers(NamedTuple):
-    """An array of numbers, its axes as the factors have them."""
+    """An array of numbers, with the factors of its axes."""
 
     values: Float[np.ndarray, "..."]
     factors: tuple[Factor, ...]

@@ -40,7 +40,7 @@ class Call:
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))
 
 
-Rule = Callable[[Call, list[Axis]], list[Axis]]  # a call, and a list of its own with the axes of its first tensor
+Rule = Callable[[Call, list[Axis]], list[Axis]]  # takes a copy of the first tensor's axes; gives the result's axes
 
 
 def pointwise(call: Call, _: list[Axis]) -> list[Axis]:

@@ -1,4 +1,4 @@
-"""Numbers of two networks side by side, and what permuting the second's units does to them."""
+"""Numbers of two networks side by side, and their distances when the second network's units are permuted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -61,7 +61,7 @@ def largest(pairs: Sequence[Pair]) -> float:
     """The largest number of either network.
 
     Args:
-        pairs: what is compared.
+        pairs: the numbers of both networks that are compared.
     """
     return max(float(np.abs(part).max()) for pair in pairs for part in pair[:2])
 
@@ -84,7 +84,7 @@ def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
     """The squared distance over all pairs, a number, with the second network's units in these orders.
 
     Args:
-        pairs: what is compared.
+        pairs: the numbers of both networks that are compared.
         orders: the order of every group's units; default: the units' own order.
     """
     costs = []

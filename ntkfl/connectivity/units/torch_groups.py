@@ -30,10 +30,9 @@ def align_torch_group(
         x: inputs of samples, as in `align_torch`.
         by: the description of a unit, as in `align_torch`; default "weights".
         reference: the index of the network that the others are aligned to. None: networks take turns, and each is
-            aligned to the mean of the others' numbers, until no unit moves. No turn raises the sum of all pairs'
-            squared distances, and the alignment of two networks to each other does not depend on a third one between
-            them.
-        starts: the number of first orders that are tried, anew in every turn; default 6.
+            aligned to the mean of the others' numbers, until no unit moves. No turn raises the sum of squared distances
+            over all pairs, and no network is preferred.
+        starts: the number of starting orders in every turn, as in `align_torch`; default 6.
 
     Returns:
         An alignment for every network. Its costs are distances to the reference, or to the mean of the others; its

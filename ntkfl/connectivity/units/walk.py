@@ -17,7 +17,7 @@ Function = Callable[[dict[str, Tensor], Any], Tensor]
 
 
 class Factor(NamedTuple):
-    """Part of an axis: its size, and the number of the group whose permutation moves it; None if no group's does."""
+    """Part of an axis: its size, and the number of the group that permutes it; None if no group does."""
 
     size: int
     group: int | None
