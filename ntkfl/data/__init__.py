@@ -1,6 +1,6 @@
 """Data sets as Problems: scikit-learn's digits, wine and breast_cancer, Fashion-MNIST, a sphere, a user's own file.
 
-The images are centred and normalised alike in both image sets. With center=True the mean image of the full data set is
+Both image sets are centred and normalised in the same way. With center=True the mean image of the full data set is
 subtracted, over all classes, training and test images, so that the map does not depend on the draw. Then every row is
 divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean, or
 blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested: the 20
@@ -155,7 +155,8 @@ def load(
             (n,), x_test, y_test. Or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
             the features. Other usual names of labels and owners are known, such as label and client. Labels may be
             names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or
-            names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was taken as what.
+            names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was read as labels,
+            owners or features.
         unit: divide every row by its norm.
         clients: number of clients N; default: the number of the file's owners, otherwise 4, or one a sample where there
             are fewer.

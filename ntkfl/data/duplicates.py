@@ -1,4 +1,4 @@
-"""Samples that occur twice, whose kernel is singular: dropped, or merged into one."""
+"""Samples that occur twice, which make the kernel singular, are dropped or merged into one."""
 
 import warnings
 from dataclasses import replace
@@ -13,7 +13,7 @@ Duplicates = Literal["keep", "drop", "merge"]
 
 
 def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Problem:
-    """The problem with the first row of each set of equal rows, which stays with its client; a warning names the rest.
+    """The problem with only the first of each set of equal rows, with its client; a warning names the other rows.
 
     Args:
         problem: the problem; its x_test stays.

@@ -10,10 +10,10 @@ INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
 
 
 def taken(names: tuple[str, ...], columns: Sequence[str], where: str) -> str | None:
-    """The name in the file that is among `names`, in upper or lower case; an exact match of the first name wins.
+    """The file's name that is one of `names`, in upper or lower case; an exact match of the first name wins.
 
     Raises:
-        ValueError: several names in the file are.
+        ValueError: several of the file's names are among `names`.
     """
     if names[0] in columns:
         return names[0]

@@ -14,7 +14,7 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 WHOLE = re.compile(r"[+-]?\d+")
 SAID = 10  # most names of classes that a note lists
 
-Where = Callable[[int], str]  # the place of a word, for messages
+Where = Callable[[int], str]  # the place in the file of the word with this number, for messages
 
 
 def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
