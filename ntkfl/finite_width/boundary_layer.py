@@ -21,7 +21,7 @@ from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 REPLICATES = 8  # independent repetitions, whose spread gives the error
-MOST_PATTERNS = 48  # most patterns of a replicate: of more distinct ones, the first 48 draws are taken
+MOST_PATTERNS = 48  # most distinct patterns of a replicate; if it has more, only its first 48 draws are used
 LEVEL = 0.99
 
 
@@ -100,7 +100,7 @@ def kink_layers(
     margin: float = 0.0,
     seed: int = 0,
 ) -> Iterator[KinkLayer]:
-    """The layer of each sample in turn, along the infinite-width run whose initial residual is problem.y.
+    """The boundary layer of one sample after the other, along the infinite-width run with initial residual problem.y.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
     the residuals follow, by default H_inf; where the readout is trained too, it is larger. `draws` counts weights

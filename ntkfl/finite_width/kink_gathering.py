@@ -16,7 +16,7 @@ def pairs_near_kinks(
     The coefficients are those of the infinite-width run that starts from the residual problem.y; errors at 99%. Before
     training (t = 0) a coefficient is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), by the Gaussian density. A
     neuron that a sample pushes across its own kink, and that all other samples push back, stays at the kink while the
-    steps fall: later the number within any fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
+    steps fall: so the number of pairs within a fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 

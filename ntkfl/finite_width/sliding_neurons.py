@@ -1,4 +1,4 @@
-"""Neurons that are held at kinks: which neurons are, and the kernel by which the residual falls meanwhile.
+"""Neurons that training holds at kinks: a criterion, and the kernel by which the residual falls while they are held.
 
 At the kink of x_i neuron r, z = w_r.x_i, feels a_r (B + 1{z >= 0} G_ii r_i) / sqrt(m), G = x x^T and B = sum_(j != i)
 G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then it slides
@@ -74,7 +74,7 @@ class Sliding:
 
 
 def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -> Sliding:
-    """These pairs of a network taken to be at their kinks; every other pair stays on its side.
+    """A network's `Sliding` with these pairs at their kinks; every other pair stays on its side of the kink.
 
     Raises:
         ValueError: pairs that are not (neuron, sample), or a pair twice.

@@ -76,8 +76,8 @@ def gram_correction(
 def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     """The coefficient of m^(-1/2) in y_m(t) that the neurons at the kinks cause, (T+1, n); errors at 99%.
 
-    The infinite-width dynamics carry on the neurons' effect on every local step and on every server step. Nothing in
-    it depends on the draw of the network. Sampling is that of `kink_layers`.
+    The effect of the neurons on each local and server step is carried on by the infinite-width dynamics. The result
+    does not depend on the draw of the network. Sampling is that of `kink_layers`.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
@@ -103,7 +103,7 @@ def _forcing(problem: Problem, setup: Setup, **sampling) -> tuple[np.ndarray, np
     """The change of the outputs by the boundary layers in a local step, (R, T, K, n), and in a server step, (R, T, n).
 
     A neuron near the kink of sample i changes output i by the difference of relu from its frozen pattern. It changes
-    the other outputs because it takes its gradient from sample i or does not; for these outputs it has its initial
+    the other outputs because its gradient has or lacks the part of sample i; for these outputs it keeps its initial
     pattern.
     """
     inner = problem.x @ problem.x.T
