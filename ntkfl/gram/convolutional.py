@@ -14,7 +14,7 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
 from ntkfl.problem import checked_inputs, real_array
 
-TINY = 450  # exponent of the smallest pixels, below which an error is not bounded
+TINY = 450  # exponent of the smallest pixels for which the error is bounded
 FAR = 400  # exponents of the largest pixels whose squares lose no bits
 _ENTRIES = 2**15  # pairs of pixels computed at a time: their temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
@@ -59,8 +59,7 @@ def convolutional_estimate(
     depth: int = 3,
     activation: str = "relu",
 ) -> Estimate:
-    """As `convolutional`, with a bound on the rounding error of each entry, carried from layer to layer:
-    `smallest_eigenvalue` of it is certified.
+    """As `convolutional`, with a bound on the rounding error of each entry, so that `smallest_eigenvalue` certifies.
 
     Args:
         x: images.
@@ -77,7 +76,7 @@ def convolutional_estimate(
 
 
 def _kernel(x: Any, z: Any, depth: int, activation: str, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The kernel, and, if it is asked for, a bound of its error; else an empty array."""
+    """The kernel, and a bound of its error if `bounded`, else an empty array."""
     depth, phi = checked_depth(depth), DUALS[checked_activation(activation)]
     alone, x = z is None, _images("x", x)
     z = x if z is None else _images("z", z)

@@ -1,4 +1,4 @@
-"""Rigorous activation counts of a float64 network: where rounding leaves a pattern in doubt, the worse case counts.
+"""Rigorous bounds of activation counts of a float64 network: patterns that rounding leaves open count either way.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64
@@ -32,7 +32,7 @@ class InitialCounts:
     at_most: Float[np.ndarray, "n n"]
     doubtful: int  # how many of the n m patterns 1{w_r.x_i >= 0} rounding leaves undecided
     output_sums: Estimate  # sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,)
-    # |s_ri| of the first neurons, not rigorous, (any, n): tells which radii are worth trying
+    # |s_ri| of the first neurons, not rigorous, (any, n): a guide to radii that are worth trying
     distances: Float[np.ndarray, "b n"]
 
 

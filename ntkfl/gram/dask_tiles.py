@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future, Worker
 
 SECONDS_BETWEEN_LOOKS = 2.0  # during a product, between two counts of the remaining workers
-LOOKS_WITHOUT_WORKERS = 5  # so many counts of no worker end the product
+LOOKS_WITHOUT_WORKERS = 5  # the product ends after so many counts that find no worker
 
 Rows = Sequence[tuple[int, int]]
 
@@ -59,8 +59,7 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A matrix like `Tiles`, with its slabs on workers; its products have the same bits if BLAS has as many threads
-    there.
+    """A matrix like `Tiles`, with slabs on workers; products have the same bits if workers have as many BLAS threads.
 
     Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
     compute its rows again; error bounds rest on one matrix in all products, so that rows with other bits are refused.
@@ -125,12 +124,12 @@ class DaskTiles(Tiles):
             total: Any = None
             shares = zip(self.shares, self.checksums, strict=True)
             for part in [submit(_products, *share, sent, pure=False) for share in shares]:
-                total = submit(added, total, part, pure=False)  # a chain: the sum's order is that of one process
+                total = submit(added, total, part, pure=False)  # in turn: sums have one process's order
         return _awaited(self.client, total)
 
 
 def has_room(client: Client, n: int, d: int, dtype: str) -> bool:
-    """Whether the workers have room for the tiles of n samples of d features."""
+    """Whether the workers have memory for the tiles of n samples of d features."""
     try:
         return bool(_shares(client, n, d, dtype))
     except TooLittleMemory:
@@ -282,10 +281,10 @@ def _checksum(share: _Share) -> int:
 
 
 def _same_slabs(share: _Share, checksum: int) -> list[np.ndarray]:
-    """The slabs, if they are those that were built first.
+    """The slabs, if they are equal to the slabs that were built first.
 
     Raises:
-        RuntimeError: they are not.
+        RuntimeError: the slabs differ.
     """
     if share.checksum != checksum:
         raise RuntimeError(

@@ -69,8 +69,7 @@ def deep_estimate(
     activation: str = "relu",
     bias: float = 0.0,
 ) -> Estimate:
-    """As `deep`, with a bound on the rounding error of each entry, carried from layer to layer: `smallest_eigenvalue`
-    of it is certified.
+    """As `deep`, with a bound on the rounding error of each entry, so that `smallest_eigenvalue` certifies.
 
     Args:
         x: samples, shape (n, d).
@@ -206,7 +205,7 @@ def _block(
         dual = activation.dual(pairs, left, right)
         pairs = dual.pairs
         gain = activation.gain if layer < network.depth else 1.0
-        # all products' roundings: 4 u of what is added
+        # roundings of all products: 4 u times the added terms
         off = dual.covariance_error + off * np.abs(dual.slope) + (np.abs(theta) + off) * dual.slope_error
         passed = theta * dual.slope
         off += 4 * U * (np.abs(dual.covariance) + np.abs(passed))

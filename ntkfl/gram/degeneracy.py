@@ -1,4 +1,4 @@
-"""Which data make the smallest eigenvalue of H_inf zero, decided from the geometry and not from an eigenvalue."""
+"""Data that make the smallest eigenvalue of H_inf zero, recognised by their geometry, not by an eigenvalue."""
 
 from typing import NamedTuple
 
@@ -99,7 +99,7 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
 
     Args:
         x: rows.
-        kernel: its name in the message; default "the kernel".
+        kernel: the kernel's name in the message; default "the kernel".
 
     Raises:
         ParallelRows: two rows are parallel; the message names all such rows. ValueError: as `degenerate_pairs`.

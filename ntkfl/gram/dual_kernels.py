@@ -20,9 +20,10 @@ class Rows(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Squared sine and cosine of half the angles between samples, (n, p), and their error in the activation's own form.
+    """Squared sine and cosine of half the angles between samples, (n, p), and a number for their error.
 
-    ReLU: errors of the angle. Smooth activations: errors of h and of g, to which RELATIVE of each is added.
+    For ReLU the number is the error of the angle. For smooth activations it is an error of h and g, beside their
+    relative error RELATIVE.
     """
 
     h: np.ndarray
@@ -72,7 +73,7 @@ def biased(rows: Rows, bias: float) -> Rows:
 
 
 def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation: Activation) -> Pairs:
-    """The angles after `biased`: only positive terms are added."""
+    """The angles after `biased`, by sums of positive terms alone."""
     ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
     (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
     both, level = s * t, c * d

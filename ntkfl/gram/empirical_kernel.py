@@ -1,4 +1,4 @@
-"""The empirical neural tangent kernel of any network: products of its gradients, of which few are held at a time."""
+"""The empirical neural tangent kernel of any network: products of gradients, a few of which are in memory at a time."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def empirical(
 
     Raises:
         TypeError: a network in the place of the samples, the order of earlier versions.
-        ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
-            `Model.checked_outputs`.
+        ValueError: an argument that is no network, an input or output that is not finite, x and z of different shapes,
+            and as `Model.checked_outputs`.
         TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
     Source: Jacot et al. 2018 (arXiv:1806.07572), Eq. (NTK); Novak et al. 2022 (arXiv:2206.08720), on the products of
     gradients of rank one.
@@ -119,7 +119,7 @@ class _Gradients:
     whole: set[str] = field(default_factory=set)
 
     def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
-        """Add the products of all gradients to `out`, which is 0; if z is None, at least in its upper triangle."""
+        """Add the products of all gradients to the zeros in `out`; if z is None, at least in the upper triangle."""
         numbers = sum(sum(self._widths(name)) for name in self.params)
         fit = int(self.held / (8 * self.outputs * numbers))
         rows, columns = max(1, 3 * fit // 4), max(1, fit // 4)

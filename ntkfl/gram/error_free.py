@@ -8,7 +8,7 @@ SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs
 
 
 def scaled_rows(x: np.ndarray) -> np.ndarray:
-    """Rows times powers of two, their largest entries in [1/2, 1): exact, and no product of theirs overflows."""
+    """Rows scaled by powers of two so that their largest entries are in [1/2, 1): exact, and no product overflows."""
     return np.ldexp(x, -np.frexp(np.abs(x).max(axis=-1, keepdims=True))[1])
 
 
@@ -57,8 +57,7 @@ def product_error(
 
 
 def dot_product(a: np.ndarray, b: np.ndarray) -> float:
-    """a . b of two vectors times a positive power of two, rounded once: its sign is exact, and it is 0 only if a . b
-    is."""
+    """a . b of two vectors times a positive power of two, rounded once: the sign is exact, and 0 means a . b = 0."""
     if not (a.any() and b.any()):
         return 0.0
     a, b = scaled_rows(a), scaled_rows(b)

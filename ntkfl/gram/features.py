@@ -1,4 +1,4 @@
-"""Kernels phi(x) . phi(z), whose Gram matrix is never formed: products, blocks and norms come from the features phi."""
+"""Kernels phi(x) . phi(z): products, blocks and norms come from the features phi, without the Gram matrix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NULL = 1e-12  # eigenvalues of the landmarks' matrix below this share of the lar
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The kernel phi(x) . phi(z). With `kernel_regime(..., matrix_free=True)` 8 n m bytes hold all that rounds need.
+    """The kernel phi(x) . phi(z). With `kernel_regime(..., matrix_free=True)` rounds need 8 n m bytes.
 
     Args:
         of: phi, samples (p, d) -> (p, m).
@@ -53,7 +53,7 @@ class Features:
 
 
 def kernel_of(given: Kernel | None) -> Kernel:
-    """The kernel as float64: the user's, or the wide network's where none is given."""
+    """The given kernel, converted to float64, or the infinite-width kernel where none is given."""
     return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
 
 

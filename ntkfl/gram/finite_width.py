@@ -125,7 +125,7 @@ def initial(
         sigma: standard deviation of the weights, default 1.
         block: chunks of 1024 neurons drawn at a time; default 16.
         devices: JAX devices of this host, CPUs or GPUs, that count in place of this process. The process draws the
-            weights, and counts what float64 leaves open; default none.
+            weights, and decides the signs that float64 leaves open; default none.
 
     Raises:
         ValueError: as `finite` and `draw`, or a device that is a TPU.
@@ -154,7 +154,7 @@ def local_gram(
 
     Args:
         x: samples, shape (n, d).
-        owner: the client of each, 0..N-1.
+        owner: the client of each sample, 0..N-1.
         u: the global hidden weights u(t).
         w: the hidden weights of each client after k local steps.
         neurons: the set over which each i's sum runs; default all neurons. With ~safe_neurons(...) the result is

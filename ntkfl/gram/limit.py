@@ -30,10 +30,10 @@ from ntkfl.problem import checked_inputs, checked_rows
 ROUNDOFF = 2.0**-53
 STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
 COARSE = 1 - 2.0**-17  # the same for entries that are stored in float32
-COARSER = 28  # with COARSE the error bound is so many times that of `infinite_estimate`
+COARSER = 28  # factor of COARSE on the error bound of `infinite_estimate`
 _BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
 TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
-FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
+FAR = 200  # exponents of the rows for which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time to repair a block; they stay in cache
 TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; a row is 33 cache lines
 DEGREE = 12  # degree of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
@@ -104,7 +104,7 @@ def entries() -> Callable[..., int]:
                 cosine = dot[i, j] * (left[i] * right[j])
                 size = abs(cosine)
                 hit += size > steep
-                low = size <= 0.5  # asin of the cosine itself; above .5, of the sine of half the angle
+                low = size <= 0.5  # asin of the cosine; where the cosine is above .5, of the sine of half the angle
                 square = size * size if low else abs(0.5 - 0.5 * size)  # rounding may take the size beyond 1
                 t, q = 8.0 * square - 1.0, coefficients[top]
                 for k in range(top):
@@ -152,7 +152,7 @@ def infinite(
     Args:
         x: samples, shape (n, d).
         z: other samples, shape (p, d); default: `x`.
-        out: written in place of a new array, and returned; default a new array. An `np.memmap` holds more than memory.
+        out: the array to fill and return, such as an `np.memmap` for results larger than memory; default a new array.
 
     Raises:
         ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, an `out` of
@@ -215,8 +215,7 @@ def fill_infinite(
 def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Float[np.ndarray, "n p"]:
     """Angles between rows, in radians from 0 to pi.
 
-    Relative error below 1e-14 for up to a thousand features, at any angle down to 1e-16, also between rows of unit
-    norm up to rounding or of any other norm.
+    The relative error is below 1e-14 for up to a thousand features, at any angle down to 1e-16, for rows of any norm.
 
     Args:
         x: samples, shape (n, d).
@@ -232,12 +231,12 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
     """
     x, z, alone = pair_of_inputs(x, z)
     require("the angles between all rows", matrix_bytes(1.4, x, z), n=len(x))
-    x, z = scaled_rows(x), scaled_rows(z)  # lest the dot products overflow
+    x, z = scaled_rows(x), scaled_rows(z)  # so that the dot products do not overflow
     return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 
 def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p"]:
-    """An angle up to pi/2 itself; for a wider angle minus its distance to pi, which keeps its digits near pi."""
+    """The angle where it is at most pi/2; else the angle minus pi, which keeps its digits near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
         return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))  # a sum would lose the sign of a zero

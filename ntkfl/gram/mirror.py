@@ -1,4 +1,4 @@
-"""One triangle of a symmetric matrix from the other."""
+"""Completes a symmetric matrix from its upper triangle."""
 
 import numpy as np
 

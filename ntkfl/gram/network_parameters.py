@@ -1,4 +1,4 @@
-"""Parameters of a network, by name, as a user gives them."""
+"""Checks the parameters that a user gives for a network, by name."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def count(rows, columns, triangle, counts):
     """Adds popcount(rows[i] & columns[j]) to counts[i, j]."""
     n, length = rows.shape
     whole = n - n % 4
-    for i in range(0, whole, 4):  # four rows share each word they are compared with
+    for i in range(0, whole, 4):  # four rows at a time, so that each word of `columns` is read once for four
         for j in range(i if triangle else 0, len(columns)):
             a = b = c = d = np.uint64(0)
             for k in range(length):

@@ -35,7 +35,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     for start in range(0, len(u), step):
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
-        dot[:, len(u) - start :] = np.nan  # in columns without a neuron: NaN is neither >= 0 nor small
+        dot[:, len(u) - start :] = np.nan  # fills columns without a neuron: NaN is neither >= 0 nor small
         first, count = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))

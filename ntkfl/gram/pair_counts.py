@@ -1,6 +1,6 @@
 """How many neurons are active on both of two samples, summed over blocks of neurons: exact integers.
 
-Counts come from a product of 0/1 matrices; many counts come from the patterns packed 64 to a word and the processor's
+Few counts come from a product of 0/1 matrices, many counts from patterns packed 64 to a word and the processor's
 population count. Both are exact, so the choice changes only the time.
 """
 
@@ -20,12 +20,12 @@ LOADING = 2**36  # sample pairs times neurons above which loading the compiler (
 PARALLEL = 2**32  # sample pairs times neurons above which threads pay
 
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]  # patterns of a block of neurons, plain or packed
-# gives the patterns of both sides, packed if the argument is True; None: the second side is the first
+# gives the patterns of both sides, packed if its argument is True; None in place of a second equal side
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 
 def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool = False) -> Int[np.ndarray, "n p"]:
-    """#{r: both active}, over all blocks of neurons; where that is much work, as many threads as BLAS has share it.
+    """#{r: both active}, over all blocks of neurons; much work is shared by as many threads as BLAS has.
 
     A part gives the patterns of one block when it is called, perhaps in a thread.
     """

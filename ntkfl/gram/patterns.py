@@ -59,8 +59,7 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
 
 
 def doubt(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
-    """How far a product of two rows of `unit_rows`, summed in any order, may be from a positive multiple of the exact
-    product."""
+    """The largest error of a product of two rows of `unit_rows`, summed in any order, up to a positive factor."""
     # This bounds d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <=
     # 1. Two more cover the errors of the norms, underflow and all products of these errors, and one the rounding of
     # this line.
@@ -90,7 +89,7 @@ def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarra
 def doubtful(
     x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], error: float | Float[np.ndarray, " m"] = 0.0
 ) -> Int[np.ndarray, " n"]:
-    """How many neurons have, on each sample, a pre-activation within its uncertainty of 0, shape (n,).
+    """The number of neurons whose pre-activation on a sample is 0 within its uncertainty, shape (n,).
 
     The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|, where
     the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
@@ -154,7 +153,7 @@ def checked_network(x, u, names: tuple[str, str] = ("x", "u")) -> tuple[np.ndarr
 
 
 def _dots_and_reach(x: np.ndarray, u: np.ndarray, radius: np.ndarray | float) -> tuple[np.ndarray, ...]:
-    """`_dots` of scaled rows, and at least radius |x_i| on their scale, to be compared with x_i . u_r."""
+    """`_dots` of scaled rows, and an upper bound of radius |x_i| on the scale of these products."""
     exponents, x = row_exponents(u), scaled_rows(x)
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.ldexp(np.broadcast_to(radius, exponents.shape), -exponents)

@@ -166,7 +166,7 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
     """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not break it."""
     if len(h) > LANCZOS_FROM:
-        import scipy.linalg  # imported here, so that small matrices need not wait
+        import scipy.linalg  # slow to import, and small matrices do not need it
         from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
         factor, of = h.T.copy(order="F"), {"k": 1, "v0": np.random.default_rng(0).standard_normal(len(h)), "tol": 1e-6}

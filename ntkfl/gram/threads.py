@@ -1,4 +1,4 @@
-"""How many threads share a large computation."""
+"""The number of threads that share a large computation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

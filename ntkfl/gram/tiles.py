@@ -24,14 +24,14 @@ from ntkfl.problem import finite_array
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
-LOOKED_AT = 64  # so many samples at either end have their kernel computed both ways, to test its symmetry
-UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
+LOOKED_AT = 64  # so many first and last samples test the kernel's symmetry
+UNEVEN = 1e-12  # largest asymmetry, relative to the largest entry, that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
 EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in error bounds leave float64
-SAME = 1e-6  # how far a file's entries may differ from entries computed again, over the largest entry
+SAME = 1e-6  # largest allowed difference of a file's entries from new ones, relative to the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Value = TypeVar("Value")
@@ -43,7 +43,7 @@ class Expansion(NamedTuple):
 
     basis: Callable[[np.ndarray], np.ndarray]  # b, points (p, d) -> (p, k)
     coefficients: Float[np.ndarray, "T k C"]
-    terms: int  # terms of all sums behind one value
+    terms: int  # number of terms in all sums for one value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -146,7 +146,7 @@ class Tiles(HeldGram):
     """The matrix by slabs of rows of its lower triangle.
 
     Args:
-        slabs: in order; a slab has rows s to e of the columns 0 to e.
+        slabs: the slabs in order; a slab has the rows s to e of columns 0 to e.
     """
 
     slabs: tuple[np.ndarray, ...]
@@ -197,7 +197,7 @@ class Tiles(HeldGram):
 
         Args:
             function: (slab, arguments) -> value.
-            arguments: the same for all slabs.
+            arguments: further arguments, the same for all slabs.
         """
         for slab in self.slabs:
             interruption.check()
@@ -247,7 +247,7 @@ def slab_rows(n: int) -> list[tuple[int, int]]:
 
 
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """A function that fills slabs with the kernel's entries, and refuses entries that no Gram matrix has."""
+    """A function that fills slabs with the kernel's entries, and refuses entries that a Gram matrix cannot have."""
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 
@@ -288,12 +288,12 @@ def _own(slab: np.ndarray) -> Float[np.ndarray, " m"]:
 
 
 def entries_below(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows and columns of a block are in a slab."""
+    """The rows and columns of a block that are in a slab."""
     return (rows >= start) & (rows < end), columns < end
 
 
 def entries_above(start: int, end: int, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows and columns of a block are in the slab's mirror image above the diagonal."""
+    """The rows and columns of a block that are in the slab's mirror image above the diagonal."""
     return rows < start, (columns >= start) & (columns < end)
 
 
@@ -320,7 +320,7 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event)
     """The contribution of a slab and its mirror image to the first m rows of the product."""
     product = np.zeros((slab.shape[1], *v.shape[1:]))
     for rows, columns, part in _tiles_of_slab(slab):
-        if stopped.is_set():  # the product is not needed any more
+        if stopped.is_set():  # the product is no longer needed
             break
         product[rows] += part @ v[columns]
         if columns != rows:
@@ -423,8 +423,7 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """Refuse a file whose rows are another kernel's: one row in 256, and each slab's row of its largest entry, are
-    computed.
+    """Refuse a file of another kernel: one row in 256, and each slab's row with its largest entry, are compared.
 
     Other rows are not checked. The kernel is called once, since preparing all samples is most of its work.
     """

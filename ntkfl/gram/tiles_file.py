@@ -1,4 +1,4 @@
-"""Tiles of a Gram matrix in a file, if memory does not hold them; a build that was killed is continued."""
+"""Tiles of a Gram matrix in a file, for matrices larger than memory; a build that was killed is continued."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TilesFile:
         """A new file, which takes its room on the disk at once; or the existing file, with its slabs.
 
         Raises:
-            ValueError: the file is of something else, there is no folder, or too little room on the disk.
+            ValueError: the file has other contents, its folder does not exist, or the disk has too little room.
         """
         file = cls(path, rows, dtype, [])
         size = file._at(len(rows))
@@ -56,7 +56,7 @@ class TilesFile:
             if size > free:
                 raise OSError(f"{shown(free)} are free")
             with part.open("xb") as opened:
-                os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
+                os.posix_fallocate(opened.fileno(), 0, size)  # so the disk cannot be full later
                 opened.write(MAGIC + mark + bytes(WORD))
             os.link(part, path)  # refused where another process has made the file meanwhile
         except FileExistsError:
