@@ -1,4 +1,4 @@
-"""Runs that need products with the same matrix are served together, so that its entries are read once."""
+"""Several runs share each product with a matrix, so that its entries are read once for all runs."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
@@ -14,7 +14,7 @@ Asking = Generator[Vectors, Vectors, Result]  # yields V, is sent H V, and retur
 
 
 def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
-    """The result of each run. What the runs ask for at the same time are columns of one product."""
+    """The result of each run; simultaneous requests of the runs become columns of one product."""
     results: dict[int, Result] = {}
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
     while answers:

@@ -59,7 +59,7 @@ class BlockErrors:
 
 @dataclass(frozen=True)
 class Margins:
-    """How far a computed round is from that of the exact H and P = u(H_D); norms are spectral, or bounds of them."""
+    """Bounds of a computed round's distance from the round with the exact H and P = u(H_D); norms are spectral."""
 
     local: LocalErrors
     entry: float  # at least each diagonal entry of H
@@ -106,7 +106,7 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown, turned
 
-        with np.errstate(all="ignore"):  # nothing is proved for steps beyond the clients' limit
+        with np.errstate(all="ignore"):  # no bound is proved for steps beyond the clients' limit
             of_all = np.array(
                 [
                     of_client(owned, turning, off)
@@ -178,7 +178,7 @@ class RunState(NamedTuple):
 
 
 class Carried(ABC):
-    """How a run's bounds follow from the sums of its errors, and how a round changes these sums."""
+    """Rules by which a run's bounds follow from the sums of its errors, and by which a round changes these sums."""
 
     @abstractmethod
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
@@ -199,7 +199,7 @@ class Carried(ABC):
 
 @dataclass(frozen=True)
 class Least(Carried):
-    """The smaller of the bounds of several, each with its own sums."""
+    """The smallest of several bounds, each with its own sums."""
 
     parts: tuple[Carried, ...]
 
@@ -271,7 +271,7 @@ def bounded_rounds(
 
 
 def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, float, float]:
-    """What rounding and tiles add in one round to the errors of the residual and of the coefficients, and to the drift.
+    """The contributions of one round's rounding and tiles to the errors of residual and coefficients, and to the drift.
 
     The drift is the residual's distance from r(0) - H c. Tiles off by E add E to it times all moves so far, which is E
     times c: its norm counts, not the length of the path.
@@ -283,12 +283,12 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
 
 
 def loose_within(largest: float) -> float:
-    """(2 - nu)^(-1/2), infinite from 2 on: steps near their limit hardly shorten an error."""
+    """(2 - nu)^(-1/2), infinite for nu >= 2: near the limit of the steps an error hardly shrinks."""
     return float((2 - largest) ** -0.5) if largest < 2 else np.inf
 
 
 def further(length: float, once: float, spread: float) -> float:
-    """What an error adds to a bound that grows by `once` at most, and whose square grows by that of `spread`."""
+    """A bound `length` grown by an error: by at most `once`, and its square by at most the square of `spread`."""
     return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
 
@@ -353,7 +353,7 @@ class Changing(Carried):
     of_round: Callable[[int], tuple[LinearRound, Margins, Carried]]
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
-        (drift, energy, norm, _), margins = sums, self.of_round(0)[1]  # its bounds of H are those of every round
+        (drift, energy, norm, _), margins = sums, self.of_round(0)[1]  # the bounds of H are the same in every round
         norm = min(norm, drift + np.sqrt(margins.local.size) * energy)
         return norm, min(norm, drift + np.sqrt(margins.entry) * energy), energy
 

@@ -1,4 +1,4 @@
-"""The spectral radius of a round that remembers one vector, if a complex pair is outermost: found, then proved.
+"""The spectral radius of a round that remembers one vector, where a complex pair is outermost: a search and a proof.
 
 Let b be one number. The T of `outer_spectrum`, between two factors s^-1/2 and times w + b, is Q(w) = w^2 + w D + A with
 D = p + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof that no
@@ -24,11 +24,11 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption, lapack
 
 ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
-NEAREST = (24, 64)  # numbers of zeros to look for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c, as a multiple of the outermost zero's friction above the least, or of its whole friction
+NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
+FRICTION = 1.5, 0.01  # c, as multiples of the outermost zero's friction less the least one, or of its whole friction
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
-MARGIN = 1e-9  # all other zeros are proved to be farther in by this
+MARGIN = 1e-9  # relative margin by which all other zeros are proved to be farther in
 
 Square = Float[np.ndarray, "n n"]
 
@@ -46,7 +46,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     half, squared = slowest @ damping @ slowest / 2, slowest @ stiffness @ slowest
     if squared <= half**2:
         return None
-    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # next to a zero, but not at it
+    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # near a zero, but not equal to it
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
         nearest = _nearest(damping, stiffness, shift, inverse, wanted)
@@ -74,7 +74,7 @@ def others_within(
 
     False means: not proved.
     """
-    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # turned to be as real as possible
+    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as a phase can make them
     turned /= np.linalg.norm(turned, axis=0)
     count, moved = len(w), turned * w
     x, xt, xtt = (np.hstack([part.real, part.imag]) for part in (turned, moved, moved * w))

@@ -23,7 +23,7 @@ from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.regime import Regime, checked_rounds
 
 NEWTON = 100  # steps of Newton's method at most
-PRECISE = 1e-13  # the largest relative decrease by the last step
+PRECISE = 1e-13  # the search ends at a relative decrease below this
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""Random rounds of methods whose clients have memories: each drawn client adds a linear map of residual and memories.
+"""Random rounds of methods whose clients have memories: a drawn client adds a linear map of residual and memories.
 
 Let z = (r, m), where m are the clients' memories, one entry for each of their samples. A round of a cohort S takes z to
 A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A
@@ -28,17 +28,17 @@ Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 class DrawnRound:
     """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row is of its sample's client."""
 
-    always: Map  # the move that does not depend on who is drawn
+    always: Map  # the part of the move that does not depend on the draw
     moves: Map  # each drawn client's contribution to the move at its own samples
     changes: Map  # each drawn client's change of its memory
     shared: Map  # each client's contribution to the move at all samples, times its weight
-    drift: Map  # how much a unit of local steps lowers each sample's residual through the memories
+    drift: Map  # effect of the memories on each sample's residual in a local step, for a unit of step length
     noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and memory
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
     owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # clients that are drawn, without replacement
-    jump: float | None = None  # factor of noise on the mean in the residual; None: the server remembers it
-    given: tuple[int, ...] = ()  # the participants, if they are not drawn
+    jump: float | None = None  # factor from noise on the mean to the residual; None: the server remembers the noise
+    given: tuple[int, ...] = ()  # the participants, where they are named and not drawn
 
     @cached_property
     def clients(self) -> int:
@@ -189,7 +189,7 @@ class DrawnMemoryRegime(RandomRegime):
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        return np.array([self.drawn.jump, 0.0])  # memories are of what clients have seen, without the noise
+        return np.array([self.drawn.jump, 0.0])  # memories have the residuals that clients saw, without the noise
 
     def _size(self, points: int) -> int:
         return points + self.problem.n  # memories are kept as coefficients
@@ -239,7 +239,7 @@ def drawn_memory_regime(
     """The regime of a method with drawn clients; `mean` is its round with all clients.
 
     Raises:
-        ValueError: noise on the mean that the server would remember.
+        ValueError: noise on the mean, for a server that would remember it.
     """
     if gaussian and drawn.jump is None:
         raise ValueError(

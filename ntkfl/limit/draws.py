@@ -100,7 +100,7 @@ class Draws:
 
 
 def choices(noise: Noise) -> int:
-    """How many choices of cohort and batches a round has."""
+    """The number of choices of cohort and batches in a round."""
     members, given = noise.blocks.clients.members, noise.blocks.given
     ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
     if given:

@@ -1,4 +1,4 @@
-"""How far a round that remembers one vector can amplify an error, by its resolvent on a circle around all eigenvalues.
+"""Bounds of the growth of errors in rounds that remember one vector, by the resolvent on a circle.
 
 The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The j-th
 power of the round map is an integral over |z| = R, so that a bound of T(w)^-1 there bounds every power.
@@ -15,7 +15,7 @@ from ntkfl import interruption
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes
 
-ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # T is turned by these, to see that its numerical range does not contain 0
+ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # T is turned by these, to prove that its numerical range lacks 0
 TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 FIRST_ARCS, MOST_ARCS = 8, 4000  # arcs of the upper half of the circle
 CHANGE = 0.3  # largest change of the bound within an arc
@@ -29,13 +29,13 @@ class LocalErrors(NamedTuple):
     response: float  # error of the response u(H_D)
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
-    stored: float  # distance of the stored matrix from H: `product` without the rounding
-    turned: float  # rounding error of a product with the computed response: `response` without what blocks are off
-    grown: float = 1.0  # at least the norm of what a client's remaining steps make of an error; 1 if each contracts
+    stored: float  # distance of the stored matrix from H: `product` less its rounding
+    turned: float  # rounding error of a product with the computed response: `response` less the errors of the blocks
+    grown: float = 1.0  # bound of the growth of an error by a client's remaining steps; 1 if every step contracts
 
 
 class Wobble(NamedTuple):
-    """How far the exact s, p, b and W may be from the computed ones; for s relative, for W in the spectral norm."""
+    """Bounds of the errors of the computed s, p, b and W: for s relative, for W in the spectral norm."""
 
     scale: float
     zero: float
@@ -69,7 +69,7 @@ class Feedback:
     kept: Float[np.ndarray, " n"] | float = 0.0
     ahead: Float[np.ndarray, " n"] | float = 0.0
     passed: Float[np.ndarray, " n"] | float = 0.0
-    # for `lyapunov`: the memory times `unit` is the motion m, and the model is `beyond` times m beyond the position
+    # for `lyapunov`: `unit` times the memory is the motion m, and the model is the position plus `beyond` times m
     unit: float = 1.0
     beyond: float = 0.0
 
@@ -102,8 +102,8 @@ class Gains(NamedTuple):
     ) -> "Gains":
         """The gains of so many rounds.
 
-        `largest`, which takes long, gives a bound of the largest eigenvalue of W^(1/2) H W^(1/2) for the values w of
-        W = w(H_D); it is asked where the sums of the clients' own eigenvalues prove nothing.
+        `largest` takes the values w of W = w(H_D) and bounds the largest eigenvalue of W^(1/2) H W^(1/2). It takes
+        long, so it is called only where the sums of the clients' own eigenvalues do not suffice.
 
         Raises:
             ValueError: the resolvent may be infinite on the circle: no bound is proved.
@@ -181,7 +181,7 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # with the second, delta is one number at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # with the second term delta is a single number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))

@@ -25,7 +25,7 @@ WORK = 1e10  # most multiplications in a round
 
 
 def require_few(noise: Noise, size: int) -> float:
-    """Refuse a round with too many choices to enumerate; else its multiplications."""
+    """The number of multiplications in a round; refuses a round with too many choices to enumerate."""
     require("the fourth moments of random rounds", lambda size: 40.0 * size**4, hint=ESTIMATE, size=size)
     count = choices(noise)
     work = 4.0 * count * size**5

@@ -70,7 +70,7 @@ def _rest(modes: RoundModes, initial: np.ndarray) -> np.ndarray:
 
 
 def _last_true(holds: Callable[[int], bool]) -> int:
-    """The largest s <= 2^53 at which a predicate holds that turns false once and stays false; 0 if it is false at 1."""
+    """The largest s <= 2^53 at which a monotone predicate (once false, always false) holds; 0 if it is false at 1."""
     high = 1
     while high < EXACT_INTEGERS and holds(high):
         interruption.check()
@@ -147,12 +147,12 @@ class KernelRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves open if every residual goes to 0, where H is not singular."""
+        """Whether rounding hides the answer to `stable`, where H is not singular."""
         return bool(self.nu[0] > 0 and abs(self._room) <= self._rounding)
 
     @property
     def _room(self) -> float:
-        """How far the largest (eta_g/N) nu is below 2."""
+        """2 less the largest (eta_g/N) nu."""
         return 2 - self._rho * float(self.nu[-1])
 
     @property
@@ -170,7 +170,7 @@ class KernelRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says how the steps pass the stability limit and what the limits are; None if they do not.
+        """The sentence that the steps pass the stability limit, with the limits; None if they do not.
 
         A residual that stays for ever because H is singular causes no warning.
         """

@@ -33,9 +33,9 @@ class KeptRun:
     rounds: np.ndarray  # the rounds that are reported
     initial: np.ndarray  # the residual before the first round; the labels where the run has a file
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
-    proved: bool = False  # whether a run without proved error bounds raises a ValueError
-    file: Path | None = None  # the file; read first where it exists
-    said: str = ""  # tells the run from others with the same data and kernel
+    proved: bool = False  # whether to raise a ValueError where no error bounds are proved
+    file: Path | None = None  # the file; if it exists the run starts from its content
+    said: str = ""  # a name that distinguishes the run from others with the same data and kernel
     progress: Callable[[int], None] = lambda done: None  # called with the number of steps done
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Quadratic forms x' f(A) x of a large symmetric matrix between two numbers, by Lanczos and Gauss's quadrature."""
+"""Quadratic forms x' f(A) x of a large symmetric matrix, enclosed by Lanczos's method and Gauss's quadrature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> "list[Lanczos]":
-        """A run from each start; the runs share products, and a run is shorter if its space is exhausted.
+        """A run from each start; the runs share products, and a run ends early if its space is exhausted.
 
         Every vector is made orthogonal to all earlier vectors, twice.
         """

@@ -17,7 +17,7 @@ SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 
 
 def largest_at_most(gram: HeldGram, clients: ClientModes, values: Float[np.ndarray, " n"]) -> float:
-    """At least every eigenvalue of V D V' H V D V' with what is stored of H, D^2 = diag(values), V the clients' bases.
+    """An upper bound of the eigenvalues of V D V' H V D V', for the stored H, D^2 = diag(values), V the clients' bases.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """

@@ -22,15 +22,15 @@ from ntkfl.limit.regime import Regime
 from ntkfl.memory import left_for, require
 from ntkfl.work import CALL, SECOND
 
-DENSE = 2000  # most rows of a round map all of whose eigenvalues are computed; beyond, only the largest are
+DENSE = 2000  # most rows of a round map for which all eigenvalues are computed; beyond, only the largest
 SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
 ESTIMATED = 1e-6  # error of the rate of a large map without a formula, an estimate
-SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map whose largest server rate is searched for; how closely
-# restarts of that search, and vectors that it keeps; it does not converge where eigenvalues crowd
+SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map for the search of the largest server rate; its relative accuracy
+# restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # that are counted one by one
 KEPT, HELD = 8, 2**24  # most responses of the clients that are kept, and most numbers in a response's matrix
-ALIKE = 8 * np.finfo(float).eps  # most by which two responses differ that are equal up to the server rate
+ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
 UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds whose residuals are summed at a time
 
 
@@ -102,12 +102,12 @@ class LinearRegime(Regime):
     rounds that go on for ever.
 
     Args:
-        method: its name.
-        round: one round of it.
+        method: the method's name.
+        round: one round of the method.
         step_factors: factors on eta_local in each local step; (): 1 in all steps.
         at_server_rate: the same regime at another server rate; None if a formula gives its limit, or if the method has
             no server rate.
-        before: the rounds before these, of other steps; default none.
+        before: earlier rounds with other steps; default none.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -231,12 +231,12 @@ class LinearRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether it is left open if every residual goes to 0, where H is not singular."""
+        """Whether neither stability nor instability is known, where H is not singular."""
         return not self.unreachable.shape[1] and self._side == 0
 
     @cached_property
     def _side(self) -> int:
-        """-1 where the radius of the round map of a positive definite H is known to be below 1, 1: at least 1; else 0.
+        """-1 where the round map's radius, for positive definite H, is known to be below 1; 1: at least 1; 0: unknown.
 
         Eigenvalues are known up to rounding. Of large maps without a formula the rate is an estimate, whose error
         `ESTIMATED` is no bound. Source: docs/proofs/linear_methods.md#state-maps.
@@ -306,7 +306,7 @@ class LinearRegime(Regime):
         if self.nu is not None:
             beyond = self.nu[-1] - self.round.limit > self._nu_error
             return bool(self.nu[0] < -1e-12 * abs(self.nu[-1]) or beyond)
-        # eigenvalues of a chain are far from exact; a large state's rate is not that of its eigenvalues
+        # the eigenvalues of a chain are far from exact, and a large state's rate does not come from its eigenvalues
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 
     @property
@@ -317,7 +317,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that the rounds are not stable, and which would be; None if nothing grows."""
+        """The sentence that the rounds are unstable, with steps that would be stable; None if no residual grows."""
         if not self._grows:
             return None
         limits = self.step_limits
@@ -390,7 +390,7 @@ class LinearRegime(Regime):
         return states[0], states[1]
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        """Whether so many rounds, which one after the other take longer than a second, are less work at once."""
+        """Whether these rounds take longer than a second one by one, and less work at once by powers of the map."""
         rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1
         needed = 8.0 * doublings * self._size * rows
         at_once = doublings * (2.0 * self._size**2 * rows + CALL)

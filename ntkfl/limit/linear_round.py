@@ -81,7 +81,7 @@ class Blocks:
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """How far a constant unit gradient moves each sample's client in its steps: f at q = 0.
+        """The distance that a constant unit gradient moves each sample's client in its steps: f at q = 0.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -129,7 +129,7 @@ class Blocks:
 
         Args:
             values: u(q), shape (n,).
-            vectors: one or more, n rows.
+            vectors: one or more columns of n rows.
         """
         return self.clients.apply(values, vectors)
 
@@ -263,7 +263,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
     """With V = g u(H_D), over V: z^2 - (1 + b) z + b, plus nu z for heavy ball or nu ((1 + b) z - b) for Nesterov."""
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
-    with np.errstate(divide="ignore"):  # `OuterSpectrum` tells where it does not apply
+    with np.errstate(divide="ignore"):  # `OuterSpectrum` checks whether this applies
         spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
         smallest = values.min()
 

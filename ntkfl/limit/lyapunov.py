@@ -1,4 +1,4 @@
-"""Bounds of the errors of methods that remember where their steps change, by a norm that rounds hardly lengthen.
+"""Bounds of the errors of methods that remember where their steps change, by a norm that hardly grows in a round.
 
 A round moves a position by the memory's motion: y <- y + m, m <- (1 - p) m - A H y - B H m, with functions p, A and B
 of H_D. With S = 1 / A, C = B / A and numbers c and h, rounds of the same steps do not lengthen the norm whose square is
@@ -22,14 +22,14 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
 SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, at which constants are searched for
-ROUNDING = 1e-12  # numbers of order 1 that are not more than this may be 0
-LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether it is enough
+ROUNDING = 1e-12  # numbers of order 1 below this may be 0 but for rounding
+LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether the growth suffices
 HUGE = 1e300  # in place of infinity where a search takes differences
 REFUSED = "no error bound is proved for these steps"
 
 
 class Steps(NamedTuple):
-    """The steps of a round: what is needed of its regime."""
+    """The steps of a round, with the parts of its regime that a norm needs."""
 
     round: LinearRound
     margins: Margins
@@ -59,7 +59,7 @@ class Motion:
     friction: Float[np.ndarray, " n"]  # p
     ahead: Float[np.ndarray, " n"]  # C
     most: Float[np.ndarray, " n"]  # H is at most most S
-    # how far the exact values may be from these; of the scale relative
+    # distances of the exact values from these; for the scale relative
     scale_error: float
     friction_error: float
     ahead_error: float
@@ -88,7 +88,7 @@ class Motion:
         return cls(feedback, scale, p, ahead, best, relative / (1 - relative), wobble.zero, ahead_error)
 
     def room(self, constants: Constants) -> float:
-        """The smallest of all numbers that must be positive where no round lengthens the norm."""
+        """The smallest of the numbers that must all be positive, so that no round lengthens the norm."""
         if constants.met < 0 or constants.taken < 0 or constants.spared < 0:
             return min(constants.met, constants.taken, constants.spared) - 10.0
         weights, room = self.weights(constants)
@@ -100,7 +100,7 @@ class Motion:
         return float(self.ahead[0]) if np.ptp(self.ahead) == 0 and self.ahead_error < 1e-12 else None
 
     def weights(self, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
-        """K / S, and numbers that are all positive where a round lengthens no norm."""
+        """K / S, and numbers whose positivity proves that a round does not lengthen the norm."""
         c, h, spared = constants
         p, ahead = self.friction, self.ahead
         if not spared:
@@ -122,7 +122,7 @@ class Motion:
         return (first - second) / 2, np.where(third > 0, room, np.minimum(third, 0.0) - 10.0)
 
     def lengthened(self, constants: Constants) -> tuple[np.ndarray, float]:
-        """K / S, and a factor by which a round lengthens this norm at most; infinite where these numbers prove none."""
+        """K / S, and an upper bound of the factor by which a round lengthens the norm; infinite if none is proved."""
         (_, h, spared), most, none = constants, self.most, (np.ones(len(self.most)), np.inf)
         if min(constants.met, h) < 0 or spared <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
             return none
@@ -166,9 +166,9 @@ class Motion:
         )
 
     def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
-        """The root of what a unit error of what clients see adds to the norm's square, if a round does not lengthen it.
+        """The root of the growth of the norm's square by a unit error in the clients' view.
 
-        A round that does sees the error in that norm too: the form in `lengthened` is not the one with it.
+        It holds for rounds that do not lengthen the norm: the form in `lengthened` has no term for the error.
         """
         c = constants.shift
         with np.errstate(divide="ignore"):
@@ -208,7 +208,7 @@ def _slowest(motion: Motion) -> Constants:
 
 def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) -> Constants:
     """The constants at which a search finds the function's smallest value."""
-    from scipy.optimize import minimize  # slow to load, and commands that search for nothing start without it
+    from scipy.optimize import minimize  # slow to load, and most commands do not search
 
     starts = [
         np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
@@ -238,17 +238,17 @@ class RoundNorm(NamedTuple):
     """The norm of a round's errors, by the numbers that a run needs."""
 
     constants: Constants
-    by_drift: float  # norm that a unit error of what the clients see adds
-    spread: float  # root of what it adds to the norm's square, if that is less
-    by_memory: float  # that of a unit error of the memory
+    by_drift: float  # growth of the norm by a unit error in the clients' view
+    spread: float  # the same as the root of the growth of the norm's square, if that is less
+    by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to that of the next round
-    grown: float  # factor by which the round itself lengthens it, 1 or more
+    grown: float  # factor by which the round itself lengthens the norm, 1 or more
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A round's norm with all that the next round needs."""
+    """A round's norm, and the numbers that the next round needs."""
 
     motion: Motion
     constants: Constants
@@ -274,7 +274,7 @@ class _Known:
 
     @property
     def norm(self) -> RoundNorm:
-        """The norm in its own rounds."""
+        """The numbers of this norm, for a next round with the same norm."""
         motion, feedback, h, scale = self.motion, self.motion.feedback, self.constants.taken, self.motion.scale
         most, moved = motion.most * scale, float(np.any(feedback.ahead)) - self.offset
         by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
@@ -286,7 +286,7 @@ class _Known:
         )
 
     def stretched(self, later: "_Known") -> float:
-        """At most the factor from this norm of a state to the later one."""
+        """An upper bound of the ratio of the later norm of a state to this norm."""
         ratio = later.motion.feedback.unit / self.motion.feedback.unit
         larger = float((later.inertia / self.inertia).max()) * (1 + later.wrong) / (1 - self.wrong)
         more = larger * self.constants.taken - later.constants.taken

@@ -1,8 +1,8 @@
 """Many equal rounds at once: the map of the moments over a cycle of rounds, squared again and again.
 
-If nothing is drawn, the covariance goes from X to M X M^T + Q, and so it does over any number of rounds. If something
-is drawn, its map is written out as a matrix, on the covariance and on the mean's outer product, from which draws make
-covariance. Source: docs/proofs/random_rounds.md#many-rounds-at-once.
+If nothing is drawn, a round takes the covariance X to M X M^T + Q, and several rounds have the same form. If something
+is drawn, the map of covariance and of the mean's outer product (draws turn a mean into covariance) is written out as a
+matrix. Source: docs/proofs/random_rounds.md#many-rounds-at-once.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class DrawnRounds(NamedTuple):
 
 
 class Repeated:
-    """Some rounds any number of times, by their powers of two."""
+    """Some rounds repeated any number of times, by composing powers of two."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.doubled = [rounds]
@@ -141,7 +141,7 @@ def visited(
     """The state in the asked rounds, ascending.
 
     `step` takes the number of a round and the state before it to the state after it. From round `settled` on the
-    `period` rounds of the cycle recur; it is read only if some of them are taken at once.
+    `period` rounds of the cycle recur; `cycle` is used only where several rounds are taken at once.
     """
     now, repeated = 0, None
     for target in asked:

@@ -55,11 +55,11 @@ VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the oute
 WHOLE = 500  # most samples for which a round is decomposed in place of that search
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
-LONGEST = 1e60  # a run stops at responses of this size: squares of later products overflow
+LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
-STATE, REPORTED = 8, 5  # vectors of n numbers that a run takes for each label column, and for each round it reports
+STATE, REPORTED = 8, 5  # vectors of n numbers that a run holds for each label column, and for each reported round
 
 
 def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None, device: str | None) -> None:
@@ -88,7 +88,7 @@ def tiles_of(
 ) -> HeldGram | None:
     """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, ...)`; None: the matrix is whole.
 
-    Memory is asked for the tiles, the clients' blocks, a run of so many methods and `rounds` that it reports.
+    The memory must hold the tiles, the clients' blocks, and a run of so many methods with `rounds` reported rounds.
 
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`. ClusterStopped: as `DaskTiles.on`.
@@ -222,7 +222,7 @@ class MatrixFreeRegime(LinearRegime):
         roots = self.round.roots(ends)
         sizes = np.abs(roots).max(axis=1)
         least, most = float(sizes[1:3].max()), float(sizes.max())
-        # no eigenvalue is beyond these two by more than their errors, which moves a root by at most this
+        # no eigenvalue is beyond these two by more than their errors; such an error moves a root by at most this
         least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
         return Estimate.between(max(least, 0.0), most, smallest.method)
 
@@ -265,7 +265,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def has_ritz(self) -> bool:
-        """Whether the server combines mean displacements of a positive response, which has a root."""
+        """Whether the server combines mean displacements, and the response is positive and so has a square root."""
         averages = self.round.response is not None and self.round.server is not None and self.before is None
         return averages and bool(self.round.mean_response.min() > 0)
 
@@ -290,7 +290,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def likely_stable(self) -> bool:
-        """Whether every Ritz value plus its residual is within the limit: good for a search, and no proof."""
+        """Whether every Ritz value plus its residual is within the limit: enough for a search, but no proof."""
         rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         return bool(rate * self.ritz.largest < self.round.limit)
 
@@ -304,10 +304,10 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that says that the residual grows; None if it does not, or if that is not known.
+        """The sentence that the residual grows; None if it does not grow, or if that is unknown.
 
-        It is not known for SCAFFOLD's option I, for clients in turn or with momentum. If clients' steps are beyond
-        their own limit, it depends on the smallest eigenvalue.
+        It is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. Where clients' steps are beyond
+        their own limit, the growth depends on the smallest eigenvalue.
         """
         response, steps = self.round.response, self._setting
         if response is None:
@@ -390,7 +390,7 @@ class MatrixFreeRegime(LinearRegime):
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
-            products: number of products with H, more of which narrow the interval; default 60.
+            products: number of products with H; more products give a narrower interval; default 60.
 
         Raises:
             ValueError: no residual at the start; another method than plain averaging, or steps for which no bound is
@@ -653,7 +653,7 @@ class MatrixFreeRegime(LinearRegime):
         return Estimate(value, error, "errors of tiles carried along", rigour)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Do nothing: the null space of H is not known, and a search that finds no round says so.
+        """Do nothing: the null space of H is unknown, and a search that ends without a round raises the error.
 
         Args:
             initial: the residual r(0), shape (n, C).
@@ -662,7 +662,7 @@ class MatrixFreeRegime(LinearRegime):
 
 
 def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
-    """The outermost eigenvalue by the search, and a distance from it within which there surely is an eigenvalue."""
+    """The computed outermost eigenvalue, and a distance within which an exact eigenvalue is proved to be."""
     n = operator.shape[0]
     if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times its vectors
         values, vectors = np.linalg.eigh(operator @ np.eye(n))

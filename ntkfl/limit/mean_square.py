@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 PRECISE = 1e-10  # relative, of rates and limits
 GAIN_ERROR = 1e-9  # relative, of a gain by Arnoldi's method, beside the error of the slowest mode
-ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from a rate at which its sides are looked for
+ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
 DENSE = 8  # most modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # restarts of the solver of the stationary equation
-# most doublings of a level or factor until the gain is at most 1: they span all float64
+# most doublings of a level or factor until the gain is at most 1: they span the range of float64
 DOUBLINGS = 2100
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
-ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # where the exact moments do not fit
+ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # advice where the exact moments do not fit
 POWERS = 10_000  # iterations of the power method, if Arnoldi's method does not converge
 
 
@@ -51,8 +51,8 @@ class MeanSquare:
     round: LinearRound  # the mean round, which has a `server`
     nu: Float[np.ndarray, " r"]  # eigenvalues of H u(H_D) at server rate 1, ascending, one for each mode
     modes: Float[np.ndarray, "n r"]  # F, (n, r)
-    draws: Noise | None  # what makes the mean displacement random; None: nothing does
-    gains: dict[tuple[float, float], float] = field(default_factory=dict)  # gains that are known
+    draws: Noise | None  # the noise of the mean displacement; None: the rounds are not random
+    gains: dict[tuple[float, float], float] = field(default_factory=dict)  # gains computed so far
     warm: list[np.ndarray] = field(default_factory=list)  # the last eigenvector, where the next search starts
 
     @classmethod
@@ -100,13 +100,13 @@ class MeanSquare:
 
     @cached_property
     def _at_one(self) -> int:
-        """Below, above or neither: `_side` at 1, of all that moves."""
+        """`_side` at the level 1, for the part of the residual that can change."""
         if not len(self.nu):
             return -1
         return 1 if self.nu[0] < -self._nu_error else 0 if self.nu[0] <= self._nu_error else self._side(1.0)
 
     def _side(self, level: float) -> int:
-        """-1 where the radius of the map of second moments is known to be below the level, 1: not below, 0: neither."""
+        """-1 if the radius of the map of second moments is known to be below the level, 1: to be above, 0: unknown."""
         onward, jump = self._round_of_modes(1.0)
         error = self._nu_error * float(np.linalg.norm(jump)) + EPSILON * np.linalg.norm(onward, axis=(1, 2))
         of_mean = side_of_one(onward / level**0.5, error / level**0.5)
@@ -134,7 +134,7 @@ class MeanSquare:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves open if that which moves falls."""
+        """Whether rounding hides whether the part of the residual that can change falls."""
         return self._at_one == 0
 
     @cached_property
@@ -185,7 +185,7 @@ class MeanSquare:
         entry. Source: docs/proofs/random_rounds.md#gaussian-noise.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-9, as happens if the draws are all but unstable.
+            ValueError: the equation could not be solved to 1e-9, as happens where the rounds are nearly unstable.
         """
         if not len(self.nu):
             return 0.0

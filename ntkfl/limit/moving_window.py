@@ -1,4 +1,4 @@
-"""IMA in the kernel regime: the mean of the last models of a linear method, sent out or only evaluated."""
+"""IMA in the kernel regime: the mean of a linear method's last models is sent to the clients, or only evaluated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WindowedRegime(LinearRegime):
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
         fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}
         windowed = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
-        vars(windowed)["_clients"] = regime._clients  # where `cached_property` looks first
+        vars(windowed)["_clients"] = regime._clients  # `cached_property` looks here first
         return windowed
 
     @property
@@ -75,10 +75,10 @@ class WindowedRegime(LinearRegime):
         return None
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        return False  # what is reported is no map of one state
+        return False  # the reported mean is no linear map of one state
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        plain = replace(self, round=self.inner)  # its memory is that of the method
+        plain = replace(self, round=self.inner)  # the window's memory has the method's memory in it
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model

@@ -1,4 +1,4 @@
-"""The outer eigenvalues of a round that remembers one vector, as zeros of a symmetric matrix function; none is missed.
+"""The outer eigenvalues of a round that remembers one vector, as all zeros of a symmetric matrix function.
 
 The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Eliminating the residual leaves n rows: z is
 an eigenvalue where
@@ -26,8 +26,8 @@ from ntkfl.limit.round_modes import ClientModes
 
 CLOSE = 1e-15  # width of the eigenvalue's enclosure, times w if w > 1; 1 - z may be as small as 1e-10
 ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
-MARGIN = 1e-9  # an eigenvalue at most this far beyond `radius` is not looked for here
-NEAR = 1e-3  # the next factor is tried above the interval's lower end, by this share of its length
+MARGIN = 1e-9  # an eigenvalue at most this far beyond `radius` is left out of the search
+NEAR = 1e-3  # the next factor is tried at this share of the interval, from its lower end
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
 
 
@@ -47,7 +47,7 @@ class OuterSpectrum:
 
     @property
     def evened(self) -> Float[np.ndarray, " n"]:
-        """(2 - p) / (2 - b): with it over this, the second term of T is -2 s at w = -2."""
+        """(2 - p) / (2 - b): divided by this number, the second term of T is -2 s at w = -2."""
         return (2 - self.zero) / (2 - self.pole)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
@@ -59,7 +59,7 @@ class OuterSpectrum:
             return largest
         product = (1 - self.pole[0]) * self._between_roots(turned)
         product[np.diag_indices(len(product))] += self.zero
-        trace = float(np.trace(product))  # no less than the norm of the product
+        trace = float(np.trace(product))  # an upper bound of the norm of the product
         least = lapack.smallest_eigenvalue(np.asfortranarray(product))
         least -= len(product) * np.finfo(float).eps * trace
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
@@ -89,8 +89,8 @@ class OuterSpectrum:
     def side_of_one(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> int | None:
         """-1 where the radius of the round map is known to be below 1, for a positive definite H; 1: at least 1.
 
-        No eigenvalue is 1 or above. At -1, T decides: none is there or below if -T(-2) is positive definite, and some
-        is if not. 0 where rounding leaves that open; None where complex eigenvalues may be as large.
+        No eigenvalue is 1 or above. All eigenvalues are above -1 exactly if -T(-2) is positive definite. The result is
+        0 where rounding leaves this open, and None where complex eigenvalues may be as large.
         """
         if not self.known:
             return None

@@ -17,17 +17,17 @@ from ntkfl import interruption
 EPSILON = np.finfo(float).eps  # twice `UNIT`, the rounding error of one operation
 SQUARINGS = 60
 WRITTEN_OUT = 4  # rows of a matrix whose Lyapunov equation is solved as any linear one
-ROUNDED = 16  # terms of a sum that rounding is allowed, over the rows
+ROUNDED = 16  # number of rounded terms in a sum, for each row
 
 
 def sides(
     matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | None = None
 ) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
-    """Two numbers, for each of some matrices, between which every matrix near it has its spectral radius.
+    """For each matrix, a lower and an upper bound of the spectral radius of every matrix near it.
 
-    Near is what differs by `error` at most in the Frobenius norm; by default by the rounding of as many terms as a row
-    has. If a computed product B B has the norm s, where B has the norm 1 and is off by e, then what is divided by s is
-    off by (2 e + e^2 + n eps) / s.
+    A matrix is near if it differs by at most `error` in the Frobenius norm; default: the rounding of sums with as many
+    terms as a row has. Let B have the norm 1 and the error e, and its computed square the norm s: the square over s
+    then has the error (2 e + e^2 + n eps) / s.
     """
     n = matrix.shape[-1]
     size = np.linalg.norm(matrix, axis=(-2, -1))
@@ -56,20 +56,20 @@ def sides(
 def side_of_one(
     matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | float = 0.0
 ) -> Float[np.ndarray, "*k"]:
-    """-1 where every matrix near it has a radius below 1, 1 where none has, 0 where neither is known.
+    """-1 if every matrix near the given one has a radius below 1, 1 if none has, 0 if neither is known.
 
-    `sides` may say it. Else let D = X - M X M^T be positive definite. If X is so too the radius is below 1. If it is
-    not, the radius is at least 1: else X were the sum of M^k D M^kT. Near is what differs by `error` at most in the
-    Frobenius norm.
+    The bounds of `sides` may decide. Otherwise let D = X - M X M^T be positive definite. If X is positive definite, the
+    radius is below 1. If X is not, the radius is at least 1, since otherwise X would be the sum of M^k D M^kT. A matrix
+    is near if it differs by at most `error` in the Frobenius norm.
     """
     n, unit = matrix.shape[-1], np.eye(matrix.shape[-1])
     solved = np.full(matrix.shape, np.nan)
     with suppress(LinAlgError, ValueError), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy's, of an inexact X: whether it proves a side is judged below
+        warnings.simplefilter("ignore")  # of an inexact X; checks below decide whether it proves anything
         if n <= WRITTEN_OUT:
             pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
             right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))
-            # not exactly singular, for one of many would spoil all
+            # one exactly singular matrix would spoil the whole batch
             solved = np.linalg.solve((1 + 4 * EPSILON) * np.eye(n**2) - pairs, right).reshape(matrix.shape)
         else:
             solved = solve_discrete_lyapunov(matrix, unit)

@@ -87,10 +87,10 @@ def batch_noise(
 class Noise:
     """The noise of the clients' mean displacement by the draws of clients and batches."""
 
-    blocks: Blocks  # the blocks of the data, with the steps
+    blocks: Blocks  # the clients' blocks, with their steps
     weighting: str  # weights of the clients in the server's mean: "size" or "uniform"
     pull: float  # the pull of FedProx
-    batch: int | None  # most samples in a local step; None: all of a client's
+    batch: int | None  # most samples in a local step; None: all samples of the client
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
     @cached_property
@@ -110,7 +110,7 @@ class Noise:
         return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
 
     def work(self, steps: int | None = None) -> float:
-        """Operations of `covariance`, with that many local steps or passes; the round's unless given."""
+        """Operations of `covariance` with this many local steps or passes; default: the round's number."""
         sizes = [len(owned) for owned in self.blocks.clients.members]
         work = 8.0 * len(self.blocks.gram) ** 2 * max(sizes) + 10 * CALL
         if self.batch is not None:
@@ -246,7 +246,7 @@ class RandomRegime(Regime):
 
     @property
     def rate_estimate(self) -> Estimate:
-        """The rate with its error, shape (), by numbers on both sides of it.
+        """The rate with its error, shape (), from a lower and an upper bound.
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -259,12 +259,12 @@ class RandomRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves open if E |r|^2 goes to 0, of all that can change."""
+        """Whether rounding hides whether E |r|^2 of the part that can change goes to 0."""
         return self.mean_square.undecided
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which the mean square of all that can change falls; the clients' largest eta_local.
+        """The server rate below which the changeable part's mean square falls, and the clients' largest eta_local.
 
         NaN if the method has no server rate, or if clients shuffle, since no limit is known for shuffled passes.
         """
@@ -344,7 +344,7 @@ class RandomRegime(Regime):
         require_work("fourth moments", lambda rounds: rounds * (one + 10 * CALL), hint=ESTIMATE, rounds=last)
         moments = FourthMoments.start(np.concatenate([initial, *self.mean._empty(initial)]))
         variances = {}
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now in range(last + 1):
                 variances[now] = moments.variance(self.problem.n)
                 if now < last:
@@ -382,7 +382,7 @@ class RandomRegime(Regime):
     def sampled(
         self, rounds: ArrayLike, runs: int = 100, seed: int = 0, initial_outputs: ArrayLike | None = None
     ) -> SampledRounds:
-        """Independent runs of the rounds: estimates with errors, for when the exact moments take too long.
+        """Independent runs of the rounds: estimates with errors, where the exact moments take too long.
 
         A round costs a product of H with as many vectors as there are runs. Gaussian noise needs H's eigenvectors.
 
@@ -410,7 +410,7 @@ class RandomRegime(Regime):
             10 * CALL + 4.0 * len(states) * n * runs * outputs + (0 if self.noise.batch is None else self.noise.work())
         )
         require_work("runs of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=last)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now, regime in zip(range(last + 1), self._in_rounds(), strict=False):
                 if now in t:
                     ends = states[:n].reshape(n, runs, outputs)
@@ -448,7 +448,7 @@ class RandomRegime(Regime):
         return self._first_round(eps, initial_outputs, counted, what="the residual")
 
     def _require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
-        """Raise a ValueError if the part of this residual that stays in every round is larger than the target."""
+        """Raise a ValueError if the part of this residual that no round changes is larger than the target."""
         self.mean.require_reachable(initial, target)
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
@@ -510,7 +510,7 @@ class RandomRegime(Regime):
             initial_outputs: y(0), 0 unless given; it matters only if H is singular.
 
         Raises:
-            ValueError: rounds of which it is not decided whether they fall.
+            ValueError: rounding hides whether the mean square falls.
         """
         if self.mean_square.grows:
             return float("inf")
@@ -526,7 +526,7 @@ class RandomRegime(Regime):
         """`quantity` of E r (n, C) and of the covariance (C, p, p) at each of these rounds, on a leading axis."""
         t, moments = checked_rounds(rounds), {}
         initial, asked = self._initial_residual(initial_outputs), np.unique(t).tolist()
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now, mean, own in self._visited(initial, asked, self.gram if gram is None else gram):
                 moments[now] = quantity(mean, own)
         return self._finite(np.array([moments[int(now)] for now in t]))
@@ -555,12 +555,12 @@ class RandomRegime(Regime):
             yield now, mean[: len(initial)], own[:, :points, :points]
 
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
-        """Whether so many rounds, which one after the other take longer than a second, are less work at once."""
+        """Whether these rounds take longer than a second one by one, and less work at once by powers of the map."""
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
 
     def _work(self, rounds: int) -> float:
-        """Operations of the moments after so many rounds."""
+        """Operations of the moments after this many rounds."""
         return min(self._work_at_once(rounds, self.problem.n), rounds * self._work_of_labels)
 
     @property
@@ -569,7 +569,7 @@ class RandomRegime(Regime):
         return self.problem.y[0].size * self._work_of_round(self.problem.n)
 
     def _work_at_once(self, rounds: int, points: int) -> float:
-        """Operations of the moments at so many points, many rounds at once; infinite where this has no memory."""
+        """Operations of the moments at this many points, many rounds at once; infinite if memory does not suffice."""
         settled, period = self._recurring()
         if rounds < settled + 2 * period:
             return float("inf")
@@ -586,7 +586,7 @@ class RandomRegime(Regime):
         return settled * one + (doublings + period) * (work + 10 * CALL) + period * build
 
     def _require_work(self, rounds: int, points: int, outputs: int) -> None:
-        """Refuse so many rounds, one after the other, where they take too long."""
+        """Refuse rounds that, one after the other, take too long."""
         one = outputs * self._work_of_round(points)
         require_work("the moments of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=rounds)
 
@@ -596,7 +596,7 @@ class RandomRegime(Regime):
         return 10 * CALL + 4.0 * points * self.problem.n * self._size(points) + drawn
 
     def _recurring(self) -> tuple[int, int]:
-        """The round from which on rounds recur, and after how many rounds they do."""
+        """The round from which on the rounds recur, and the length of a period."""
         return 0, 1
 
     def _of_round(self, number: int) -> RandomRegime:

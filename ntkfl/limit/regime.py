@@ -1,4 +1,4 @@
-"""What all exact regimes have in common: outputs, residuals and predictions at any rounds, and their shapes."""
+"""The base of all exact regimes: outputs, residuals and predictions at any rounds, and their shapes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ class Regime(ABC):
     # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, and kernel values at other points must be given
     # too
     kernel: Kernel | None = infinite
-    # questions that other regimes answer: why this one has no answer, and which has
+    # questions that only other regimes answer: the reason, and the regime that answers
     no_answer: ClassVar[dict[str, str]] = {}
 
     if not TYPE_CHECKING:  # hidden from the type checker, which is to refuse unknown names
@@ -41,12 +41,12 @@ class Regime(ABC):
             """Raise an AttributeError; for a question that other regimes answer, it says why this regime cannot."""
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # raises Python's own error, also for an error in a property
+            return super().__getattribute__(name)  # raises Python's own error, also of a property
 
     @property
     @abstractmethod
     def step_warning(self) -> str | None:
-        """The sentence that says how the steps pass the stability limit; None if they do not."""
+        """The sentence that the steps pass the stability limit, with the limit; None if they do not."""
 
     @abstractmethod
     def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
@@ -122,7 +122,7 @@ class Regime(ABC):
         initial_prediction: ArrayLike | None = None,
         cross_gram: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`outputs` and `predict` at these rounds; where rounds are run one by one, both are of one run.
+        """`outputs` and `predict` at these rounds; where rounds run one by one, one run serves both.
 
         Args:
             x: points, (n', d), as in `predict`.

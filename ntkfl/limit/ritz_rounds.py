@@ -1,4 +1,4 @@
-"""Rounds in the Krylov space of the labels, where few numbers represent the residual, for searches over steps."""
+"""Rounds in the Krylov space of the labels, for searches over steps: few numbers represent the residual there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RitzRounds:
     values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
     starts: Float[np.ndarray, "C k"]  # the labels in their Krylov vectors
     roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
-    largest: float  # largest Ritz value plus its residual's norm: probably, but not surely, above every eigenvalue of A
+    largest: float  # largest Ritz value plus its residual's norm: an estimate (no bound) of A's largest eigenvalue
 
     @classmethod
     def of(
@@ -35,7 +35,7 @@ class RitzRounds:
         labels: Float[np.ndarray, "n C"],
         steps: int,
     ) -> RitzRounds:
-        """From `steps` products with H; `root` multiplies by P^(1/2) or by P^(-1/2). Columns of zeros are left out."""
+        """The space of `steps` products with H; `root` multiplies by P^(1/2) or P^(-1/2). Zero columns are left out."""
         if not labels.any():
             raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
         starts = root(labels[:, labels.any(axis=0)], False)

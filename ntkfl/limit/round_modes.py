@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 # The least f_K / eta_local whose inverse has an accurate root; for even K, f_K tends to 0 at eta_local q = 2.
 SAFELY_POSITIVE = 1e-2
-SHARED = 4096  # samples from which on threads share the clients; below, starting threads takes longer
+SHARED = 4096  # fewest samples for which threads share the clients; below, starting threads takes longer
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
@@ -93,7 +93,7 @@ class ClientModes:
         return result
 
     def sum_of_largest(self, values: Float[np.ndarray, " n"]) -> float:
-        """The sum over clients of their largest value: where these bound blocks of a positive matrix, a bound of it."""
+        """The sum over clients of their largest value: a bound of a positive matrix whose blocks have these bounds."""
         return sum(float(values[owned].max()) for owned in self.members)
 
     def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

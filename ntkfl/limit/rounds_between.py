@@ -12,14 +12,15 @@ from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-# exponent of two: 2^6 rounds are checked one by one; after more rounds, only the 2^6 in which the residual passes eps
+# exponent of two: the first 2^6 rounds are checked one by one; later only the block of 2^6 rounds in which the residual
+# passes eps
 STRETCH = 6
 SMALL = 300  # most rows of a round map whose powers are taken; a larger map is replaced by its Krylov space
 SPACE = 160  # rounds that span such a space
 GROWN = 1e6  # a run stops at this multiple of the first residual
-ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
-NEVER = 1e12  # stands for rounds of a residual that does not fall
-EXHAUSTED = 1e-13  # a smaller new part of an image is rounding: the space then contains every later state
+ROUNDING = 1e-12  # share of the first residual below which rounding may make the residual rise
+NEVER = 1e12  # number of rounds for a residual that does not fall
+EXHAUSTED = 1e-13  # a new part of an image below this is rounding: the space already contains all later states
 
 
 def rounds_between(regime: LinearRegime, eps: float, at_most: int) -> float:
@@ -89,7 +90,7 @@ class KrylovRounds:
                 interruption.check()
                 image = regime.mapped(basis[:, k : k + 1])[:, 0]
                 size = float(np.linalg.norm(image))
-                for _ in range(2):  # after one pass, rounding leaves parts along the other vectors
+                for _ in range(2):  # two passes: after one, rounding leaves parts along the other vectors
                     parts = basis[:, : k + 1].T @ image
                     projected[: k + 1, k] += parts
                     image = image - basis[:, : k + 1] @ parts

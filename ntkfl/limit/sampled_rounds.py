@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ntkfl.estimate import Estimate, Rigour
 
-ERRORS = 3  # an estimate's error is so many standard errors
+ERRORS = 3  # number of standard errors in an estimate's error
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class SampledRounds:
     """Squared residuals of independent runs; made by `RandomRegime.sampled`.
 
     An error is three standard errors, estimated from the runs. That is too little if few runs dominate the mean, as
-    happens if the mean square all but grows.
+    happens where the mean square is close to growing.
 
     Args:
         rounds: t, (T,).

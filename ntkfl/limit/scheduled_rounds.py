@@ -23,7 +23,7 @@ def takes_part(clients: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScheduledRegime(RandomRegime):
-    """Rounds each of which has a regime of its own; made by `random_rounds`, which validates.
+    """A sequence of rounds with one regime for each round; made by `random_rounds`, which validates.
 
     `rate` and `stable` are those of the rounds that repeat for ever, as a mean over a cycle of cohorts. `of_round`
     gives the regime of round 0, 1, ...; from round `settled` on the regimes repeat, every `period` rounds.
@@ -106,7 +106,7 @@ class ScheduledRegime(RandomRegime):
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
-        assert isinstance(self.mean_square, StateMoments)  # it is, since cohorts are given
+        assert isinstance(self.mean_square, StateMoments)  # always so, since cohorts are given
         resting = self.mean_square.resting(driven)
         return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting)]))
 
@@ -125,7 +125,7 @@ class ScheduledRegime(RandomRegime):
         """The means of r(t) and c_t of these rounds."""
         last, mean = int(t.max(initial=0)), self.of_round(self.settled).mean
         at_once = mean._takes_at_once((last - self.settled) // self.period, initial.shape[1])
-        settled = self.settled if at_once else last  # until there one by one
+        settled = self.settled if at_once else last  # one by one up to this round
         return run_of(t, initial, mean, lambda number: self.of_round(number).mean, settled, self.period)
 
     def _recurring(self) -> tuple[int, int]:

@@ -90,7 +90,7 @@ class ShuffledPass:
         for power in range(passes.bit_length()):
             if passes >> power & 1:
                 moved = moved + doubled @ (np.eye(len(doubled)) - self.own @ moved)
-            doubled = 2 * doubled - doubled @ self.own @ doubled  # as many passes again
+            doubled = 2 * doubled - doubled @ self.own @ doubled  # doubles the number of passes
         return (moved + moved.T) / 2
 
     def noise_after(self, passes: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:

@@ -19,7 +19,7 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
 Progress = Callable[[int, int], None]
-CUT = 1e-13  # sum of all omitted terms over the largest value of the function
+CUT = 1e-13  # allowed sum of all omitted terms, relative to the function's largest value
 
 
 class Series(NamedTuple):
@@ -31,7 +31,7 @@ class Series(NamedTuple):
     sums: Float[np.ndarray, "T terms"]
     cut: Float[np.ndarray, "2 T"]  # (2, T), truncation and rounding of powers and of sums
     rounds: Float[np.ndarray, " T"]
-    nodes: int  # of the interpolation: no term that is left out is larger outside [-1, 1] than the one of this number
+    nodes: int  # degree of the interpolation: outside [-1, 1] no omitted term is larger than the term of this number
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
@@ -63,9 +63,10 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds: with what stored matrices are off, and without; of residuals, and of sums
+    # error bounds, with and without the errors of the stored matrices, of residuals and of sums
     reached: Float[np.ndarray, "2 2 T"]
-    # slips, far: error bounds of a step of the recursion, and of `now`; with what stored matrices are off, and without
+    # slips, far: error bounds of a step of the recursion and of `now`, with and without the errors of the stored
+    # matrices
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
 
@@ -107,7 +108,7 @@ def summed(
                 of_product = np.array([local.product, local.product - local.stored])
                 lost = of_product * step + local.size * size * np.array([local.response, local.turned])
                 slips = slips + 4 / span * lost + 24 / span * UNIT * (size + local.size * step)
-                far = far + slips  # every slip grows linearly with the terms
+                far = far + slips  # the effect of each step's error grows linearly with the number of terms
         state = SeriesState(term + 1, before, now, residuals, sums, reached, slips, far)
         seen(state)
     return state
@@ -130,7 +131,7 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # of rounds with the matrices as stored, which are summed here; and of those with H and P beside them
+            # errors of rounds with the stored matrices, which are summed here, and the distance to rounds with H and P
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most this times most^(1/2)
@@ -147,7 +148,7 @@ def bounded_powers(
 
 
 def _outside(series: Series, margins: Margins) -> float:
-    """How much larger than 1 a term may be at an eigenvalue of the stored matrices that is outside [-1, 1]."""
+    """A bound of a term's excess over 1, at eigenvalues of the stored matrices outside [-1, 1]."""
     return float(np.exp(min(series.nodes * np.sqrt(4 * _off(margins) / (1 - series.low)), 100.0)))
 
 
@@ -158,6 +159,6 @@ def _way(margins: Margins, length: float, wrong: float) -> float:
 
 
 def _off(margins: Margins) -> float:
-    """How far an eigenvalue of H P may be from that of the stored matrices."""
+    """A bound of the distance between eigenvalues of H P and those of the stored matrices."""
     local = margins.local
     return margins.most * local.stored + local.size * local.response

@@ -22,13 +22,13 @@ from ntkfl.limit.mean_square import ESTIMATE, PRECISE, STATIONARY
 from ntkfl.limit.radius import EPSILON, sides
 from ntkfl.memory import require
 
-BASIS, RESTARTS = 80, 40  # of Arnoldi's search for the radius, if the mean has no good eigenvectors
+BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
 TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that it combines
-RESTART = 20  # vectors that GMRES keeps, at least; with so few it stalls where the radius is all but 1
-WHOLE = 2_000_000  # numbers that GMRES keeps before it starts again, where they are more than RESTART vectors
-EXACT = 1e-11  # how far the eigenvectors may miss the matrix, over its norm plus 1
-MATRICES = 20  # matrices of the state's size that are held at once, beside those that a search combines
-WITH_RESTS = 1 + 1e-4  # the radius is compared with this if part of the residual stays, since 1 is an eigenvalue then
+RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
+WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
+EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
+MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
+WITH_RESTS = 1 + 1e-4  # takes the place of 1 where part of the residual stays, since 1 is then an eigenvalue
 ROUNDED = 16  # rounding errors that are allowed for each row of the state
 
 Second = Float[np.ndarray, "s s"]
@@ -45,7 +45,7 @@ class RealBasis:
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
-        """The basis; None if the eigenvectors are too nearly dependent to give the matrix back."""
+        """The basis; None if the eigenvectors are too nearly dependent to rebuild the matrix."""
         values, vectors = np.linalg.eig(matrix)
         first = np.flatnonzero(values.imag > 0)  # LAPACK puts the conjugate next
         columns = vectors.real.copy()
@@ -106,7 +106,8 @@ class StateMoments:
     def rate(self) -> float:
         """Factor per round of the root mean square; a ValueError where the search for it does not end.
 
-        It is that of the search, which its sides correct: eigenvalues of a chain are far from exact.
+        The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a chain are far from
+        exact.
         """
         return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.sides))
 
@@ -114,9 +115,9 @@ class StateMoments:
     def sides(self) -> tuple[float, float]:
         """Two numbers between which the rate is, rounding included.
 
-        Where l S <= S_+ <= u S for a positive definite S, S_+ the moments that follow it, the radius is from l to u; it
-        is never below that of the mean. Where 1 is between them, what rests of a driven state says on which side the
-        radius is; `WITH_RESTS` takes the place of 1 where part of the residual stays.
+        If l S <= S_+ <= u S for a positive definite S with next moments S_+, the radius is between l and u; it is never
+        below the radius of the mean round. If 1 is between these bounds, the limit of a driven state decides on which
+        side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
         least, most = (float(side) ** 2 for side in sides(self.mean))
@@ -137,7 +138,7 @@ class StateMoments:
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known to grow, or not to fall where nothing rests."""
+        """Whether some mean square is known to grow; where no part stays, also whether one is known not to fall."""
         return self.sides[0] > 1 if self.rests else self.sides[0] >= 1
 
     @property
@@ -147,7 +148,7 @@ class StateMoments:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding leaves open if every mean square goes to 0, where none rests."""
+        """Whether rounding hides whether every mean square goes to 0, where no part of the residual stays."""
         return not (self.rests or self.stable or self.grows)
 
     def _ratios(self, after: Second, before: Second) -> tuple[float, float]:
@@ -162,7 +163,7 @@ class StateMoments:
 
     @cached_property
     def _rounding(self) -> float:
-        """Error of the moments that follow, over the norm of those before.
+        """The error of the next moments, over the norm of the present ones.
 
         N is positive, so that its norm is that of N(I), and M is known up to rounding.
         """
@@ -172,13 +173,13 @@ class StateMoments:
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
-        """Two numbers between which the radius is, one of them 1 where it is known on which side of 1 that is.
+        """A lower and an upper bound of the radius; one of them is 1 where the side of 1 is known.
 
         Let X be symmetric and D = X - T(X) positive definite. If X is positive definite, T(X) = X - D <= u X with u < 1
-        and the radius is at most u. If it is not, the radius is at least 1: else X were a sum of T^k(D).
+        and the radius is at most u. If X is not, the radius is at least 1, since otherwise X would be a sum of T^k(D).
         """
         unknown = 0.0, float("inf")
-        with suppress(ValueError, LinAlgError):  # no memory, or nothing solves it
+        with suppress(ValueError, LinAlgError):  # too little memory, or no solution
             solved = self._driven_by(np.eye(len(self.mean)), 0.1 / len(self.mean) ** 0.5)
             error = self._rounding * float(np.linalg.norm(solved))
             left = float(eigvalsh(solved - self.following(solved), subset_by_index=(0, 0))[0]) - error
@@ -199,15 +200,15 @@ class StateMoments:
         """The S with S = following(S) + driven, if the radius is below 1.
 
         Raises:
-            ValueError: the equation could not be solved to 1e-10, as happens if the radius is all but 1.
+            ValueError: the equation could not be solved to 1e-10, as happens where the radius is close to 1.
         """
         return self._driven_by(driven, PRECISE)
 
     def _driven_by(self, driven: Second, precise: float) -> Second:
-        """The S of S = following(S) + driven, up to this share of what drives it.
+        """The S of S = following(S) + driven, up to the relative error `precise`.
 
         Raises:
-            ValueError: it could not be solved.
+            ValueError: the equation could not be solved.
         """
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
@@ -254,7 +255,7 @@ class StateMoments:
 
     @cached_property
     def _radius(self) -> tuple[float, Second | None]:
-        """The radius, and the S of Davidson's method if it has found one."""
+        """The radius, and the S of Davidson's method if it converged."""
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
@@ -317,6 +318,6 @@ class StateMoments:
 
 
 def require_search(state: int) -> None:
-    """Refuse the search for the rate of a state of so many numbers where it does not fit the memory."""
+    """Refuse the search for the rate of a state with this many numbers if it does not fit the memory."""
     needs = 8.0 * (2 * KEPT + MATRICES)
     require("the rate of random rounds", lambda state: needs * state**2, hint=ESTIMATE, state=state)
