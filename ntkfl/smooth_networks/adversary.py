@@ -1,6 +1,7 @@
-"""An adversary: it trains a certified smooth network further, in the worst windows it finds, and checks the claims.
+"""A search for windows of training that break the claims of a certified smooth network.
 
-Plain numpy, without error bounds: an implementation of networks, gradients and fits apart from the certificate's.
+Plain numpy, without error bounds: an implementation of networks, gradients and fits that is independent of the
+certificate's.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class Step(NamedTuple):
 
 @dataclass
 class Worst:
-    """The largest quotients of what windows did and what was claimed; above 1 the claim is false."""
+    """The largest quotients of measured and claimed numbers over all windows; above 1 the claim is false."""
 
-    fall: float = 0.0  # claimed decrease of this squared distance over the measured decrease, rounding left out
-    factor: float = 0.0  # squared distance to the fits after a window, over that before
+    fall: float = 0.0  # claimed over measured decrease of the squared distance to the fits, without rounding
+    factor: float = 0.0  # squared distance to the fits after a window, over the squared distance before
     distance: float = 0.0  # distance of the checkpoint from its nearest fit
     reach: float = 0.0  # largest distance of a model from the checkpoint
     outputs: float = 0.0  # largest change of the probes' outputs
@@ -59,9 +60,9 @@ class WindowAttack:
     """The result of an adversary's search.
 
     Args:
-        broken: the claim that was broken: `factor` of a window, `distance`, `reach` or `outputs`; None: none was.
+        broken: the broken claim: `factor` of a window, `distance`, `reach` or `outputs`; None: no claim was broken.
         windows: number of windows tried.
-        worst: how near each claim was to being broken.
+        worst: the largest quotient for each claim; above 1 the claim is broken.
     """
 
     broken: str | None
@@ -69,7 +70,7 @@ class WindowAttack:
     worst: Worst
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values; what is no number is None."""
+        """All fields as JSON-safe values; infinity and NaN become None."""
         quotients = {name: value if np.isfinite(value) else None for name, value in vars(self.worst).items()}
         return {"broken": self.broken, "windows": self.windows} | quotients
 
@@ -143,7 +144,7 @@ class Windows:
 
     certificate: NetworkCertificate
     rng: np.random.Generator
-    # what may break a rule: factors on the steps and on the server's step, and the number of samples never visited
+    # ways to break the rules: factors on the steps and on the server's step, and the number of samples never visited
     longer: float = 1.0
     server: float = 1.0
     visits: float = 1.0
@@ -208,7 +209,7 @@ class Windows:
         steps = [Step(batch, 1 / pieces) for batch in batches for _ in range(pieces)]
         if mode == "pieces":
             steps = [steps[k] for k in self.rng.permutation(len(steps))]
-        if self.visits > 1:  # one sample again and again, which may lead away from a fit of all
+        if self.visits > 1:  # one sample again and again, which may lead away from a fit of all samples
             whole, part = divmod(self.visits - 1, 1)
             one = np.argsort(left)[:1]
             again = [Step(one, 1.0)] * int(whole) + ([Step(one, part)] if part else [])
@@ -244,7 +245,7 @@ class Windows:
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """The model after the worst of some windows, its distance to the nearest fit, and that fit."""
         share, tried = 1.0, list[np.ndarray]()
-        if mode == "clients":  # two clients have parts of the samples; then their mean
+        if mode == "clients":  # two clients train on parts of the samples; then the mean of their models is taken
             order = self.rng.permutation(self.problem.n - self.left_out)
             cut, share = int(self.rng.integers(1, max(len(order), 2))), 0.5
             ends = [self.trained_on(theta, [Step(part, 1.0)]) for part in (order[:cut], order[cut:]) if len(part)]

@@ -1,4 +1,4 @@
-"""`certify_network`, and its certificate: what is proved about a smooth network, or why nothing is."""
+"""`certify_network` and its certificate, with the proved numbers of a smooth network or the reason why it failed."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class NetworkCertificate(LaterNetworks):
     """Whether the theorem of `ntkfl.smooth_networks` holds for a network and its data, and its numbers.
 
     Args:
-        certified: whether it is proved.
-        why: what is in the way; empty if certified.
+        certified: whether the theorem holds.
+        why: the reason if not certified; else empty.
         residual: |y - f| over all samples and outputs, enclosed. Under another loss: the distance of the kept samples'
             outputs from those that minimise the loss.
         smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
-        visits: v, the factor by which the samples' sums of steps in a window may differ.
+        visits: v, the largest allowed ratio of two samples' sums of steps in a window.
         depth: layers of weights.
         width: neurons of the narrowest hidden layer.
         problem: the data.
@@ -143,14 +143,14 @@ class NetworkCertificate(LaterNetworks):
 
     @cached_property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature; None: none would."""
+        """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature, or None."""
         if self.certified:
             return float(self.residual.hi)
         residual = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
         return residual or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; infinity and NaN become None."""
+        """All values, JSON-safe, `certified` first; infinity and NaN become None."""
         numbers = {
             "residual": float(self.residual.hi),
             "needed_residual": self.needed_residual,
@@ -186,7 +186,7 @@ class NetworkCertificate(LaterNetworks):
 
 
 def sentences(certificate: NetworkCertificate) -> tuple[str, str]:
-    """Two sentences that say what is proved; or that nothing is, and which residual would do."""
+    """Two sentences with the proved claims; or the sentence that nothing is proved, with a residual that would do."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss is SQUARES else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -221,20 +221,19 @@ def certify_network(
             "conv:L:PHI". Or a JAX function f(params, x), x of shape (n, d), of products x @ W, biases, activations and
             residual sums; its layers are read at four values of n, and assumed to be the same at all others. Parameters
             without requires_grad are not trained.
-        params: its parameters by name, arrays or tensors; None: the module's own. A JAX function has none of its own:
-            give them.
+        params: the network's parameters by name, arrays or tensors; None: the module's own. A JAX function needs them.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
             eta and v eta; 1 for shuffled epochs; default 1.
         step: the longest step that training will take; None: the largest 2^-k / lambda_max(J J') that is certified.
         loss: the loss whose sum is trained on: squares, hinge (squared; labels -1 and +1 for each output), huber:DELTA,
             band:WIDTH (the square of what |y - f| exceeds the width by); default squares.
-        memory: bytes that may be taken; None: what is free.
+        memory: bytes that may be taken; None: all free memory.
 
     Raises:
         ValueError: a layer that is not covered, by its name; weights that do not fit or are not finite; visits below
             1, a step that is not positive; a loss without minimiser, or one that does not take these labels.
-            TooLittleMemory: it does not fit.
+            TooLittleMemory: the certificate does not fit.
     Source: docs/proofs/smooth_networks.md#the-theorem
     """
     require_problem(problem)
@@ -260,7 +259,8 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    # squares, or Huber's loss where it is squares; a narrow band's ends may be rounded to one float, yet no point
+    # squares, or Huber's loss within its quadratic part; the ends of a narrow band may be one float, though the band is
+    # no point
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(
             layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False
@@ -294,7 +294,7 @@ def _certified(
     memory: float | None,
     intervals: bool = True,
 ) -> NetworkCertificate:
-    """The certificate that rests on these samples; at the targets their losses are minimal."""
+    """The certificate that rests on the samples `kept`, whose losses are minimal at the targets."""
     part = replace(problem, x=problem.x[kept], y=targets, owner=owners(problem.owner[kept]))
     at = Checkpoint.of(layers, part, memory)
     curvature, residual, smallest = at.curvature, at.residual.norm(), at.smallest_eigenvalue

@@ -1,4 +1,4 @@
-"""The quantities that a certificate needs: those of a network, on its data, at a checkpoint."""
+"""The quantities that a certificate needs of a network, on its data, at a checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Checkpoint:
         """From a forward and a backward pass: the kernel, and the norms of the layers.
 
         Raises:
-            ValueError: a network that does not fit the data. TooLittleMemory: it does not fit.
+            ValueError: a network that does not fit the data. TooLittleMemory: the certificate does not fit.
         """
         require_fit(layers, problem)
         require_memory([(layer.weight.size, layer.gives, _copied(layer)) for layer in layers], problem, memory)
@@ -77,9 +77,9 @@ class Checkpoint:
         return min(widths[:-1], default=widths[-1])
 
     def singular(self, problem: Problem, names: Int[np.ndarray, " n"] | None = None, loss: ConvexLoss = SQUARES) -> str:
-        """Why a J J' that may be singular has no certificate: an input whose labels exclude each other, or dependence.
+        """The reason why J J' may be singular: two labels of one input that exclude each other, or dependent gradients.
 
-        `names` of the samples are for messages; default their places.
+        `names` of the samples are for messages; default their numbers.
         """
         names = np.arange(problem.n) if names is None else names
         assert loss.minimisers is not None
@@ -112,7 +112,7 @@ def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, mem
     kept beside its neurons: squares for each sample, and a gradient for each output.
 
     Raises:
-        TooLittleMemory: it does not fit. ValueError: a memory that is no number of bytes.
+        TooLittleMemory: the certificate does not fit. ValueError: a memory that is no number of bytes.
     """
     if memory is not None:
         require_number("memory", memory, "be 0 or more")

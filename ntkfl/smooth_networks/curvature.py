@@ -1,4 +1,4 @@
-"""How fast gradients can change in a ball: bounds of the second derivatives of every output, and of all together.
+"""Bounds of the second derivatives in a ball, for each output and for all outputs together.
 
 Source: docs/proofs/smooth_networks.md#second-derivatives
 """
@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """How fast layers' inputs and outputs change in a ball with each layer's parameters, for a sample or for all."""
+    """Bounds of derivatives of layers' inputs and outputs by each layer's parameters, for one sample or for all."""
 
     before: list[Float[np.ndarray, "g L"]]  # z_k
     inputs: list[Float[np.ndarray, "g L"]]  # h_(k-1) of each layer, and then the outputs
@@ -43,7 +43,7 @@ class Curvature:
     layers: tuple[Layer, ...]  # layers of the network
     norms: tuple[float, ...]  # spectral norms of scale W
     alone: Sizes  # sizes for each output of each sample, n C groups
-    all: Sizes | None  # sizes for all outputs of all samples together; None if not needed
+    all: Sizes | None  # sizes for all outputs of all samples together; None where they are not needed
 
     def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
         """L_i: at least the norm of the Hessian of each output in the ball."""
@@ -78,9 +78,9 @@ class Curvature:
 
     def _grown(self, at: Sizes, radius: float, tall: Speeds, wide: Speeds) -> Sizes:
         moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # bounds of z_k of a sample
-        turned = self.layers[-1].activation.bend * moved[-1]  # how far B_k may move from the checkpoint
+        turned = self.layers[-1].activation.bend * moved[-1]  # bound of the change of B_k in the ball
         before, after = [at.before[-1] + turned], list[np.ndarray]()
-        carried = np.zeros_like(turned)  # how far b_k may move
+        carried = np.zeros_like(turned)  # bound of the change of b_k in the ball
         aside: list[np.ndarray] = []
         for k in range(len(self.layers) - 1, 0, -1):
             layer, below = self.layers[k], self.layers[k - 1].activation
@@ -154,9 +154,9 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 
 def _map_norm(layer: Layer) -> float:
-    """A bound of a convolution's norm: the less of that of W as a matrix and of a sum over the square's places."""
+    """A bound of a convolution's norm: the smaller of the matrix norm of W and a sum over the places of the square."""
     if layer.stands_in:
-        return layer.scale  # of the scale times I; a JAX function may multiply there
+        return layer.scale  # the norm of the scale times I; a JAX function may have a factor there
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
     if layer.image is None:
         return whole

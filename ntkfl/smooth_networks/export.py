@@ -15,7 +15,7 @@ from ntkfl.smooth_networks.layers import Layer
 
 SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
-BALLS = 40  # balls tried, each GROWTH times larger, since the script's bounds are a little looser
+BALLS = 40  # number of balls to try, each GROWTH times larger than the last, since the script's bounds are looser
 GROWTH = 1.02
 
 
@@ -27,7 +27,8 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         folder: a new folder, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: what the checker has proved: `loss`, `size` (its number, or 0), `kept`, `step`, `visits`, `samples`,
+    Returns: the conclusions that the checker has proved: `loss`, `size` (its number, or 0), `kept`, `step`, `visits`,
+    `samples`,
         `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the eigenvalues of J J' at the checkpoint,
         J of the kept samples), `final`.
 

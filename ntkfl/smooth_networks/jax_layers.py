@@ -14,7 +14,7 @@ from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer, Smooth
 
 SAMPLES = 1, 2, 3, 1000  # numbers of samples at which the function is read; the layers must be the same
-CLOSE = 1e-8  # how far outputs and gradients, computed twice, may differ, over the largest
+CLOSE = 1e-8  # allowed difference of outputs and gradients that are computed twice, relative to the largest
 ADVICE = (
     "read are x @ W and x @ W.T, biases, tanh, sin, erf, sigmoid, silu, gelu(approximate=False) and maximum(., 0), "
     "residual sums and products with numbers"
@@ -97,7 +97,7 @@ def _identity(layer: Layer) -> tuple[Any, ...]:
 
 
 def _require_same(function: Callable[..., Any], params: Any, layers: tuple[Layer, ...], x: np.ndarray) -> None:
-    """Compare the function with the layers, sample by sample: outputs and the norms of their gradients."""
+    """Compare outputs and norms of gradients of function and layers, sample by sample."""
     import jax
     import jax.numpy as jnp
 
@@ -252,7 +252,7 @@ class _Reader:
         return _Hidden(hidden[0].layers, (name, options, *parts))
 
     def settled(self, hidden: _Hidden) -> tuple[tuple[Layer, ...], float]:
-        """The layers with the operations on their outputs, and a number that remains as a factor on these outputs."""
+        """The layers, with the operations on their outputs as activations, and a remaining factor on these outputs."""
         layers, (tree, factor) = hidden.layers, _peeled(hidden.tree)
         if tree != BASE:
             phi, inside = _activation(tree)
@@ -277,7 +277,7 @@ class _Reader:
 
 
 def _number(value: Any) -> float | None:
-    """A number; None: it is none."""
+    """The value as a number; None if it is not a number."""
     if isinstance(value, _Hidden | _Parameter) or value is None:
         return None
     array = np.asarray(value)

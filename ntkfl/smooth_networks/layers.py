@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-# bound of numpy's and scipy's errors over 1 + |z|: a hundred times the errors that a test measures
+# assumed bound of numpy's and scipy's errors over 1 + |z|: a hundred times the errors measured by a test
 LIBRARY = 2.0**-44
 
 
 def _density(z: np.ndarray) -> np.ndarray:
-    z = np.minimum(np.abs(z), 40.0)  # beyond it is 0 in float64, and z * z may overflow
+    z = np.minimum(np.abs(z), 40.0)  # beyond this |z| the density is 0 in float64, and z * z may overflow
     return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 
@@ -47,7 +47,7 @@ class Smooth:
         return self._known(self.function(z.value), self.slope * z.error, z)
 
     def slopes(self, z: Estimate) -> Estimate:
-        """phi'(z); with a kink, on the side where the value is; `Pass.clear` has the distance from the kink."""
+        """phi'(z); with a kink, the derivative on z's side of it; `Pass.clear` has the distance from the kink."""
         if not self.bend:
             return Estimate.exact(self.derivative(z.value))
         return self._known(self.derivative(z.value), self.bend * z.error, z)
@@ -76,7 +76,7 @@ ACTIVATIONS = SMOOTH | {RELU.name: RELU}
 
 
 def torch_softplus(threshold: float) -> Smooth:
-    """torch's softplus: above the threshold it is z itself, to which it jumps down."""
+    """torch's softplus: above the threshold it is z itself, so that it jumps down at the threshold."""
     smooth = SMOOTH["softplus"]
     return replace(
         smooth,
@@ -95,7 +95,7 @@ class Image:
     height: int
     width: int
     side: int
-    stride: int = 1  # it acts at every pixel whose row and column are multiples of this
+    stride: int = 1  # the convolution acts at pixels whose row and column are multiples of this
 
     @property
     def pixels(self) -> int:
@@ -114,7 +114,7 @@ class Image:
 
     @property
     def overlap(self) -> int:
-        """Its square bounds the number of squares that contain a pixel."""
+        """A number whose square bounds the number of squares that contain a pixel."""
         return -(-self.side // self.stride)
 
 
@@ -143,7 +143,7 @@ class Layer:
     closes: int = 0
     image: Image | None = None  # image of a convolution's input
     pools: bool = False  # whether the mean over pixels is taken, after the layer and the blocks that it closes
-    stands_in: bool = False  # whether the layer is no layer of the network: W = I carries an activation
+    stands_in: bool = False  # whether the layer is only a carrier of an activation, with W = I
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -233,7 +233,7 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
     own = dict(module.named_parameters())
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
-    met: list[tuple[int, int, str]] = []  # where parameters begin and end in memory, and their layer
+    met: list[tuple[int, int, str]] = []  # first and last address of parameters in memory, and their layer
     opened = 0  # residual blocks that no layer has begun yet
     shape: tuple[int, ...] | None = None  # channels, height, width if h is an image
     begun: list[tuple[int, ...] | None] = []  # the shapes at which the open residual blocks began
@@ -306,7 +306,7 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
 
 
 def _span(value: Any) -> tuple[int, int]:
-    """Where a tensor begins and ends in memory."""
+    """The first and last address of a tensor in memory."""
     last = sum((length - 1) * stride for length, stride in zip(value.shape, value.stride(), strict=True))
     return value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()
 
@@ -357,7 +357,7 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
 
 
 HOOKS = "forward", "forward_pre", "backward", "backward_pre"
-OPENS, CLOSES = object(), object()  # mark where a residual block begins and ends
+OPENS, CLOSES = object(), object()  # marks of the beginning and the end of a residual block
 
 
 def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:

@@ -82,14 +82,14 @@ class MethodStart:
     remembers: bool  # whether the initial memory is not 0
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """What is proved with `factor` times the residual."""
+        """The conclusions with `factor` times the residual."""
         return proved_methods(self.steps, self.linear.scaled(factor), curvature)
 
 
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm found for a method's state, and what it proves about the linear model; or why it proves nothing."""
+    """The best norm found for a method's state, with its bounds on the linear model; or why none was found."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     name = method.name
@@ -135,7 +135,7 @@ def method_start(
 
 
 def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature, least: float) -> float:
-    """About the largest factor of the residual with which the theorem holds; 0 if that is less than `least`."""
+    """An estimate of the largest factor of the residual with which the theorem holds; 0 if it is less than `least`."""
     return largest_residual(
         lambda factor: isinstance(proved_methods(steps, linear.scaled(factor), curvature), Rounds), 1.0, least
     )
@@ -163,7 +163,7 @@ def _measured(
     *,
     enclosed: bool,
 ) -> LinearRounds | str:
-    """The bounds of a norm, which prove something only if they are enclosed; or why there are none."""
+    """The bounds of a norm, proofs only if `enclosed`; or the reason why there are none."""
     p, x = len(kernel.value), np.linalg.inv(s)
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     take: Callable[[Estimate], Any] = (lambda of: of) if enclosed else (lambda of: of.value)
@@ -217,7 +217,7 @@ def _measured(
 
 
 def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> Rounds | str:
-    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
+    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
     if not linear.least_root > 0:
         return "the smallest eigenvalue of J J' is not known to be positive"
 

@@ -27,7 +27,7 @@ class Pass:
     before: tuple[Rows, ...]
     # b_k, derivatives of the outputs by h_k, after the activation, (n, C, m_k), for each layer but the last
     after: tuple[Estimate, ...]
-    # for each layer and sample the least distance |z| of a neuron from its kink, (n,); infinite without kinks
+    # for each layer and sample the least distance of a neuron's z from its kink, (n,); infinite without kinks
     clear: tuple[Float[np.ndarray, " n"], ...]
 
     def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
@@ -124,8 +124,8 @@ def folded(b: Estimate, image: Image) -> Estimate:
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:
     """The forward and the backward pass of these samples.
 
-    `norms`: of the layers, as `curvature.weight_norms` gives them; default unknown. With them the errors of fully
-    connected layers are the smaller.
+    `norms`: the layers' norms, as `curvature.weight_norms` gives them; default unknown. They make the error bounds of
+    fully connected layers smaller.
     """
     norms = (np.inf,) * len(layers) if norms is None else norms
     n, first = len(x), layers[0].image

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
 PROBES = 2  # inputs at which a torch module is evaluated
-ROUNDINGS = 4  # torch's numbers may be off by so many proved rounding bounds
+ROUNDINGS = 4  # allowed difference from torch's numbers, as a multiple of the proved rounding bound
 
 
 def layers_of(
     network: nn.Module | WideNetwork | Callable[..., Any], params: Any, features: int | None = None
 ) -> tuple[Layer, ...]:
-    """The layers of a network, from input to output; the last has no activation, or one follows it.
+    """The layers of a network, from input to output; the last one has no activation, or carries a final one.
 
     `features` is the number of features, for a convolutional network of any width, whose images are square.
 
@@ -93,7 +93,7 @@ def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[
     Weights so large that outputs are infinite are not compared. A difference at other inputs may go unseen.
 
     Raises:
-        ValueError: they differ by more than rounding, or torch cannot compute the outputs.
+        ValueError: outputs or gradients differ by more than rounding, or torch cannot compute the outputs.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""`certify_rounds`: from a checkpoint on, full rounds of federated averaging or of a method with memory fit the data.
+"""`certify_rounds` proves that full rounds of a federated method, begun at a checkpoint, fit the data.
 
 Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
 AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull
-GROWN = 1.05  # zeta: a client may move within a round by this factor more than its kernel says
+GROWN = 1.05  # zeta: the factor by which a client may move farther within a round than its kernel gives
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Client:
 
 @dataclass(frozen=True)
 class RoundStart:
-    """Bounds at the first round; rounded to the side that claims less."""
+    """Bounds at the first round, rounded to the safe side."""
 
     least_root: float  # lower bound of the smallest singular value of J
     size: float  # upper bound of phi, the norm of the residual that falls
@@ -65,7 +65,7 @@ class RoundStart:
     remembers: ClassVar[bool] = False  # federated averaging has no memory
 
     def proved(self, curvature: Curvature, factor: float = 1.0) -> Rounds | str:
-        """What is proved with `factor` times the residual."""
+        """The conclusions with `factor` times the residual."""
         return proved_rounds(replace(self, size=self.size * factor), curvature)
 
 
@@ -74,8 +74,8 @@ class RoundsCertificate(LaterNetworks):
     """Whether full rounds of a method that start at a network are proved to fit its data, and at which rate.
 
     Args:
-        certified: whether it is proved.
-        why: what is in the way; empty if certified.
+        certified: whether the theorem holds.
+        why: the reason if not certified; else empty.
         residual: |y - f| over all samples and outputs, enclosed.
         smallest_eigenvalue: the smallest eigenvalue of J J', enclosed.
         depth: layers of weights.
@@ -103,7 +103,7 @@ class RoundsCertificate(LaterNetworks):
 
     @property
     def last_rate(self) -> float:
-        """An upper bound of the limit of that factor: the rate without the effects of rounds on each other."""
+        """An upper bound of the limit of the factor in `rate`: the rate without the effects of rounds on each other."""
         return 1.0 if self.rounds is None else self.rounds.last_rate
 
     @property
@@ -117,7 +117,7 @@ class RoundsCertificate(LaterNetworks):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature.
 
-        None if none would, or if a memory is in the way.
+        None if no residual would certify, or if the remembered vector is too large.
         """
         now = float(self.residual.hi)
         if self.certified:
@@ -128,7 +128,7 @@ class RoundsCertificate(LaterNetworks):
         return largest_residual(lambda wanted: isinstance(start.proved(curvature, wanted / now), Rounds), now) or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-safe values, `certified` first; infinity and NaN become None."""
+        """All values, JSON-safe, `certified` first; infinity and NaN become None."""
         return {
             "certified": self.certified,
             "why": self.why,
@@ -185,19 +185,20 @@ def certify_rounds(
 
     Args:
         network: as `certify_network` takes it.
-        params: its parameters by name, arrays or tensors; None: the module's own.
-        problem: data, labels (n,) or (n, C), and which client has which samples.
+        params: the network's parameters by name, arrays or tensors; None: the module's own.
+        problem: data with labels (n,) or (n, C), and the samples of each client.
         setup: only eta_local, local_steps and eta_global are used.
         shares: weight of each client in the mean, positive, shape (N,); None: 1/N each; only without a method.
         method: fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn; None: federated averaging with these shares.
         options: of the method, as in training; setup.eta_global is its server_rate, if it has one;
             default the method's own.
-        remembered: what server and clients remember at the beginning, as `certify_method` takes it; default nothing.
-        memory: bytes that may be taken; None: what is free.
+        remembered: the memory of server and clients at the beginning, as `certify_method` takes it; default 0.
+        memory: bytes that may be taken; None: all free memory.
 
     Raises:
         ValueError: as `certify_network`; shares that are not positive, not as many as clients, or given beside a
-            method; a method that is not covered, an option that it does not have. TooLittleMemory: it does not fit.
+            method; a method that is not covered, an option that it does not have. TooLittleMemory: the certificate does
+            not fit.
     Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
     """
     require_problem(problem)
@@ -244,7 +245,7 @@ def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndar
 
 
 def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
-    """The conclusions from an enclosure of the linear model's round map at the checkpoint; or why there are none."""
+    """Bounds from an enclosure of the linear model's round map at the checkpoint; or the reason why there are none."""
     outputs = at.residual.value.shape[1]
     step, steps = float(setup.eta_local), int(setup.local_steps)
     residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)
@@ -309,7 +310,7 @@ def _too_long(step: float, limit: int, root: arb) -> str:
 
 
 def proved_rounds(start: RoundStart, curvature: Curvature) -> Rounds | str:
-    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
+    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
     if not start.lowest > 0:
         return "the smallest eigenvalue of K D is not known to be positive"
 

@@ -1,7 +1,7 @@
-"""Vectors, one a row, whose errors are bounded entry by entry and by their lengths.
+"""Rows of numbers with two error bounds: for each entry, and for the Euclidean length of a row's error.
 
-A matrix multiplies the length of an error by its norm, and the error of an entry by its sum of absolute numbers, which
-in wide layers is by far the larger: docs/proofs/smooth_networks.md#the-certificate
+A matrix multiplies the length of an error by its spectral norm. It multiplies a bound for entries by a row's sum of
+absolute numbers, which in wide layers is far larger: docs/proofs/smooth_networks.md#the-certificate
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ntkfl.any_order.rounding import above, gamma
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.smooth_networks.layers import Smooth
 
-BLOCK = 256  # most terms that are summed at once; more are summed in blocks, whose rounding is the smaller
+BLOCK = 256  # most terms of one sum; longer sums are taken in blocks, with smaller rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Rows:
 
     @classmethod
     def of(cls, entries: Estimate, off: float | Float[np.ndarray, "*batch"] = np.inf) -> Rows:
-        """With the smaller of `off` and the length of the entries' errors; no entry is off by more."""
+        """Rows whose length bound, which also bounds each entry, is the smaller of `off` and the entries' own."""
         off = np.fmin(off, np.where(entries.error.any(axis=-1), _length(entries.error), 0.0))
         error = np.fmin(entries.error, off[..., None])
         return cls(Estimate(entries.value, error, entries.method, entries.rigour), off)
@@ -46,16 +46,17 @@ class Rows:
             return above(_length(self.value) + self.off)
 
     def reshaped(self, shape: tuple[int, ...]) -> Rows:
-        """The same vectors, placed otherwise."""
+        """The same vectors in an array of another shape."""
         entries = reshaped(self.entries, shape)
         return Rows(entries, self.off.reshape(entries.value.shape[:-1]))
 
     def through(
         self, matrix: Float[np.ndarray, "p m"], scale: float, norm: float, ended: Callable[[Estimate], Estimate]
     ) -> Rows:
-        """`ended` of the products of the vectors with the matrix's rows.
+        """The products of the vectors with the matrix's rows, after the function `ended`.
 
-        `ended` multiplies them by the scale and may add exact numbers; norm: of scale times the matrix.
+        `ended` multiplies the products by the scale and may add exact numbers; `norm` is the norm of scale times the
+        matrix.
         """
         rows = _length(matrix)
         with np.errstate(over="ignore", invalid="ignore"):  # infinite errors, and an infinite norm without an error

@@ -41,7 +41,7 @@ def network_checkpoints(
         problem: data.
         setup: width, seed and steps; its rounds are not used.
         network: "fc" of `ntkfl.networks.wide`.
-        rounds: number of rounds in all.
+        rounds: number of rounds to train.
         every: rounds between checkpoints.
         start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.
         loss: the loss whose sum is trained on; default squares.
@@ -103,15 +103,15 @@ def _trained_on(
 
 
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
-    """The number of the network's outputs, None for one, if its certificate fits; to be asked before it is drawn.
+    """The number of outputs (None for one); refuses, before weights are drawn, a certificate that does not fit.
 
     Args:
         problem: data.
         network: the network.
-        width: its neurons a layer.
+        width: number of neurons of a layer.
 
     Raises:
-        TooLittleMemory: it does not fit.
+        TooLittleMemory: the certificate does not fit.
     """
     problem = problem.one_axis()
     outputs = problem.y.shape[1] if problem.y.ndim > 1 else None

@@ -22,20 +22,20 @@ Proved = TypeVar("Proved")
 
 @dataclass(frozen=True)
 class Start:
-    """Bounds at the checkpoint; all rounded to the side that claims less."""
+    """Bounds at the checkpoint, all rounded to the safe side."""
 
     least_root: float  # lower bound of the smallest singular value of J
     largest: float  # upper bound of the largest eigenvalue of J J'
     entries: float  # the same for the matrix of absolute values of J J'
     gradients: float  # upper bound of |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
-    kept: Int[np.ndarray, " k"] | None = None  # the given samples that these are; None: all
+    kept: Int[np.ndarray, " k"] | None = None  # numbers of these samples among the given ones; None: all samples
     intervals: bool = False  # whether a loss is minimal on an interval of outputs and not, as squares, at the label
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is proved for all windows of training with steps up to `step`; floats are rounded to the safe side."""
+    """The conclusions about all windows of training with steps up to `step`, rounded to the safe side."""
 
     step: float  # eta
     ball: float  # rho, in which curvature is bounded
@@ -48,7 +48,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What is proved for all rounds; floats are rounded to the safe side."""
+    """The conclusions about all rounds, rounded to the safe side."""
 
     rate: float  # upper bound of the factor of a norm of residual and memory in every round
     last_rate: float  # upper bound of the factor's limit
@@ -58,14 +58,14 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Failed:
-    """Why the theorem does not hold in a ball, and the radius that it needs; 0 if no larger ball helps."""
+    """The reason why the theorem fails in a ball, and the radius that it needs; 0 if no larger ball helps."""
 
     why: str
     larger: float = 0.0
 
 
 def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
-    """The smallest ball found in which the theorem holds; else what fails in the last ball tried."""
+    """The smallest ball found in which the theorem holds; else the failure in the last ball tried."""
     if not start.least_root > 0:
         return "the smallest eigenvalue of J J' is not known to be positive"
     radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
@@ -73,7 +73,7 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """What is proved in the first ball that is large enough, or why none is; each ball asks for the next one's size."""
+    """The conclusions in the first large enough ball, or the last failure; a failure names the next radius to try."""
     why = ""
     for _ in range(TRIES):
         interruption.check()
@@ -167,13 +167,13 @@ def largest_step(start: Start, residual: float, visits: float, halvings: int) ->
 
 
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
-    """About the largest residual at which a checkpoint with this kernel and curvature would be certified."""
+    """An estimate of the largest residual at which a checkpoint with this kernel and curvature would be certified."""
     eta = _step(start, halvings) if step is None else step
     return largest_residual(lambda residual: not isinstance(window(start, residual, eta, visits), str), below)
 
 
 def largest_residual(fine: Callable[[float], bool], below: float, least: float = 0.0) -> float:
-    """About the largest residual that certifies, by bisection; 0 if none does, or only residuals below `least`."""
+    """An estimate of the largest residual that certifies, by bisection; 0 if it is below `least`."""
     if not fine(least):
         return 0.0
     low, high = 0.0, below
