@@ -1,4 +1,4 @@
-"""Checks that a network is what training and kernels assume: differentiable, and a function of each sample alone."""
+"""Checks that a network is differentiable and a function of each sample alone, as training and kernels assume."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-ALIKE = 1e-4  # difference over the largest output: far above the effect of another order of summation, even in float32
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # torch.func's words about a network that looks at numbers
+ALIKE = 1e-4  # allowed difference over the largest output: far above the rounding of sums in another order in float32
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors for such networks
 POINTS = 8  # other parameters at which a network without a derivative is evaluated
 
 
@@ -20,8 +20,8 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
     A warning names the parameters on which no output depends: they have no derivative, and are not trained.
 
     Raises:
-        ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, changes its
-            inputs or parameters, or has no derivative in any parameter.
+        ValueError: the network fails on x, has outputs of another shape, differs from call to call, mixes samples,
+            changes its inputs or parameters, or has no derivative in any parameter.
     """
     if not len(x):
         raise ValueError(f"x has shape {tuple(x.shape)}; {name} needs at least one sample")
@@ -83,7 +83,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs differ between parameters at which all derivatives are 0; with dead neurons they do not."""
+    """Whether outputs change with the parameters although all derivatives are 0; dead neurons do not change them."""
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {
@@ -118,7 +118,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         more = ""
         if isinstance(error, TypeError) and "positional argument" in text:
             more = "; it is called with the inputs alone: give every other argument a default"
-        elif "traced array" in text:  # as JAX says it
+        elif "traced array" in text:  # JAX's words for the same error
             more = "; it must not look at numbers that it computes: jax.numpy.where in place of if"
         elif "dtype" in text and "loat" in text:
             more = f"; it must compute in the type of its inputs, {dtype}: constants of dtype=x.dtype, no .float()"

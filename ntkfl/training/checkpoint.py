@@ -27,7 +27,7 @@ class Checkpoint:
     provenance: dict[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint; it replaces an old file at once, so that a killed process leaves one of the two.
+        """Write the checkpoint; it replaces an old file in one step, so that a killed process leaves a whole file.
 
         Raises:
             OSError: the folder cannot be written.

@@ -33,7 +33,7 @@ FL_NTK = {
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
 MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
-IMA_START = 0.75  # share of the rounds, as in the paper
+IMA_START = 0.75  # share of the rounds before averaging starts, as in the paper
 EPOCHS = 3  # in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 OTHER_STEPS = {
@@ -144,7 +144,7 @@ def checked(given: Mapping[str, Any], where: str = "") -> RunConfig:
 
     Args:
         given: keys of `RunConfig`.
-        where: what messages call the source of the keys, default nothing.
+        where: name of the source of the keys in messages; default empty.
 
     Raises:
         ValueError: every fault, with the key, the value found and what would be right.
@@ -168,7 +168,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         OSError: a file that cannot be read. ValueError: the file is not TOML; the message has line and column.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors begin a file with a mark
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors write a byte order mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
 

@@ -162,7 +162,7 @@ class _Records:
             self.fields["total_movement"] = []
 
     def add_round(self, outputs: Tensor, model: Params) -> None:
-        """Record the global model of a round: its outputs, and how far its weights have moved."""
+        """Record the global model of a round: its outputs and the movement of its weights."""
         if not torch.isfinite(outputs).all():
             raise FloatingPointError(f"round {len(self.fields['outputs'])}: an output is no longer finite")
         self.fields["outputs"].append(outputs.cpu().numpy())
@@ -191,7 +191,7 @@ class _Records:
 
 
 class _NeuronRecords(_Records):
-    """Records that also have how far each neuron of FL-NTK's network moves, and which patterns it switches."""
+    """Records that also have the movement of each neuron of FL-NTK's network, and the patterns that it switches."""
 
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
         """run: a run of the network with these weights. frozen: whether the patterns stay those of these weights."""

@@ -83,8 +83,8 @@ class _Applied(torch.autograd.Function):
                 raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
         with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
             arrays = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
-        # Results are waited for and copied: the arguments are the tensors' own memory, which is changed in place, and
-        # JAX may return an argument itself.
+        # The call waits for results and copies them: arguments share the tensors' memory, which is changed in place,
+        # and JAX may return an argument as a result.
         return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(arrays))
 
     @staticmethod

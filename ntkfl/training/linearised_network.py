@@ -1,4 +1,4 @@
-"""A network linearised in its parameters: it trains exactly as the kernel regime of its own kernel says."""
+"""A network linearised in its parameters: its training is exactly the kernel regime of its own kernel."""
 
 import warnings
 from functools import cache
@@ -29,7 +29,7 @@ def linearised(network: Model, params: Params) -> Model:
 
 
 def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
-    """Refuse a network some of whose operations have no forward derivative.
+    """Refuse a network that has an operation without a forward derivative.
 
     Raises:
         ValueError: an operation has none.

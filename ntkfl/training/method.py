@@ -111,7 +111,7 @@ class LocalRule:
     """A client's computations around its steps. The defaults are FedAvg's; a method overrides some of them.
 
     `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
-    `pull`: mu, where `correct` adds mu (w - w received); `Finish.coefficient` then allows for it.
+    `pull`: mu, where `correct` adds mu (w - w received), so that `Finish.coefficient` takes it into account.
     """
 
     needs_full_gradient: bool = False
@@ -122,7 +122,7 @@ class LocalRule:
 
         Args:
             model: the model that is trained.
-            broadcast: what the server sent, by name.
+            broadcast: the server's message, by name.
         """
         return {}
 
@@ -131,7 +131,7 @@ class LocalRule:
 
         Args:
             kept: the client's state between rounds.
-            broadcast: what the server sent, by name.
+            broadcast: the server's message, by name.
         """
         return broadcast["model"]
 
@@ -140,7 +140,7 @@ class LocalRule:
 
         Args:
             kept: the client's state between rounds.
-            broadcast: what the server sent.
+            broadcast: the server's message, by name.
             full_gradient: by parameter, or {}.
         """
         return kept
@@ -170,7 +170,7 @@ class LocalRule:
         return params, step.client
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
-        """How to move the client's model, after its steps, to another point of the same function; None: it stays.
+        """A map that moves the client's model, after its steps, to another point of the same function; None: it stays.
 
         Called outside vmap, for one client at a time. An optimizer's state that stays with the client is moved too.
 
@@ -188,7 +188,7 @@ class LocalRule:
 
         Args:
             client: the client's state at the end of the round.
-            broadcast: what the server sent.
+            broadcast: the server's message, by name.
             end: the client's round.
 
         Returns: the uploads by name, and the client's state between rounds.
@@ -311,8 +311,8 @@ class Method:
         weighting: the weights p_i of the server's means: n_i / sum n_j over the cohort, or 1 / |S|.
         weighting_of: other weightings, by the name of an upload.
         draws: number of uniform numbers for each step.
-        needs: requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps whose
-            displacement is a sum of gradients).
+        needs: the method's requirements: "classes" (integer labels), "split" (a model with a head), "sgd" (local steps
+            whose displacement is a sum of gradients).
         further_steps: further objectives, which depend on the broadcast; on each of them the optimizer takes a further
             step for every batch.
         further_gradient: the gradient rule of these objectives; None: `gradient`.

@@ -72,7 +72,7 @@ def append_row(path: Path, row: Row) -> None:
 
     Args:
         path: the file.
-        row: what was measured after a round.
+        row: the measurements after a round.
 
     Raises:
         OSError: the file cannot be written.

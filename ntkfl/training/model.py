@@ -21,7 +21,7 @@ class Model:
     """f(params, x) = head(params, features(params, x)), for one client's parameters.
 
     Args:
-        name: what reports call it.
+        name: name of the model in reports.
         initial: seed -> parameters, a dict of tensors; a pure function of the seed.
         features: (params, x (b, ...)) -> z (b, k).
         head: (params, z) -> outputs (b, C), or (b,) for one output.
@@ -166,7 +166,7 @@ def from_modules(
 ) -> Model:
     """A model from two modules, body and head, that `make` builds; drawn on the CPU, to be the same on every device.
 
-    Buffers are constants: at every seed they are those that `make` gives at seed 0.
+    Buffers are constants: at every seed they have the values that `make` gives at seed 0.
 
     Raises:
         ValueError: a module that `refuse_state` refuses, or a head without parameters.
@@ -248,7 +248,7 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 
 def in_training(part: nn.Module) -> str | None:
-    """Why this part, apart from parts inside it, is a pure function only in eval mode; None: in both modes."""
+    """The reason why this part (without its own parts) is a pure function only in eval mode; None if in both."""
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
         return RENEWS
     if isinstance(part, nn.modules.dropout._DropoutNd):
@@ -261,7 +261,7 @@ def in_training(part: nn.Module) -> str | None:
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
     """(params, x) -> module(x), with the parameters named PREFIX + NAME in place of the module's own during the call.
 
-    It does what `torch.func.functional_call` does, which looks up all names in each call, at the cost of a layer.
+    It replaces `torch.func.functional_call`, which looks up all names in each call and so costs as much as a layer.
     Buffers are constants, in the type of the parameters. A call that changes a buffer is refused.
     """
     # a parameter that layers share has one name

@@ -93,7 +93,7 @@ def from_module(module: nn.Module, name: str) -> Model:
 
 
 def _in_eval_mode(module: nn.Module) -> str:
-    """A sentence about the parts whose function differs between eval mode and training mode; "" if there are none."""
+    """A sentence about the parts whose outputs in training mode differ from those in eval mode; "" without any."""
     parts: dict[str | None, list[str]] = {RENEWS: [], RANDOM: []}
     for key, part in module.named_modules():
         parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")

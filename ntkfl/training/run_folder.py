@@ -11,7 +11,7 @@ from ntkfl.extensions import require_outside
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
-OUTCOME, TRAINED = "outcome.txt", "trained"  # a line, after the last round, that says whether the run was trained
+OUTCOME, TRAINED = "outcome.txt", "trained"  # the file that says, after the last round, whether the run has learned
 MAY_CHANGE = "rounds"
 
 
@@ -102,7 +102,7 @@ class RunFolder:
 
 
 def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
-    """The first key in which two configurations differ, the number of rounds aside.
+    """The first key, other than rounds, in which two configurations differ.
 
     Args:
         there: the configuration in the folder.

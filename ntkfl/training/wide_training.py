@@ -79,8 +79,8 @@ def network_federation(
 def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, linearised: bool = False) -> Model:
     """f(x) = signs . relu((U + D) x) / sqrt(m) with fixed U and signs; D, (m, d) float64, is trained from 0.
 
-    The gradient by D is that by the hidden weights, with the indicator of w.x >= 0. Training U + D itself would round
-    it to the digits of U after every step, and statements about movements measure D, of order m^(-1/2).
+    The gradient by D equals the gradient by the hidden weights, with the indicator of w.x >= 0. Training U + D itself
+    would round it to the digits of U after every step, and statements about movements measure D, of order m^(-1/2).
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
     """

@@ -1,4 +1,4 @@
-"""The meaning of a name of data: its reader, a size, domains."""
+"""Parses names of data into reader, size and domains."""
 
 from functools import cache
 from pathlib import Path

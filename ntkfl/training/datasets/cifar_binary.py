@@ -27,7 +27,7 @@ def cifar(
 ) -> Samples:
     """Images (3, 32, 32) with pixels scaled to [-1, 1].
 
-    `classes` has the number of classes of each label byte that comes before the pixels; `chosen` says which byte is the
+    `classes` has the number of classes of each label byte that comes before the pixels; byte number `chosen` is the
     label.
 
     Raises:

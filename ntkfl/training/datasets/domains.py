@@ -1,4 +1,4 @@
-"""Feature shift between clients: the images unchanged, turned, inverted or blurred, one domain a client."""
+"""Feature shift between clients: each client has one domain, with images unchanged, turned, inverted or blurred."""
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
 
 
 def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int) -> np.ndarray:
-    """Clients c, c + D, ... share domain c of D by the partition `kind`.
+    """The owner of each sample: clients c, c + D, ... share the samples of domain c of D by the partition `kind`.
 
     Raises:
         ValueError: fewer clients than domains, or as `ntkfl.partition.assign_owners`.

@@ -32,7 +32,7 @@ class WordPiece:
         """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; the longer text is cut at its end."""
         parts = [self.tokens(text) for text in (first, second) if text is not None]
         while sum(map(len, parts)) + 1 + len(parts) > longest:
-            max(reversed(parts), key=len).pop()  # at equal length, from the second
+            max(reversed(parts), key=len).pop()  # of two equally long texts the second is cut
         result = [self.number[CLASS]]
         for part in parts:
             result += [*part, self.number[SEPARATOR]]
@@ -43,7 +43,7 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The longest known prefix, then that of the rest, and so on; a word without one is unknown."""
+        """The longest known prefix, then that of the rest, and so on; a word with an unknown part is unknown."""
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
             return unknown

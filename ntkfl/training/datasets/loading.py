@@ -23,7 +23,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.tree import one_a_row
 
 TEST, SHARE = 5, 6  # streams of the seed: for the draw of test samples, and for the samples that a client trains on
-POOLED_TEST = 5  # if no test set is published, one sample in five is for the test
+POOLED_TEST = 5  # without a published test set, one sample in five is a test sample
 CLIENTS = 10
 VERY_DIFFERENT = 1000  # ratio of the features' standard deviations from which a warning is given
 Target = Literal["classes", "real", "sign", "one-hot"]
@@ -46,9 +46,9 @@ def load(
     """Federated data by name. Images have pixels in [0, 1], those of CIFAR and Tiny-ImageNet in [-1, 1].
 
     Args:
-        spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to so
-            many tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted and
-            a quarter blurred; or the path of a .npz or .csv file.
+        spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to
+            TOKENS tokens; "NAME+domains" for images a quarter of which is plain, a quarter turned, a quarter inverted
+            and a quarter blurred; or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
             domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
@@ -57,11 +57,11 @@ def load(
             of 50; default 0.
         path: the user's files, if the data do not come with a package; default none.
         samples: training samples; default all.
-        test: test samples; default: all of the published test set; without one a fifth of all samples, or fewer, so
-            that every owner in a file keeps one for training.
+        test: number of test samples; default: the whole published test set. Without a published one: a fifth of all
+            samples, or fewer, so that every owner in a file keeps a training sample.
         target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half of
-            the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers that
-            are not 0..C-1, +-1 or one-hot must be said to be classes or real.
+            the classes, +1 for the upper) or "one-hot". Default: classes if there are any; for a file with whole
+            numbers other than 0..C-1, +-1 or one-hot the target must be given.
         unit: divide every input by its norm, as FL-NTK supposes.
         train_share: share of its samples that each client keeps, at random, at least one (.7 in FedGuCci's code);
             default 1.
@@ -108,7 +108,7 @@ def load(
 
 
 def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor) -> None:
-    """Warn of changes to a user's labels and inputs that the user may not have meant."""
+    """Warn of changes to a user's labels and inputs that the user may not expect."""
     if target == "sign" and (samples.classes or 0) > 2:
         warnings.warn(
             f"target 'sign' makes two of the {samples.classes} classes of {name}: -1 of the lower half of them, +1 of "
@@ -130,7 +130,7 @@ def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor
 def _drawn(
     name: str, samples_read: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The training samples and the test samples that are taken; tests come from the published set or the same pool."""
+    """The drawn training and test samples; test samples come from the published test set or the same pool."""
     if samples is not None:
         require_size("samples", samples, least=1)
     if test is not None:

@@ -42,7 +42,7 @@ class Samples:
     # x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C)
     x: Rows
     y: np.ndarray
-    # x_test, y_test: the published test set; None: the test samples are taken from these
+    # x_test, y_test: the published test set; None: test samples are drawn from x and y
     x_test: Rows | None = None
     y_test: np.ndarray | None = None
     classes: int | None = None  # C; None for real labels
@@ -55,7 +55,7 @@ Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the g
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The user's folder, or the folder `inner` in it, whichever has all these files.
+    """The user's folder, or the folder `inner` in it: the one with all these files.
 
     Raises:
         FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.

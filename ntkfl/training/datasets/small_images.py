@@ -1,4 +1,4 @@
-"""The image sets that can be had without a download: digits, MNIST-5000, Fashion-MNIST."""
+"""Image sets that packages bring: digits, MNIST-5000, Fashion-MNIST."""
 
 import gzip
 import zlib

@@ -36,7 +36,7 @@ def table(path: Path, target: str | None = None) -> Samples:
 
 
 def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
-    """The labels as classes, or None if they are not classes; `named`: whether the user says that they are."""
+    """The labels as classes, or None if they are not classes; `named`: whether the user's target is classes."""
     if y.ndim == 2:
         hot = ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
         return y.argmax(axis=1) if hot else None

@@ -14,7 +14,7 @@ AT_ONCE = 1000  # samples
 class Score(NamedTuple):
     """Mean loss of a sample (cross-entropy in nats for classes, halved squares for real labels), and accuracy.
 
-    The accuracy of real labels is NaN unless they are classes in disguise, all ±1 or all one-hot.
+    The accuracy of real labels is NaN unless they encode classes, as all ±1 or all one-hot.
     """
 
     loss: float
@@ -41,7 +41,7 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights:
 
 
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The test whether outputs name the right class, for labels of this kind; None if the labels are not classes."""
+    """A function that tells whether outputs name the right class; None if labels of this kind are not classes."""
     if not y.is_floating_point():
         return lambda outputs, labels: outputs.argmax(1) == labels
     if y.ndim == 1:

@@ -1,4 +1,4 @@
-"""The round of federated training: cohort, local training in groups of clients, means of what they send, server."""
+"""The round of federated training: cohort, local training in groups of clients, means of their uploads, server."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ ON_A_DEVICE = 2**30  # bytes of all clients of a group on a device other than a 
 class Limits(NamedTuple):
     """Limits within which training clients together is faster on a CPU than a loop over them."""
 
-    group: int  # bytes of all clients of a group, which stay in a processor's last cache
+    group: int  # bytes of all clients of a group, so that they stay in a processor's last cache
     client: int  # bytes of one client's step
     fewest: int  # clients of a group
 
@@ -43,7 +43,8 @@ def clients_at_once(
     Mapping saves the overhead of each client's step, but moves parameters and activations of all clients through memory
     together. On a CPU the clients of a convolutional model are trained one by one, since vmap turns their convolutions
     into grouped ones. `products`: products of all clients at once, which cost less, take the place of vmap. The limits
-    are measured on one thread, see docs/performance.md; more threads and the count for other devices have not been.
+    were measured on one thread (docs/performance.md), not on more threads; the limit for other devices was not
+    measured.
     """
     convolves = any(value.ndim == 4 for value in params.values())
     on_cpu = device.type == "cpu"
@@ -70,7 +71,7 @@ class State:
     """The state between two rounds: the number of rounds done, the server's state, and a row of each client's state.
 
     Args:
-        clients: trees with a leading axis of all clients, on the CPU; {} if clients keep nothing. Rows of clients that
+        clients: trees with a leading axis of all clients, on the CPU; {} if clients keep no state. Rows of clients that
             have not taken part are zero and unused.
         seen: whether each client has been drawn before, (clients,).
     """
@@ -260,7 +261,7 @@ class Federation:
         return [[client] for client in clients] if self.method.in_turn else [clients]
 
     def together(self, params: Params, clients: int) -> int:
-        """The number of clients, of so many with these parameters, that are trained together.
+        """How many of `clients` clients with these parameters are trained together.
 
         Args:
             params: parameters by name.

@@ -16,15 +16,15 @@ Order = Literal["after_server_step", "before_server_step"]
 def averaged(
     method: Method, window: int, start: int, order: Order = "after_server_step", restart: bool = False
 ) -> Method:
-    """The method whose model, after `start` rounds, is the mean of the last `window` models that its server computed.
+    """The method with a moving average: after `start` rounds its model is the mean of the server's last `window` ones.
 
     That mean is broadcast and evaluated, and the next differences and server steps start from it. Its schedule is
     `schedules.MildExploration`.
 
     `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order "printed"
-    the mean is over the results of the server's rule; with the order of the released code for adaptive servers, the
-    server's rule steps towards the mean of the clients' models. `restart` sets the server's state beside the model,
-    such as an adaptive rule's moments, to zero at the start.
+    the mean is over the results of the server's rule; with the released code's order for adaptive servers, the rule
+    steps towards the mean of the clients' models. `restart` sets the server's state beside the model, such as an
+    adaptive rule's moments, to zero at the start.
 
     Raises:
         ValueError: a window or a start out of range.

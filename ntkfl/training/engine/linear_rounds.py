@@ -31,8 +31,8 @@ SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared 
 def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> LinearRound:
     """A round of a method, on full batches of all clients and the sum of squares, as an exact linear map.
 
-    A method's module may define the map, as `linear(method, blocks) -> LinearRound`, or say in NOT_LINEAR why there is
-    none. For any other method the engine's round is differentiated.
+    A method's module may define the map, as `linear(method, blocks) -> LinearRound`, or give in NOT_LINEAR the reason
+    why there is none. For any other method the engine's round is differentiated.
 
     With a momentum, which begins anew in every round, the engine's round is differentiated too.
 
@@ -75,7 +75,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
-    weights = kept[:, :n]  # the part of the round that does not follow from the residual: the labels are r + H w
+    weights = kept[:, :n]  # what depends on weights beside the residual: labels are r + H w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
     weights += by_residual @ blocks.gram
     weights[:n] -= np.eye(n)
@@ -118,7 +118,7 @@ def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
         interruption.check()
         left, values, _ = np.linalg.svd(latest - basis @ (basis.T @ latest), full_matrices=False)
         latest = left[:, :room][:, values[:room] > LINEAR * size]
-        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # a small remainder may not yet be orthogonal
+        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # small remainders need a second pass
         basis = np.concatenate([basis, latest], axis=1)
         latest, size = matrix @ latest, np.linalg.norm(matrix)
     return basis

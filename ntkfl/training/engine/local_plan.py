@@ -47,7 +47,7 @@ class LocalWork:
         return max(self.steps) if isinstance(self.steps, tuple) else self.steps
 
     def steps_of(self, client: int, a_pass: int) -> int:
-        """The steps that a client takes in a round.
+        """The number of steps of a client in a round.
 
         Args:
             client: the client's number, from 0.
@@ -95,7 +95,7 @@ class LocalPlan:
     """The steps of some clients in one round."""
 
     index: np.ndarray  # sample of each place in each batch, (clients, steps, b)
-    real: np.ndarray  # whether the place is filled, same shape
+    real: np.ndarray  # whether the place has a sample, same shape
     active: np.ndarray  # whether the client takes that step, (clients, steps)
     ends_epoch: np.ndarray  # whether a pass ends with the step
     draws: np.ndarray  # uniform numbers, (clients, steps, draws)
@@ -113,7 +113,7 @@ def cohort_size(population: int, participation: float) -> int:
 
 
 def cohort(population: int, participation: float, seed: int, number: int) -> list[int]:
-    """The clients of round `number`, ascending; as many as `cohort_size` says.
+    """The clients of round `number`, ascending; their number is `cohort_size`.
 
     Raises:
         ValueError: a participation outside (0, 1].

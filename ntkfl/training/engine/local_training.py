@@ -27,7 +27,7 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Params, Tree, leaves, one_a_row, row_of, tree_map
 
-STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
+STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # the parts of a Step with one row for each client
 
 
 Watch = Callable[[Params, Batch], Tree]  # (parameters, batch) -> the record of a client's step
@@ -99,7 +99,7 @@ class LocalTraining:
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        if type(local).start is LocalRule.start:  # vmap costs more than a rule's default methods
+        if type(local).start is LocalRule.start:  # skipped for default methods, which cost less than vmap
             params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
         else:
             params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
@@ -117,7 +117,7 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            elif rule is plain_gradient:  # of the row itself: through a row of the stack it would take two more passes
+            elif rule is plain_gradient:  # by the row itself: by a row of the stack it would take two more passes
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
                 of_rows = self._each(by_rule, (0, 0, STEP_AXES), clients)
@@ -167,7 +167,7 @@ class LocalTraining:
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
             if self.watch is not None:
                 watched = self._each(self.watch, (0, 0), clients)(params, batch)
-                records.append(tree_map(torch.clone, watched))  # since parameters are changed in place
+                records.append(tree_map(torch.clone, watched))  # copied, since parameters are changed in place
         if type(local).relocation is not LocalRule.relocation:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
@@ -199,7 +199,7 @@ class LocalTraining:
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client, mapped over axis 0 of the arguments marked 0; the other arguments are shared."""
         if self.mapped:
-            # vmap needs an argument with rows, whatever the axes are
+            # vmap needs at least one argument with rows
             numbers = torch.arange(clients, device=self.data.x.device)
             mapped = vmap(lambda _, *arguments: function(*arguments), in_dims=(0, *axes))
             return lambda *arguments: mapped(numbers, *arguments)

@@ -24,7 +24,7 @@ GROUP = "ntkfl.methods"
 
 
 def catalogue() -> dict[str, ModuleType]:
-    """The methods by name: every module of this package that has a NAME, then those that packages announce."""
+    """The methods by name: every module of this package that has a NAME, then the modules that packages announce."""
     return _own() | {extension.module.NAME: extension.module for extension in _announced()}
 
 
@@ -132,7 +132,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     return replace(built, options={key: option.default for key, option in known.items()} | given)
 
 
-@cache  # a search over steps asks thousands of times
+@cache  # cached: a search over steps calls this thousands of times
 def _parameters(function: Callable[..., Method]) -> dict[str, inspect.Parameter]:
     """The parameters of a function by name, with their annotations as types."""
     types = get_type_hints(function)

@@ -8,7 +8,7 @@ NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the
 
 
 def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Method:
-    """Each step takes the gradient at w + rho T^2 g / |T g|, T = |w| + eta, or 1 for biases; rho = 0 is FedAvg.
+    """Each step takes the gradient at w + rho T^2 g / |T g|; T = |w| + eta, 1 for biases; rho = 0 is FedAvg.
 
     Args:
         objective: the loss that clients descend.

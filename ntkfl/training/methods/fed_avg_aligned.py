@@ -17,8 +17,8 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
     w_i is the client's model after its steps. P_i permutes the model's units and channels, layer by layer, to the order
     nearest to w that `ntkfl.connectivity.units.matching.match` finds; the model's function stays the same. If every P_i
-    is the identity, this is FedAvg, as it is for cohorts of one client, whose model is not permuted. A model without
-    units to permute, or a part whose units must stay, is averaged unpermuted.
+    is the identity, this is FedAvg. A single client's model is not permuted. A model without units to permute, and a
+    part whose units must stay, are averaged as they are.
 
     Args:
         objective: the loss that clients descend.
@@ -34,7 +34,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
 
 class Aligned(LocalRule):
-    """Sends its model aligned to the one it received."""
+    """A client that sends its model aligned to the received model."""
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
         if now.cohort == 1:

@@ -14,8 +14,8 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
     Args:
         objective: the clients' loss.
         momentum: momentum of the server, in [0, 1); 0 is FedAvg; default 0.9.
-        nesterov: whether w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get this w, to
-            which the step extrapolates.
+        nesterov: whether w <- w + server_rate (sum_i p_i Delta_i + momentum v) instead; the clients get this
+            extrapolated w. Default False.
         server_rate: rate of the server's step; default 1.
 
     Raises:

@@ -40,7 +40,7 @@ def method(
         strength: strength of the pull to the anchors; default 0.1.
         anchor_momentum: m; default 0.5.
         calibration_rate: rate of the steps of Adam; default 0.001.
-        calibrate_from: round of the first of them, from 0; default 0.
+        calibrate_from: the first round with such steps, from 0; default 0.
         anchor_avg: the clients in the mean of a class's anchor: all, or only those with samples of the class; default
             size.
         released: whether class means are those of the authors' code: means of batches, summed and divided by the number

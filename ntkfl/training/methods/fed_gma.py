@@ -30,7 +30,7 @@ def method(
     Args:
         objective: the loss that clients descend.
         threshold: the agreement A from which a coordinate moves fully; above 1 no coordinate does; default 0.8.
-        mask: what moves the coordinates below the threshold; default soft.
+        mask: "soft" or "hard", the mask of coordinates below the threshold; default soft.
         released: whether to follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i -
             1e-4/|S| sum_i mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority.
             (That code also replaces w by the sum so far inside its loop over clients, so that its result depends on

@@ -23,7 +23,7 @@ def convolution(
 
 
 def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
-    """The module with its convolutions drawn anew, so that ReLU keeps the size of the signal.
+    """The module with its convolutions drawn anew, with a variance for which ReLU keeps the size of the signal.
 
     Source: He et al. 2015, section 2.2 (variance 2 / fan-in, no biases).
     """

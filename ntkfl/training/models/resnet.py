@@ -40,7 +40,7 @@ class Block(nn.Module):
 
     @torch.no_grad()
     def shrink(self, factor: float) -> None:
-        """Multiply the last weights of the branch, which then has no norm."""
+        """Multiply the last weights of a branch without norm by `factor`."""
         last = self.branch[-1]
         assert isinstance(last, nn.Conv2d)
         last.weight.mul_(factor)

@@ -23,8 +23,7 @@ from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window
-CONVOLUTIONAL = 1e-12  # of the largest entry: what the limit of convolutional networks is off at most; GELU's, of
-# rows of a large norm, times that norm
+CONVOLUTIONAL = 1e-12  # error of convolutional kernels over the largest entry; for GELU times large rows' norms
 READOUT = "readout.weight"
 
 
@@ -113,7 +112,7 @@ class WideNetwork:
         return Estimate(value, np.full_like(value, error), "rounding, generous")
 
     def require_positive(self, x: Float[np.ndarray, "n d"]) -> None:
-        """Raise if the limit's kernel is known to be singular on these rows; the message names the rows at fault.
+        """Raise if the limit's kernel is known to be singular on these rows; the message names these rows.
 
         Raises:
             ValueError: two equal rows; without biases a row of zeros; for ReLU without biases parallel rows, and with
@@ -214,8 +213,8 @@ class WideNetwork:
         return total
 
     def step_factors(self, width: int) -> dict[str, float]:
-        """Factors on parameters' steps, for `SGD(of=...)`, that train as plain steps in NTK parametrisation do: 1 in
-        NTK parametrisation, in the standard one the squares of the parameters' scales.
+        """Factors for `SGD(of=...)` that make steps equal to those in NTK parametrisation: 1 in it, squared scales in
+        standard.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
 

@@ -1,1 +1,1 @@
-"""A training run: its rounds, its folder and its checkpoint, and how to read it back."""
+"""A training run: rounds, folder and checkpoint, and functions that read it back."""

@@ -13,11 +13,11 @@ from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
 GROWN = 2  # a run that has learned nothing has diverged if its loss is this times the loss without training
-FLAT = 0.99  # a loss above this share of another loss does not count as lower
+FLAT = 0.99  # a loss counts as lower than another one only below this share of it
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
-    """The sentence that says in what sense a run has learned nothing; None if it has learned, or had no round.
+    """The sentence that a run diverged or was not trained, with the reason; None if it has learned, or had no round.
 
     A run has learned if its loss is 1% below that of the best constant answer: the training labels' shares of classes,
     or their mean. The loss is that on the test samples (the mean of the last rounds) or on the training samples (the
@@ -47,7 +47,7 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
 def _judged(
     which: str, y: Tensor, data: FederatedData, score: Score, before: float, fallen: bool, rounds: int
 ) -> str | None:
-    """The sentence about these samples; None if the run answers them better than a constant does.
+    """The sentence about these samples; None if the run's answers are better than the best constant.
 
     `before` is the loss before training, perhaps on other samples, or NaN if unknown. `fallen`: the loss on these
     samples is known to be 1% lower than before.

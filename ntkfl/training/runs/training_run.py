@@ -137,7 +137,7 @@ class PreparedRun:
     folder: Path | None
 
     def train(self, progress: Progress | None = None) -> Run:
-        """Train all rounds; whatever stops the training, the last round is stored.
+        """Train all rounds; the last round is stored even if the training is stopped.
 
         Raises:
             FloatingPointError: the model is no longer finite. KeyboardInterrupt: Ctrl-C.
@@ -275,7 +275,7 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
     if stored.run["data"] != data_digest(federation.data):
         raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
     state = restored(stored.state, federation.start())
-    if not state.rounds:  # it may have been stopped before it wrote a table
+    if not state.rounds:  # the run may have been stopped before it wrote a table
         return state, []
     rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
     if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no digest of them
@@ -317,7 +317,7 @@ def _edited(folder: RunFolder, stored: Checkpoint) -> dict[str, Any]:
 
 
 def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
-    """The stored configuration, with the number of rounds that is given.
+    """The stored configuration with the given number of rounds.
 
     Raises:
         ValueError: another key differs, or there are fewer rounds than are done.
