@@ -17,6 +17,7 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.interruptible import if_stopped
+from experiments.console.tables import page_width
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file above which a first look takes over half a minute
 EPS = 1e-6
-WIDEST, NARROWEST = 100, 60  # columns
 
 
 @takes_options
@@ -101,7 +101,7 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     columns = 4 if any(row[3] for row in rows) else 3  # no column of steps if no statement has its own
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
     widths = [max(len(row[i]) for row in table) for i in range(columns)]
-    widths[0] = min(widths[0], _width() - sum(widths[1:]) - 2 * (columns - 1))
+    widths[0] = min(widths[0], page_width() - sum(widths[1:]) - 2 * (columns - 1))
     lines = [*_wrapped(head), *(line for row in table for line in _row_lines(row, widths))]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
@@ -182,14 +182,8 @@ def _next(look: "FirstLook", options: "Options") -> list[str]:
     return ["next:", *(f"  {line}" for line in [*lines, f"ntkfl fastest {own}"])]
 
 
-def _width() -> int:
-    from experiments.console.tables import console
-
-    return max(NARROWEST, min(WIDEST, console().width))
-
-
 def _wrapped(text: str, width: int | None = None) -> list[str]:
     import textwrap
 
-    width = _width() if width is None else width
+    width = page_width() if width is None else width
     return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

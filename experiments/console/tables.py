@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 PIPED_WIDTH = 120
+NARROWEST, WIDEST = 60, 100  # columns of text that is read
 
 
 def console(least: int = 0) -> Any:
@@ -13,6 +14,11 @@ def console(least: int = 0) -> Any:
 
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=max(least, PIPED_WIDTH if piped else Console().width))
+
+
+def page_width() -> int:
+    """Columns of a page of text: as wide as the terminal, between limits."""
+    return max(NARROWEST, min(WIDEST, console().width))
 
 
 def as_lines(table: Any, least: int = 0) -> str:

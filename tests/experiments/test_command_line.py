@@ -354,7 +354,8 @@ def test_list_names_every_statement_and_form():
     lines = result.stdout.splitlines()
     for statement in (s for i, s in catalogue().items() if i.startswith("fl-ntk/")):
         (at,) = (i for i, line in enumerate(lines) if line.split()[0] == statement.id)
-        assert statement.title in lines[at] and statement.kind.value in lines[at]
+        assert lines[at] == f"{statement.id}  {statement.title}"
+        assert lines[at + 1].startswith(f"    {statement.kind.value}: ")
         for form in statement.forms:
             assert f"{form.value} {statement.forms[form].recorded.value}" in lines[at + 1]
     for command in ("list", "verify"):
@@ -422,7 +423,20 @@ def test_findings_measures_nothing_unless_told(monkeypatch):
     monkeypatch.setattr("bounds.listing.catalogue", lambda: known)
     monkeypatch.setattr("verification.processes.verify_in_processes", None)
     result = run("findings")
-    assert result.exit_code == 0 and "### fl-ntk/A.1, stated" in result.stdout and not result.stderr
+    assert result.exit_code == 0 and "fl-ntk/A.1, stated" in result.stdout and not result.stderr
+
+
+def test_findings_are_listed_for_a_terminal_and_written_as_markdown(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("findings").stdout.splitlines()
+    assert max(map(len, lines)) <= 80 and "\\_" not in "".join(lines)
+    different = [f"{i}, {form}" for i, s in catalogue().items() for form in s.forms if s.forms[form].nature]
+    assert sorted(line.split(" (")[0] for line in lines if ", " in line and line.split(", ")[0] in catalogue()) == (
+        sorted(different)
+    )
+    page = tmp_path / "page.md"
+    assert run("findings", "--output", str(page)).exit_code == 0
+    assert page.read_text().count("\n### ") == len(different)
 
 
 def test_replay_files_of_findings_need_a_folder(tmp_path):

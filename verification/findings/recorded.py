@@ -1,13 +1,17 @@
 """The page of recorded differences, without running anything, and its replay files."""
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from bounds import Form, Outcome, Statement
+from bounds.cards import Card
 from bounds.papers import own
 from ntkfl import interruption
+from ntkfl.messages import number_of
 from verification.findings.address import replay_path
-from verification.findings.findings_page import MEANING, about
+from verification.findings.findings_page import MEANING, about, sentence
+from verification.lines import wrapped
 from verification.search import stored_counterexample, written
 from verification.verdict_list import escaped
 
@@ -43,6 +47,28 @@ def recorded_page(statements: Iterable[Statement]) -> str:
         for statement, form in entries:
             lines += ["", *_entry(statement, form)]
     return "\n".join(lines) + "\n"
+
+
+def recorded_list(cards: Iterable[Card], width: int) -> str:
+    """The same forms for a terminal: title, and what the difference means for a reader.
+
+    Args:
+        cards: the words of statements of any papers: `verification.cards.cards`.
+        width: columns; longer lines are wrapped between words.
+    """
+    forms = [(card, form, claim) for card in cards for form, claim in card.forms.items() if claim.nature]
+    lines = []
+    for nature, meaning in MEANING.items():
+        entries = [(card, form, claim) for card, form, claim in forms if claim.nature is nature]
+        if entries:
+            lines += [*wrapped(f"{nature.value.upper()}: {len(entries)}. {meaning}", width), ""]
+        for card, form, claim in entries:
+            lines += wrapped(f"{card.id}, {form.value} ({claim.recorded.value}): {card.title}", width)
+            lines += [f"    {line}" for line in textwrap.wrap(sentence(claim.consequence), width - 4)]
+        lines += [""] if entries else []
+    said = f"{number_of(len(forms), 'form')} of {len({card.id for card, _, _ in forms})} statements; nothing was run."
+    lines += wrapped(f"{said} Formulas, reasons and evidence of one: ntkfl show ID; of all: --output FILE.", width)
+    return "\n".join(lines)
 
 
 def _entry(statement: Statement, form: Form) -> list[str]:

@@ -1,6 +1,5 @@
 """`ntkfl list` and `ntkfl show`: the statements, as recorded."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +8,12 @@ import typer
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.choices import OnlyPaper
 from experiments.console.output_files import reserved
+from experiments.console.tables import page_width
 
 if TYPE_CHECKING:
     from bounds import Statement
     from bounds.cards import ClaimCard
 
-WIDEST = 100
 PICTURES = ("png", "svg", "pdf")
 
 
@@ -27,19 +26,17 @@ def list_statements(
         str, typer.Option(metavar="WORDS", help="only those with all of these words in their texts, formulas aside")
     ] = "",
 ) -> None:
-    """List the statements: id, kind, title, and each form with its recorded outcome and its strongest evidence."""
+    """List the statements: id, title, kind, and each form with its recorded outcome and its strongest evidence."""
     from bounds.listing import narrowed
     from ntkfl.messages import number_of
     from verification.cards import cards
 
     with shown_warnings(), bad_input():
         statements = narrowed(cards(*words or ()), paper, search)
-    id_width = max(len(statement.id) for statement in statements) + 2
-    kind_width = max(len(statement.kind) for statement in statements) + 2
     for statement in statements:
-        typer.echo(f"{statement.id:<{id_width}}{statement.kind.value:<{kind_width}}{statement.title}")
+        typer.echo(f"{statement.id}  {statement.title}")
         forms_said = (f"{form.value} {_recorded(claim)}" for form, claim in statement.forms.items())
-        typer.echo(" " * id_width + ", ".join(forms_said))
+        typer.echo(f"    {statement.kind.value}: {', '.join(forms_said)}")
     forms = sum(len(statement.forms) for statement in statements)
     counts = f"{number_of(len(statements), 'statement')} in {number_of(forms, 'form')}"
     typer.echo(f"{counts}, each with its recorded outcome and its strongest evidence")
@@ -83,8 +80,7 @@ def show(
 
             return typer.echo("\n\n".join(map(as_tex, find(identifier))))
         chosen = cards(identifier)
-    width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
-    typer.echo("\n\n".join(as_text(card, width) for card in chosen))
+    typer.echo("\n\n".join(as_text(card, page_width()) for card in chosen))
 
 
 def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
@@ -109,12 +105,12 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
 
 def _conventions(paper: str) -> list[str]:
     from bounds.papers import conventions
-    from verification.lines import entry
+    from verification.lines import entry, wrapped
 
-    lines = [f"{paper}: conventions"]
+    lines, width = [f"{paper}: conventions"], page_width()
     for convention in conventions(paper):
-        lines += ["", convention.about, *entry("used", [convention.used], WIDEST)]
-        lines += entry("printed", [convention.printed] if convention.printed else [], WIDEST)
+        lines += ["", *wrapped(convention.about, width), *entry("used", [convention.used], width)]
+        lines += entry("printed", [convention.printed] if convention.printed else [], width)
     return lines
 
 

@@ -8,6 +8,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
+from experiments.console.tables import page_width
 
 ANNOUNCED = (
     "checking every statement, as `ntkfl verify` does: some minutes of processor time; --from FILE in its place takes "
@@ -23,21 +24,23 @@ def findings(
     measure: Annotated[
         bool, typer.Option("--measure", help="with numbers of now: every statement is checked, which takes minutes")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
+    output: Annotated[Path | None, typer.Option(help="write the page, in Markdown, to this file")] = None,
     replays: Annotated[
         Path | None,
         typer.Option(help="an existing folder, for replay files of the stored cases of findings of substance"),
     ] = None,
 ) -> None:
-    """Write, as Markdown, where printed forms differ from what holds: what is recorded, without running anything.
+    """List where printed forms differ from what holds: what is recorded, without running anything.
 
-    With --measure or --from the page has the verdicts too, by how much each form differs, and replay commands.
+    With --output it is a page of Markdown, with formulas, reasons and evidence. With --measure or --from that page has
+    the verdicts too, by how much each form differs, and replay commands.
     """
     from bounds import Options, catalogue
     from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
+    from verification.cards import cards
     from verification.findings.findings_page import as_page
-    from verification.findings.recorded import recorded_page
+    from verification.findings.recorded import recorded_list, recorded_page
     from verification.processes import verify_in_processes
 
     with reserved(output, inputs=(str(verdicts_file),) if verdicts_file else ()) as (write,):
@@ -56,11 +59,10 @@ def findings(
             wanted = sum(len(statement.forms) for statement in catalogue().values())
             if not progress.complete or len(verdicts) < wanted:
                 raise stopped("no page is written from a part of the verdicts")
-        page = recorded_page(catalogue().values()) if verdicts is None else as_page(verdicts)
         if write:
-            write(page)
+            write(recorded_page(catalogue().values()) if verdicts is None else as_page(verdicts))
         else:
-            typer.echo(page)
+            typer.echo(recorded_list(cards(), page_width()) if verdicts is None else as_page(verdicts))
         if replays is not None:
             _keep(replays)
 
