@@ -26,7 +26,7 @@ TOOL = f"""@software{{ntkfl,
 
 @dataclass(frozen=True)
 class Citation:
-    """A citation: what it is for, in words, and the entries; the last entry is this tool's."""
+    """A citation: its subject in words, and the entries, of which the last is this tool's."""
 
     what: str
     entries: tuple[str, ...]
@@ -39,7 +39,8 @@ class Citation:
 def citation(word: str | None = None) -> Citation:
     """The entries for a statement, a paper, a method, or the folder of a run or of a study; or for all papers.
 
-    If a form of a statement differs from what holds, this finding has an entry, with its address and its check.
+    Each form of a statement that does not hold as printed has an entry for this finding, with its address and its
+    check.
 
     Args:
         word: an id, a paper, a method or a folder; None: all papers.
@@ -86,7 +87,7 @@ def _of(what: str, names: Iterable[str]) -> Citation:
 
 
 def _is_method(word: str) -> bool:
-    """Whether there is a method of this name; torch is imported only for a word that no method's paper has."""
+    """Whether there is a method of this name; torch is imported only for words that references.bib does not name."""
     if any(word in behind for behind, _ in references()):
         return True
     from ntkfl.training.methods import catalogue
@@ -110,7 +111,7 @@ def _of_statements(word: str) -> Citation:
 
 
 def _findings(statement: Card) -> list[str]:
-    """An entry for every form that differs from what holds: its pages, and an independent check."""
+    """An entry for every form that does not hold as printed, with its page and an independent check."""
     from verification.findings.address import address, anchor, check_script, findings_of
 
     entries = []

@@ -40,9 +40,9 @@ class Item:
     Args:
         group: "needed", "optional", "devices", "data" or "plugins".
         found: version, number or place; None: it is missing.
-        adds: its use.
-        get: the way to get it.
-        fault: why the item is present but cannot be used.
+        adds: the use of the item.
+        get: the command or address to get the item.
+        fault: the reason why an item that is present cannot be used.
     """
 
     group: str
@@ -59,7 +59,7 @@ class Item:
 
 
 def examined(load: bool = False) -> tuple[Item, ...]:
-    """The items that this machine has, or lacks, for the project; nothing is downloaded or changed.
+    """All items, found or missing on this machine; nothing is downloaded or changed.
 
     Args:
         load: whether to import jax and torch too, which takes seconds, and name their devices. Another process imports

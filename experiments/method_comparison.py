@@ -28,7 +28,7 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether 0 lies outside, so that a difference is established."""
+        """Whether 0 lies outside the interval, so that a difference is established."""
         return abs(self.mean) > self.half
 
 
@@ -37,8 +37,8 @@ class MethodComparison:
     """The results of every method with every seed.
 
     Args:
-        methods: as given; the first is the baseline.
-        seeds: as run.
+        methods: the compared methods, with options; the first is the baseline.
+        seeds: the seeds of the runs.
         values: by measure, (methods, seeds): the mean of the last rounds, as `ntkfl.training.runs.summary` has it.
         shortfalls: the runs that have learned nothing: the method, the seed, and the sentence about it.
     """
@@ -70,7 +70,7 @@ class MethodComparison:
         return _interval(gaps, 1 - (1 - LEVEL) / max(len(self.methods) - 1, 1))
 
     def finding(self, measure: str, method: int) -> str:
-        """Whether the method is better or worse than the baseline, or not told apart from it.
+        """The words "better", "worse" or "not told apart", for the method against the baseline.
 
         Args:
             measure: a key of `values`.
@@ -83,7 +83,7 @@ class MethodComparison:
         return "better" if (difference.mean > 0) == higher_is_better else "worse"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON types: by measure, for every method its values, mean, and difference."""
+        """All results as plain JSON types: by measure, for every method its values, mean, and difference."""
         by_measure = {}
         for measure in self.values:
             rows = []
@@ -110,7 +110,7 @@ def compare_methods(
         seeds: the number of seeds, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start
             and cohorts.
         out: folder that keeps every run; runs that it has already are continued; default no folder.
-        progress: called with the next method and seed; default: nothing is called.
+        progress: a function that is called with each method and seed before the run; default None.
         keys: fields of `RunConfig`, for all runs.
 
     Raises:

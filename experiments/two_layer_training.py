@@ -47,7 +47,7 @@ def trained(
                 hidden, readout = (
                     total + weight * share * alpha * part for total, part in zip((hidden, readout), parts, strict=True)
                 )
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported below
             moved = network.hidden - rate * hidden, network.readout - rate * readout
         if not all(np.isfinite(part).all() for part in moved):
             raise FloatingPointError(f"training overflowed: a rate of {rate:g} is too large")
