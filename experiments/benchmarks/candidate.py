@@ -1,4 +1,4 @@
-"""A process that does one candidate's work, as often as it is told to, and reports the time of each repetition.
+"""A process that repeats one candidate's work on request, and reports the time of each repetition.
 
 `python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` builds the work, does it once and prints the times
 with the result's numbers. Then it does the work again for every line of input. Times are JSON: seconds on the
@@ -24,7 +24,7 @@ KEPT = 64  # numbers of a result that are compared, spread evenly
 def main(workload: str, candidate: str, sizes: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print goes to stderr
+    os.dup2(2, 1)  # prints of libraries go to stderr
     interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 

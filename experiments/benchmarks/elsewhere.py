@@ -32,7 +32,7 @@ Seconds = list[tuple[float, float]]  # times of each repetition: on the clock, o
 
 
 def how_to_get(peer: str) -> str:
-    """The sentence that says how to get a peer that is left out."""
+    """The sentence with the command that installs a peer that was left out."""
     return f"{peer} is skipped: in an environment of its own, {INSTALL[peer]}; then --peer-python {peer}=PATH"
 
 
@@ -74,7 +74,7 @@ def by_script(
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
     """The last result, and `counted` times the median time of the repetitions after the first.
 
-    So the time is that of `counted` repetitions.
+    The time is thus that of `counted` repetitions, although more may run.
     """
     threads = int(os.environ.get(THREADS, "1"))
     seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)

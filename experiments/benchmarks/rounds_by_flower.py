@@ -28,7 +28,7 @@ trainer, server = ClientApp(), ServerApp()
 
 
 def tensors(*names: str) -> list[torch.Tensor]:
-    """These arrays of the work. Clients read theirs again, since Ray unpickles this script for each message."""
+    """The arrays with these names. Each client reads them again, since Ray reloads this script for each message."""
     with np.load(folder / "work.npz") as work:
         return [torch.tensor(work[name]) for name in names]
 
@@ -50,7 +50,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 class Clock(FedAvg):
-    """Notes the time after each round."""
+    """Records the time after each round."""
 
     marks: tuple[tuple[float, float], ...] = ()
 
@@ -63,7 +63,7 @@ class Clock(FedAvg):
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     hidden, owner = tensors("hidden", "owner")
-    # number of nodes to wait for: a fraction would count only the nodes that are there already
+    # number of nodes to wait for: a fraction would count only nodes that have already connected
     count = len(owner.unique())
     strategy = Clock(fraction_evaluate=0.0, min_train_nodes=count, min_available_nodes=count)
     start = ArrayRecord({"hidden": hidden})

@@ -45,7 +45,7 @@ class TwoLayer(torch.nn.Module):
 
 
 class Clock(TrainingProcessCallback):
-    """Notes the time after each round."""
+    """Records the time after each round."""
 
     def __init__(self) -> None:
         self.marks: list[tuple[float, float]] = []

@@ -27,7 +27,7 @@ class Timing:
         clock: median time by the clock, in seconds.
         processor: median time of the processors, in seconds.
         memory: largest resident, in bytes.
-        off: distance of its result from ours, relative to our largest entry.
+        off: distance of the candidate's result from ours, relative to our largest entry.
         skipped: why the candidate was not measured.
     """
 
@@ -66,7 +66,7 @@ def measured(
         sizes: a case of the workload.
         repetitions: times of each candidate.
         threads: threads of every candidate.
-        progress: called with the name of each candidate that starts; default: nothing is called.
+        progress: a function that is called with the name of each candidate that starts; default None.
         peers: interpreters of the peers that need their own, by name; default none.
 
     Raises:
@@ -139,7 +139,7 @@ def _off(numbers: list[float], ours: list[float]) -> float:
 
 
 class _Process:
-    """The process of a candidate, which waits for orders."""
+    """The process of a candidate, which waits for requests."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

@@ -1,9 +1,9 @@
 """Seconds for a round by the training engine, a plain PyTorch loop over clients, pfl-research and Flower's simulation.
 
 Run `python -m experiments.benchmarks.training --peer-python pfl=PATH flower=PATH`, each PATH the interpreter of an
-environment that has that simulator; peers not given are skipped. All do the same work, in turn, and their last weights
-are compared. Times are medians, on the clock and on the processor; on a loaded machine only processor times are
-meaningful, but not those of Flower, whose clients mostly wait for messages.
+environment that has that simulator; peers not given are skipped. All candidates do the same work, in turn, and their
+last weights are compared. Times are medians, on the clock and on the processor; on a loaded machine only processor
+times are meaningful, but not those of Flower, whose clients mostly wait for messages.
 """
 
 import argparse

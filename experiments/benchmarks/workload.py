@@ -24,13 +24,13 @@ class Candidate:
 
     name: str
     build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after an unmeasured set-up
-    # ours; a peer, which is another package's code for the same work; or a limit, the machine's best time for the
-    # dominating operation (a matrix product, a copy)
+    # "ours"; "peer", another package's code for the same work; or "limit", the machine's best time for the dominating
+    # operation (a matrix product, a copy)
     role: str = "peer"
-    needs: str | None = None  # the package without which it is skipped
+    needs: str | None = None  # a package; without it the candidate is skipped
     peer: str | None = None  # a peer of `experiments.benchmarks.elsewhere`, whose interpreter it needs
     most: Sizes = field(default_factory=dict)  # largest sizes that it can run (memory, patience)
-    tolerance: float | None = None  # its own tolerance, if it computes in float32
+    tolerance: float | None = None  # the candidate's own tolerance, if it computes in float32
 
 
 @dataclass(frozen=True)
