@@ -1,4 +1,4 @@
-"""`ntkfl bench`: times of the slow parts, beside peers and the machine's limit, measured in turn in one run."""
+"""`ntkfl bench`: times of the slow computations beside peers and the machine's limit, all measured in one run."""
 
 import json
 from functools import partial

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem
     from verification.first_look import Checked, FirstLook
 
-SAMPLES, LARGE = 100, 500  # rows of built-in data; rows of a file above which a first look takes over half a minute
+SAMPLES, LARGE = 100, 500  # default rows of built-in data; a file with more rows than this takes over half a minute
 EPS = 1e-6
 
 
@@ -36,11 +36,11 @@ def check(
 ) -> None:
     """A first look at your data, on one screen: ntkfl check mine.csv
 
-    It shows: what the data are; the ten statements that say most about them, each on five networks of width 1024 and 20
-    rounds, with a smaller step if its hypotheses ask for one; which option would let more statements apply; the
-    kernel's smallest eigenvalue, rate and step limits; how fast momentum trains; what to run next. Half a minute for
-    500 rows. Exit status: 0; 1 if a statement that is recorded to hold is violated, or if nothing could be tested; 2
-    bad input.
+    It shows a summary of the data; the ten statements with the sharpest bounds, each tested on five networks of width
+    1024 and 20 rounds, with a smaller step if its hypotheses need one; the option that lets more statements apply; the
+    kernel's smallest eigenvalue, rate and step limits; the rounds that momentum needs; and three commands to run next.
+    Half a minute for 500 rows. Exit status: 0; 1 if a statement that is recorded to hold is violated, or if nothing
+    could be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram
@@ -91,7 +91,7 @@ def _data_lines(problem: "Problem") -> list[str]:
 
 
 def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
-    """A line for each checked statement; what could not be checked, and the option that lets more apply."""
+    """A line for each checked statement; then the number of unchecked forms, and the option that lets more apply."""
     from verification.applicability import Applies
 
     setup = options.setup()
@@ -117,7 +117,7 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
 
 
 def _row_lines(row: tuple[str, ...], widths: list[int]) -> list[str]:
-    """A row of the table; a title that is too long goes on below."""
+    """A row of the table; a title that is too long continues on the next line."""
     title, *others = _wrapped(row[0], widths[0]) or [""]
     cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
     return ["  ".join([title.ljust(widths[0]), *cells]).rstrip(), *others]
@@ -137,7 +137,7 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
-    """The kernel at infinite width: smallest eigenvalue, rate and limits; and how fast server momentum is."""
+    """The kernel at infinite width: smallest eigenvalue, rate and limits; then the rounds of server momentum."""
     from ntkfl import gram
     from ntkfl.fastest_method import fastest
     from verification.verdict_page import ratio_text

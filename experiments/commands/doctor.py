@@ -44,7 +44,7 @@ def doctor(
 
 
 def _lines(items: "tuple[Item, ...]") -> list[str]:
-    """Each group with its title and a line for each thing; below a missing one, how to get it."""
+    """Each group with its title and a line for each item; below a missing item, the command that installs it."""
     width = max(len(item.name) for item in items) + 2
     lines: list[str] = []
     for group in GROUPS:

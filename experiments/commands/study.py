@@ -131,7 +131,7 @@ def run(
         raise typer.Exit(_finish(grid, folder, cells, answers, plot, failed))
 
 
-@app.command("status", short_help="How far a study is.")
+@app.command("status", short_help="The progress of a study.")
 def status(folder: Folder) -> None:
     """How far the study in a folder is: cells done, failed (with the last line of the traceback) and remaining."""
     from experiments.studies.study_folder import StudyFolder

@@ -1,4 +1,4 @@
-"""`ntkfl certify`: whether a given network converges, before any training or from some round on."""
+"""`ntkfl certify`: a proof that a given network converges, before any training or from some round on."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -213,7 +213,7 @@ def certify(
 
 
 def _say_stable_step(best: "Certified", setup: "Setup") -> None:
-    """Print which step would certify if no width helps."""
+    """Print the step that would certify, if no width does."""
     step = best.found.stable_step(setup)
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
@@ -264,7 +264,7 @@ def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int
 
 
 def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certified", every: int) -> dict[str, Any]:
-    """Everything that identifies the certified network, and the command that certifies it again."""
+    """The data and settings that identify the certified network, and the command that certifies it again."""
     from ntkfl.trajectory import provenance
     from verification.judging.check import data_origin
 

@@ -1,4 +1,4 @@
-"""`ntkfl rate`: how fast a federated method converges in the kernel regime, and how large its steps may be."""
+"""`ntkfl rate`: the rate of a federated method in the kernel regime, and the limits of its steps."""
 
 import re
 from math import isnan
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 NOT_STABLE = 1  # exit status
 ROUNDS = 100  # most rounds of runs, by default
-SHOWN = 6  # rounds with estimates, at most
-NOISY = 10_000  # most rounds that are tried if noise may keep the residual from ever being so small
+SHOWN = 6  # most rounds with estimates
+NOISY = 10_000  # most rounds to try where noise may keep the residual above the target for ever
 
 
 @takes_options
@@ -209,7 +209,7 @@ def rate(
 
 
 def _of_rows(problem: "Problem") -> str:
-    """Why long rows allow only tiny steps, and how to shorten them; nothing if no row is longer than 1."""
+    """The remark that long rows allow only small steps, with a remedy; empty if no row is longer than 1."""
     import numpy as np
 
     from ntkfl.problem import UNIT_TOLERANCE
@@ -230,7 +230,7 @@ def _why_some_stay(regime: "AnyRegime") -> str:
 
 
 def _undecided(regime: "AnyRegime") -> str:
-    """What is known of the rate, where rounding leaves open if residuals fall; else nothing."""
+    """A remark on the rate, where rounding hides whether residuals fall; else empty."""
     from ntkfl.exact_dynamics import RandomRegime
 
     if not regime.undecided:
@@ -248,7 +248,7 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The rows of the table for one kernel; if not all kernels are `certified`, each eigenvalue says whether it is."""
+    """The rows of the table for one kernel; unless all are `certified`, eigenvalues say whether they are certified."""
     from ntkfl import gram
 
     what = ", certified" if certified else ""
@@ -303,7 +303,7 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
         if isinstance(regime, RandomRegime) and regime.noise.gaussian:
             return str(regime.rounds_to(eps, at_most=NOISY))
         return str(regime.rounds_to(eps))
-    except ValueError as error:  # unstable steps, a residual that stays where H is zero, or too many rounds
+    except ValueError as error:  # unstable steps, a part of the residual in the null space of H, or too many rounds
         counted = re.search(r"within (\d+) rounds", str(error))
         return f"over {counted[1]}" if counted else "never"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ntkfl.fastest_method import Fastest, Tuned
     from ntkfl.fastest_trained import Trained
 
-SAMPLES = 50  # samples of a built-in data set
+SAMPLES = 50  # default number of samples of a built-in data set
 UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 
 
@@ -147,7 +147,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
 
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
-    """Print a network's rounds beside those predicted from its start, and the pairs that these order differently."""
+    """Print a network's rounds beside the predicted ones, and the pairs of methods in another order than predicted."""
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
     from verification.tables import plain_table
@@ -172,7 +172,7 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned") -> str:
-    """Print a method's best steps and rounds before the table is complete."""
+    """Print a method's best steps and rounds as soon as they are known, before the table."""
     rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
     left = "" if tuned.left is None else f"{_left(tuned)} left"
     return f"{left or rounds or 'too many rounds to count, or no end,'} with {_steps(tuned)}"

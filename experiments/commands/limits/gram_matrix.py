@@ -15,7 +15,7 @@ from experiments.console.output_files import reserved
 if TYPE_CHECKING:
     from bounds import Options
 
-DEFAULT_CLIENTS = 4  # clients of built-in data; fewer samples cannot be split over so many
+DEFAULT_CLIENTS = 4  # default clients of built-in data, or the number of samples if there are fewer
 UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partition")
 
 

@@ -28,64 +28,64 @@ def limit(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="one of `ntkfl train list` that is linear in the weights; default: fl-ntk. Repeat it for several on "
-            "the same tiles, with their options as in fedavgm:momentum=0.9,server_rate=2"
+            help="a method of `ntkfl train list` that is linear in the weights; default: fl-ntk. Repeat it for several "
+            "methods, which share the tiles; give options as in fedavgm:momentum=0.9,server_rate=2"
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="an option of a single method, such as server_rate=1.5; repeat it for more"),
+        typer.Option(help="an option of a single --method, such as server_rate=1.5; repeat it for more options"),
     ] = None,
     local_schedule: LocalSchedule = None,
     server_schedule: ServerSchedule = None,
     steps_schedule: Annotated[
-        str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., likewise")
+        str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., and later rounds")
     ] = None,
-    test: Annotated[int | None, typer.Option(min=1, help="test samples drawn from a named data set")] = None,
+    test: Annotated[int | None, typer.Option(min=1, help="test samples to draw from a named data set")] = None,
     tiles: Annotated[
         Literal["auto", "float64", "float32"],
-        typer.Option(help="what entries of the Gram matrix are stored in; auto: float64 where that fits the memory"),
+        typer.Option(help="precision of the stored Gram matrix; auto: float64 where it fits the memory, else float32"),
     ] = "auto",
     landmarks: Annotated[
         int | None,
         typer.Option(
-            help="Nystrom's kernel with so many of the samples as landmarks in place of the Gram matrix; errors "
-            "do not count how far it is from that"
+            help="replace the Gram matrix by Nystrom's approximation with this many samples as landmarks; the printed "
+            "errors leave out the error of the approximation"
         ),
     ] = None,
     memmap: Annotated[
-        Path | None, typer.Option(help="a file that holds the tiles in place of memory; a killed build goes on from it")
+        Path | None,
+        typer.Option(help="a file for the tiles, in place of memory; after a kill the build goes on from it"),
     ] = None,
     scheduler: Scheduler = None,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     device: Annotated[
-        str | None, typer.Option(help="cuda or cuda:NUMBER holds and multiplies the tiles; cpu: torch does so here")
+        str | None, typer.Option(help="the torch device that holds and multiplies the tiles: cuda, cuda:NUMBER or cpu")
     ] = None,
     participation: Annotated[
-        float, typer.Option(help="share of the clients that a round draws: the mean of outputs over all draws")
+        float, typer.Option(help="share of the clients that a round draws; the curves are then of the mean over draws")
     ] = 1.0,
     state: Annotated[
         Path | None,
         typer.Option(
-            help="a .npz file of the run, of several methods NAME-1.npz and so on; after a kill the same command goes "
-            "on from it"
+            help="a .npz file that keeps the run (with several methods: NAME-1.npz and so on); after a kill the same "
+            "command goes on from it"
         ),
     ] = None,
     json_file: Everything = None,
-    plot: Annotated[Path | None, typer.Option(help="a picture of the curves, .png or .svg")] = None,
+    plot: Annotated[Path | None, typer.Option(help="draw the curves into this file, .png or .svg")] = None,
 ) -> None:
     """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
 
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, fl-ntk, 5 local steps, 100
-    rounds, eta_local = 1 / max_c |H_cc|, half of where a client alone diverges. --n 60000 --test 10000 is all of it,
-    in some 17 GB of memory, or 10 with --tiles float32; memory is asked for before the work. fl-ntk, fedavg,
-    fedprox and fednova take few products for many rounds; the other methods run round by round. Several methods
-    share the tiles, their products and the kernel with the test samples. --state keeps a run. With --scheduler the
-    workers of a Dask cluster hold the tiles, each some rows; numbers change by rounding at most. Error bounds are
-    carried through all rounds, for SCAFFOLD with option II only. Labels that are neither one-hot nor +-1 have no
-    accuracy.
+    rounds, eta_local = 1 / max_c |H_cc| (at twice this step a client alone diverges). --n 60000 --test 10000 takes the
+    whole data set and some 17 GB of memory, or 10 GB with --tiles float32; the command checks the memory first. For
+    fl-ntk, fedavg, fedprox and fednova many rounds take few products with the Gram matrix; other methods run round by
+    round. Several methods share the tiles, each product, and the kernel of the test samples. --state keeps a run. With
+    --scheduler the workers of a Dask cluster hold the tiles; numbers change by rounding at most. The printed errors are
+    bounds over all rounds; for SCAFFOLD they need option II. Labels that are neither one-hot nor +-1 have no accuracy.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""`ntkfl privacy`: what a privacy budget costs in the kernel regime, and the best rounds within it."""
+"""`ntkfl privacy`: the cost of a privacy budget in the kernel regime, and the best rounds within the budget."""
 
 from dataclasses import replace
 from math import isfinite
@@ -152,7 +152,7 @@ def _print(
 
 
 def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
-    """Print from how many rounds on no clip is known to be inactive, if these are fewer than were tried."""
+    """Print the number of rounds from which on no clip is known to be inactive, if that many were tried."""
     plans = [plan for setting in settings for plan in setting.plans(epsilon, delta, clipped)]
     longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # the noise of a single round clips nothing
     beyond = [plan for plan in plans if plan.rounds > longest]

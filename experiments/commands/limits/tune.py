@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ntkfl.tuned_outer import OuterChoice
 
 SAMPLES = 50  # samples of a built-in data set
-ROUNDS = 20  # the budget unless one is given
+ROUNDS = 20  # the default budget
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 
 

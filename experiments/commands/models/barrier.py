@@ -173,7 +173,7 @@ def _classes(y: "np.ndarray") -> "np.ndarray":
 
 
 def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
-    """The results that are printed and written, by name: numbers, or the reason why there are none.
+    """The results by name: numbers, or the reason why there are none.
 
     Raises:
         ValueError: networks, data and loss that do not fit each other.
@@ -245,7 +245,7 @@ def _number(estimate: "Estimate") -> dict[str, Any]:
 
 
 def _or_why(numbers: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The numbers, or the reason why there are none."""
+    """The numbers that the call gives, or the message of its error."""
     try:
         return numbers()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`ntkfl conform`: is an implementation the algorithm? The kit's cases, and the test of an adapter on them."""
+"""`ntkfl conform`: tests whether an implementation is the algorithm, by an adapter on the kit's cases."""
 
 import sys
 from pathlib import Path

@@ -135,7 +135,7 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
 def _where(
     miniatures: "Sequence[Miniature]", device: str | None, path: str | None, rounds: int | None
 ) -> dict[str, str | int]:
-    """The given keys among device, folder of the data and number of rounds, which replace a setting's.
+    """The keys device, path and rounds, where they are given; they replace a setting's keys.
 
     Raises:
         ValueError: a device, or rounds, for a miniature that the training engine does not run; a folder for several
@@ -153,7 +153,7 @@ def _where(
 
 
 def _command(names: Sequence[str], options: dict[str, Any]) -> str:
-    """The command that was given, without options that were not given; of a path only the last part."""
+    """The command as it was given, without omitted options; paths are shortened to their last part."""
     words = ["ntkfl miniature", *names]
     for name, given in options.items():
         for value in given if isinstance(given, list) else [given]:

@@ -52,7 +52,7 @@ def _option(annotation: Any, help: str, *names: str) -> Any:
     return Annotated[annotation | None, typer.Option(*names, help=help, show_default=False)]
 
 
-# an option for each key of RunConfig but method and options, in the order of --help
+# an option for each key of RunConfig except `method` and `options`, in the order of --help
 KEYS: dict[str, Any] = {
     "data": _option(str, "data set by name, or the path of a file (digits)"),
     "path": _option(str, "folder or file of the data set, where it is not the usual one"),

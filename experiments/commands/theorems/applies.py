@@ -1,4 +1,4 @@
-"""`ntkfl applies`: which statements apply to the user's data and setup, and how sharp they are there."""
+"""`ntkfl applies`: the statements that apply to the user's data and setup, with their sharpness there."""
 
 from collections import Counter
 from itertools import groupby

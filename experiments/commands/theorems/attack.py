@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
-HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together; most cases, so that time ends the search
+HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together; so many cases that time ends the search
 
 
 def attack(
@@ -140,7 +140,7 @@ def _wanted(
 
 
 def _lines(done: "Attack", path: Path) -> list[str]:
-    """The lines that say what was tried, what was found, and where it is stored."""
+    """The lines about the search: cases tried, counterexample, and its file."""
     from bounds.listing import PART, word_for
     from ntkfl.messages import number_of
     from verification.plain_text import claim_lines

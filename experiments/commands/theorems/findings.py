@@ -1,4 +1,4 @@
-"""`ntkfl findings`: the page of every printed form that differs from what holds."""
+"""`ntkfl findings`: the page of all printed forms that do not hold as printed."""
 
 from pathlib import Path
 from typing import Annotated

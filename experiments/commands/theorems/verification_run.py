@@ -1,4 +1,4 @@
-"""`ntkfl verify`: check statements and report what was found, worst first."""
+"""`ntkfl verify`: check statements and report the verdicts, worst first."""
 
 import warnings
 from dataclasses import asdict, replace
@@ -262,7 +262,7 @@ def _run(
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        # the user's setup has had this warning already, and stored cases exceed the limit on purpose
+        # a warning about the user's setup was already shown, and stored cases exceed the limit on purpose
         warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
@@ -292,7 +292,7 @@ def _run_on_data(
 
 
 def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
-    """How many forms are run, and how many with other steps than the user's; the forms not run, by unmet hypothesis."""
+    """The numbers of forms that run and of those with own steps; then the forms that do not run, by hypothesis."""
     run = [plan for plan in plans if plan.unmet is None]
     steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
     own = (
@@ -307,7 +307,7 @@ def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[st
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
-    """Print the pages, or what is new and the table; then the totals, and what was not tested."""
+    """Print the pages, or only surprises and the table; then the totals and the untested forms."""
     from verification.verdict_list import news_lines, table, totals, untested_lines, worst_first
     from verification.verdict_page import as_text
 
