@@ -85,7 +85,7 @@ class AnyOrder:
 
     @property
     def trained_on(self) -> ConvexLoss:
-        """The loss that is trained on."""
+        """The loss of the training."""
         from ntkfl.limit.convex_loss import SQUARES, loss_of
 
         return SQUARES if self.loss is None else loss_of(self.loss)
@@ -159,7 +159,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
 def _in_any_order(
     certificate: AnyOrderCertificate, problem: Problem, asked: AnyOrder, seed: int, draw: Callable[[bytes], None] | None
 ) -> dict[str, Any]:
-    """Run the adversary, the export and the picture, if asked for; returns the adversary's result."""
+    """Run the adversary, the export and the picture, as the options say; returns the adversary's result."""
     attacked = _attacked(certificate, asked.attack, seed) if asked.attack else {}
     if asked.export is not None and certificate.certified:
         _export(certificate, asked.export, problem.x_test if asked.test else None)

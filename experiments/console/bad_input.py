@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import typer
 
 STATUS = 2
-NOTES = "ntkfl.data.user_files"  # logger of messages such as which column has the labels
-TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # of no use to a user
+NOTES = "ntkfl.data.user_files"  # logger of messages such as the name of the column with the labels
+TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # not for users
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
-    except BrokenPipeError:  # the reader, such as `| head`, has seen enough: no fault
+    except BrokenPipeError:  # the reader, such as `| head`, has stopped reading, which is no fault
         raise
     except caught as error:
         typer.echo(f"error: {_said(error)}", err=True)
@@ -29,7 +29,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message of an error; for an error of the system, the file comes first, and the number is left out."""
+    """The message of an error; for an OSError the file, then the reason, without the number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CLASSES = 10  # classes of the built-in images
 CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
-EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; with one hidden layer barriers are exact
+EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; exact barriers need one hidden layer
 
 
 @dataclass(frozen=True)

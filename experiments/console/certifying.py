@@ -76,14 +76,14 @@ def of_file(weights: Path | None) -> list[str]:
 
 
 def named_place(weights: Path | None, round_: int) -> str:
-    """The source of the network: a file, a round, or a round after a file."""
+    """The words that name the source of the network: a file, a round, or a round after a file."""
     if weights is None:
         return f"after round {round_}"
     return f"of {weights}" + (f" after round {round_}" if round_ else "")
 
 
 def watch_further(every: int, round_: int) -> list[str]:
-    """The words that train further, beyond a round that is not certified, until a round is."""
+    """The options that train on from a round that is not certified until a round certifies."""
     return [f"--watch --every {every}"] + ([f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else [])
 
 
@@ -107,7 +107,7 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
 
 
 def require_attack(steps: int | None) -> None:
-    """Raise a ValueError if an adversary would have nothing to attack."""
+    """Raise a ValueError if the number of steps of an adversary is below 1."""
     if steps is not None and steps < 1:
         raise ValueError(f"--attack is {steps}; it is how many steps, or windows, to look at, 1 or more")
 
@@ -129,7 +129,7 @@ def require_tests(problem: Problem) -> None:
 def on_tests(
     certificate: AnyOrderCertificate | MethodCertificate | NetworkCertificate | RoundsCertificate, problem: Problem
 ) -> dict[str, Any]:
-    """Print and return how many test samples have a final class, and how many of these classes are right."""
+    """Print and return the number of test samples with a final class, and the share of right classes among them."""
     import numpy as np
 
     assert problem.x_test is not None and problem.y_test is not None

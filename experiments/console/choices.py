@@ -34,17 +34,19 @@ KEEP: Final = "keep"
 Duplicates = Annotated[
     Literal["refuse", "drop", "merge", "keep"],
     typer.Option(
-        help="equal rows of the data, which make the kernel singular: an error; all but the first left out, if their "
-        "labels agree; or with the mean of their labels; or nothing is asked of the rows"
+        help="equal rows of the data, which make the kernel singular. refuse: an error. drop: the first row stays, if "
+        "labels agree. merge: the first row stays, with the mean of the labels. keep: all rows stay"
     ),
 ]
 LocalSchedule = Annotated[
     str | None,
-    typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ..., the last one for all that follow"),
+    typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ...; the last value serves all later rounds"),
 ]
-ServerSchedule = Annotated[str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., likewise")]
+ServerSchedule = Annotated[
+    str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., and later rounds")
+]
 AUTO = "auto"  # the step that the hypotheses allow
-LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # width and rounds of the networks of a first look at the user's data, by default
+LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # default width and rounds of the networks in a first look at the user's data
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
 
 

@@ -1,4 +1,4 @@
-"""Every command runs here; only here an interrupt becomes a message and an exit status."""
+"""The group in which every command runs; it turns an interrupt into a message and an exit status."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ class Interruptible(TyperGroup):
         except typer.Exit as error:
             if not error.exit_code or not interruption.pending():
                 raise
-            kept = []  # the command has said why it ends
+            kept = []  # the command has already printed the reason
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "torch":
                 raise
@@ -53,7 +53,7 @@ def if_stopped(kept: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        if not getattr(error, "__notes__", None):  # the innermost block's text counts
+        if not getattr(error, "__notes__", None):  # the innermost block's text is printed
             error.add_note(kept())
         raise
 

@@ -113,7 +113,7 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
 
 
 def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
-    """A function that raises if rows make this network's kernel singular; FL-NTK's has its own conditions.
+    """A function that raises if rows make this network's kernel singular; for FL-NTK's network `require_positive`.
 
     Raises:
         ValueError: as `wide_of`.
@@ -162,7 +162,7 @@ def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.nd
     from ntkfl.exact_dynamics import UnstableSteps
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # the network's run shows them
+        warnings.simplefilter("ignore", UnstableSteps)  # the network's run shows the warnings
         if len(matrix) == problem.n:
             return kernel_regime(problem, setup, matrix).trajectory(outputs)
         run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())

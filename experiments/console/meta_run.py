@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verification.planted_faults.fault import PlantedFault
     from verification.planted_faults.noticing import Noticed
 
-OF, FAILED = 22, 1  # columns for a statement's id; exit status if a step is not proved
+OF, FAILED = 22, 1  # columns of a statement's id; the exit status where a step is not proved
 RUNS = 10_000  # runs of true statements, in which no false alarm may occur
 EXPOSED = 1
 
@@ -109,7 +109,7 @@ def check_verifier(
 
 
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
-    """Plant faults in the library and print which are noticed; returns whether all were planted."""
+    """Plant faults in the library and print the noticed ones; returns whether all were planted."""
     from verification.planted_faults import noticing
 
     if not planted:
@@ -149,5 +149,5 @@ def _finish(
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
     with warnings.catch_warnings(), CaseProgress() as progress:
-        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases exceed limits on purpose
+        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases exceed the step limits on purpose
         yield progress

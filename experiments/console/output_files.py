@@ -24,8 +24,8 @@ def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterat
     earlier file at the path stays until then; without a call nothing changes.
 
     A path that cannot be written, that occurs twice, or that is also an input, is bad input. If writing fails later, as
-    on a full disk, a message says so and the block continues, so that its results can be printed; then the program ends
-    as for bad input.
+    on a full disk, a message is printed and the block continues, so that its results can be printed. Then the program
+    ends as for bad input.
     """
     failed: list[Path] = []
     with ExitStack() as stack:
@@ -85,7 +85,7 @@ def _reserved(path: Path, failed: list[Path]) -> Iterator[Write]:
 
 
 def _said(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
-    """Write, or print why that fails, and note the failure."""
+    """Write, or print the reason of the failure and record it."""
     try:
         write()
     except BrokenPipeError:

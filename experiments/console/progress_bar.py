@@ -46,14 +46,14 @@ class Reporter:
 
 
 class ProgressBar(Reporter):
-    """A context in which `show` says how many are done; the last line is always printed."""
+    """A context in which `show` prints the number of finished items; the last line is always printed."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(unit)
         self._unit = unit
 
     def show(self, done: int, total: int, text: str) -> None:
-        """Say how far the work is."""
+        """Show the progress of the work."""
         self.report(done, total, text, f"{done} of {total} {self._unit}: {text}", last=done == total)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from experiments.studies.running.measuring import Status
     from experiments.studies.study import Point
 
-SHORTEST = 1e-6  # least seconds of a cell; the time left is estimated from the work left, not from the number of cells
+SHORTEST = 1e-6  # least seconds of a cell; the time left follows from the seconds of remaining cells, not their number
 
 
 class StudyProgress(Reporter):
