@@ -29,7 +29,7 @@ def pieces(row: str, width: Callable[[str], float], room: float) -> list[str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Each token with its depth within braces, brackets and bars, which have the outer depth themselves."""
+    """Each token with its depth within braces, brackets and bars; a brace itself has the outer depth."""
     depth, bars = 0, list[int]()
     for token in TOKEN.finditer(text):
         sign = token[0]
@@ -98,8 +98,7 @@ def _factors(text: str) -> list[str]:
 
 
 def _groups(text: str) -> Iterator[tuple[int, int, int, int]]:
-    r"""Outermost \left( ... \right) without a power: where each begins, where its content begins and ends, and where it
-    ends."""
+    r"""Outermost \left( ... \right) without a power: positions of begin, content's begin, content's end, end."""
     opened = None
     for token, depth in _tokens(text):
         if depth == 0 and token[0] == r"\left(":

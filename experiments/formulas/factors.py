@@ -1,4 +1,4 @@
-"""A product taken apart for printing: one number, the factors above and below the line, their roots drawn together."""
+"""A product in parts for printing: a number, the factors above and below the line, and one root for each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

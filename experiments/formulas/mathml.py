@@ -16,7 +16,7 @@ from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
-LONG = 20  # least characters, on one line, of a matrix that gets a name
+LONG = 20  # a repeated matrix gets a name if it has at least this many characters
 NAME = "M"
 
 
@@ -65,12 +65,12 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """The number of transposes in the text; of a matrix and its transpose, that with fewer gets the name."""
+    """The number of transposes in the text; the one with fewer, of a matrix and its transpose, gets the name."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
 WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
-NARROWEST = 30  # the same on a phone, where a wider row may continue in the next line
+NARROWEST = 30  # the rough width of a row on a phone; a wider row may continue in the next line
 SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
@@ -218,7 +218,7 @@ def _element(text: str, display: str = "inline") -> Element:
 
 
 def _pair_bars(math: Element, text: str) -> None:
-    """Mark which bars of norms open and which close, since browsers set an unmarked bar apart, like a relation."""
+    """Mark opening and closing bars of norms, since browsers set space round an unmarked bar, as round a relation."""
     bars = [node for node in math.iter("mo") if node.text in ("|", "‖") and "form" not in node.attrib]
     forms = list(_bar_forms(text))
     if len(bars) == len(forms):
