@@ -52,8 +52,8 @@ def run(
         seeds: every setting is run with each seed.
         out: folder with a complete file for each cell that is done; these cells are not run again, and a miniature that
             stores rounds continues in the middle of a cell; default no folder.
-        quick: whether the miniature's quick keys are used.
-        progress: called with each finished cell; default: nothing is called.
+        quick: whether the miniature's quick keys replace a setting's.
+        progress: a function that is called with each finished cell; default None.
         where: more keys: the `device` that trains, the `path` of the data; default none.
 
     Raises:
@@ -80,8 +80,8 @@ def planned_cell(
     """The cell before it is run.
 
     Args:
-        miniature: to which it belongs.
-        setting: one of its settings.
+        miniature: the cell's miniature.
+        setting: a setting of the miniature.
         seed: seed of the run.
         quick: whether the keys of a trial are used.
         where: more keys, of the machine; default none.

@@ -1,7 +1,7 @@
 """Comparison of settings with baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
-An ordering is seen if the difference from the baseline exceeds its error and, for a setting with a control, so does the
-difference from the control: an effect that the step size alone has is not an effect of the method. If the baseline has
+An ordering is seen if the difference from the baseline exceeds its error, and for a setting with a control the
+difference from the control does too: an effect of the step size alone is no effect of the method. If the baseline has
 its own control, the two differences from the controls are compared. The comparison also has the numbers that the paper
 prints, and how much a curve still moves over its last third, which shows whether training has ended.
 """
@@ -148,12 +148,12 @@ class Comparison:
         beyond_error: standard error of that difference.
         finding: "higher", "lower", "within noise"; otherwise the reason why there is none.
         beyond_finding: the finding for the difference from the control.
-        paper: the number as printed; None: none is printed.
-        paper_difference: the difference as printed; None: none is printed.
-        claim: the paper's ordering; None: it has none.
+        paper: the printed number; None: the paper prints none.
+        paper_difference: the printed difference; None: the paper prints none.
+        claim: the paper's ordering; None: the paper claims none.
         verdict: whether the paper's ordering is seen; "" where there is no ordering.
         plateau: the change of the curve over its last third; None: it is not computed.
-        settled: "" if setting, baseline and control are at their plateaus, otherwise what is missing.
+        settled: "" if setting, baseline and control are at their plateaus, otherwise what is missing for that.
     """
 
     setting: str
@@ -287,7 +287,7 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether a mean is within its error of the value for nothing learnt, and not far from it."""
+    """Whether a mean is close to the value of a model that has learnt nothing, and within its error of it."""
     if quantity.chance is None or math.isnan(value.mean):
         return False
     error = 0.0 if math.isnan(value.error) else value.error

@@ -1,4 +1,4 @@
-"""Which half of IMA helps: averaging the last global models, or letting the rate decay faster? And which decay?"""
+"""Which part of IMA helps: the mean of the last global models, or the faster decay of the rate? And which decay?"""
 
 from collections.abc import Mapping, Sequence
 from statistics import stdev

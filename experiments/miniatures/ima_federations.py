@@ -22,7 +22,7 @@ FEDERATIONS: dict[str, tuple[Keys, Sign | None]] = {
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """How much more accurate the last rounds are with IMA than without, and than with IMA's rates alone."""
+    """The gains in accuracy of the last rounds with IMA: over the method without IMA, and over IMA's rates alone."""
 
     def accuracy(more: Keys) -> float:
         return fmean(accuracies(trained(more, seed))[-LAST:])

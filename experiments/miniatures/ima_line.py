@@ -1,4 +1,4 @@
-"""Does averaging bring the global model to the bottom of the basin on whose wall it lies?"""
+"""Does averaging bring the global model from the wall of its basin to the bottom?"""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from ntkfl.training.tree import Params, tree_map
 BASE = "FedAvg"
 LOSS, ABOVE = "test loss", "above the lowest"
 CLAIM: Mapping[str, Sign] = {LOSS: "lower", ABOVE: "lower"}
-PLACES = np.linspace(-0.5, 1.5, 41)  # on the line from the model without IMA, 0, to the other one, 1
+PLACES = np.linspace(-0.5, 1.5, 41)  # places on the line from the model without IMA (0) to the other model (1)
 LAST_MEAN = IMA | {
     "ima_exploration": "none",
     "ima_start": 0.999,

@@ -1,4 +1,4 @@
-"""How far do clients go from the global model, and is it nearer, and better, where the rate decays?"""
+"""How far do clients move from the global model? Does a decaying rate shorten the way and improve the model?"""
 
 from collections.abc import Mapping, Sequence
 

@@ -24,9 +24,9 @@ class Quantity:
     """A measured number.
 
     Args:
-        name: as in the table.
-        unit: its unit in the table.
-        printed: the fields that select its rows in paper_numbers.csv; None: the paper prints none.
+        name: the name in the table.
+        unit: the unit in the table.
+        printed: the fields that select the quantity's rows in paper_numbers.csv; None: the paper prints no numbers.
         last: if `Miniature.measure` gives a curve, with a value for each round, the number is the mean of its last
             `last` values.
         flat: a curve that changes by less than this over its last third is at its plateau; None: plateaus are not
@@ -49,13 +49,12 @@ class Setting:
     """One of the compared settings.
 
     Args:
-        name: as in the table.
+        name: the name in the table.
         keys: the argument of `Miniature.measure`.
-        against: the setting of which this is a variation; None: a baseline.
-        control: the setting that has only the step size in common; None: there is none, or it is `against`. If the
-            baseline has a control too, the two differences from the controls are compared.
-        printed: fields, beside the quantity's, that select its rows in paper_numbers.csv; None: the paper has no such
-            row.
+        against: the baseline of this setting; None: the setting is itself a baseline.
+        control: the setting that shares only the step size with this one; None: there is none, or it is `against`. If
+            the baseline has a control too, the two differences from the controls are compared.
+        printed: further fields that select the setting's rows in paper_numbers.csv; None: the paper has no such row.
         claim: by quantity, the paper's claim about the comparison if it prints no numbers.
     """
 
@@ -72,19 +71,19 @@ class Miniature:
     """Settings that are run on the same data, initial models, cohorts and batches, seed by seed.
 
     Args:
-        name: as on the command line.
-        question: the question that it answers.
+        name: the name on the command line.
+        question: the question that the miniature answers.
         source: paper, and label of the table or figure.
         scale: each number that was made smaller, by name, as (the paper's, here).
         measure: (keys of a setting, seed) -> the quantities, each a number or a curve.
         seeds: default number of seeds.
-        caveat: a text on the limits of its numbers.
+        caveat: a text on the limits of the numbers.
         quick: keys that replace a setting's for a trial.
         draw: keys that replace a setting's -> a picture of the first seed.
         picture: path of the picture in the repository.
         at: the scale of this miniature, one of SCALES.
         larger: the same question on other scales, by their names.
-        no_paper: why there is none on the paper's own scale.
+        no_paper: the reason why the miniature does not exist on the paper's own scale.
         keeps_rounds: whether `measure` takes a key `keep`, a folder in which every round is stored.
     """
 
@@ -149,7 +148,7 @@ class Miniature:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
             here: a text on the `scale` there; everything else is as in the paper.
-            adds: a text that is added to the caveat; default nothing.
+            adds: a text to add to the caveat; default none.
             changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}

@@ -1,4 +1,4 @@
-"""Few clients a round, classes dealt very unevenly: what remains of the methods' gains?"""
+"""Do the methods' gains remain with few clients a round and very uneven classes?"""
 
 from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, accuracy_curve, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting

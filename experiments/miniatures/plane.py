@@ -112,7 +112,7 @@ def three_models(keys: Keys, seed: int) -> ThreeModels:
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The accuracies of the three models and of their mean, and how far the loss rises between them."""
+    """The accuracies of the three models and of their mean, and the rise of the loss between them."""
     three = three_models(keys, seed)
     alone, centre = 100 * np.array([corner.accuracy for corner in three.corners()]), three.centre()
     *_, losses = three.losses(POINTS)

@@ -12,7 +12,7 @@ VERDICTS = SEEN, STEP_SIZE, NOT_SEEN, OPPOSITE
 
 
 class Found:
-    """The comparisons of all results, and the keys that each setting was run with."""
+    """The comparisons of all results, and the keys of each setting."""
 
     def __init__(self, results: Sequence[Result]) -> None:
         self.rows = {miniature.label: compared(miniature, cells) for miniature, cells in results}
