@@ -28,7 +28,7 @@ LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
 PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; of a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
-SET = re.compile(r"\\mathrm|[${}_^]")  # what a letter of mathtext is set with, and what is not drawn
+SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, and characters that it does not draw
 
 
 def drawn(

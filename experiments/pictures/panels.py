@@ -31,7 +31,7 @@ Draw = Callable[["Axes"], None]
 
 
 def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
-    """Titles and drawing functions: a panel for each form, the ratio against what it varies with, the failures."""
+    """Titles and drawing functions: a panel for each form, one of the ratio against a knob, one of the failures."""
     panels: list[tuple[str, Draw]] = []
     for form, form_seen in seen.items():
         claim = statement.forms[form]

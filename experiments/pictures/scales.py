@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NEAR = {"x": 0.22, "y": 0.08}  # shares of an axis; nearer labels would overlap
 HAIR = 0.004  # share of an axis: shorter error bars are invisible
-APART = 4  # decades between points and the line left = right; beyond, the line is not brought into view
+APART = 4  # most decades between the points and the line left = right for which the axis is widened to show the line
 
 
 @dataclass

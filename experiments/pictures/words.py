@@ -14,7 +14,7 @@ from verification.seen import STORED, Curve, Seen
 from verification.verdict_page import ratio_text
 
 WORDS_LETTERS = 48  # most letters of a knob's meaning; a longer one is replaced by its symbol
-LEFT_LETTERS = 34  # most letters of a left side beside an axis
+LEFT_LETTERS = 34  # most letters of a left side for which it stands beside an axis
 SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
 
 
