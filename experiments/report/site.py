@@ -202,8 +202,7 @@ def headline(verdicts: Sequence[Verdict]) -> str:
 
 
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:
-    """ "of 3 forms, 2 hold": the settled forms, of `count` or of all; `how` has words for one form that holds, and for
-    several."""
+    """ "of 3 forms, 2 hold", for settled forms; `how` has the words after "holds" and after "hold"."""
     right, count = sum(v.outcome in SETTLED for v in verdicts), len(verdicts) if count is None else count
     noun = what if count == 1 else what.replace("form", "forms").replace("claim", "claims")
     return f"of {count} {noun}, {right} {f'holds{how[0]}' if right == 1 else f'hold{how[1]}'}"
