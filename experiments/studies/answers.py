@@ -67,14 +67,14 @@ def exponent(
     """A power of the size: the slope over the sizes that have cells, with `samples` of each, against theory.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: the power.
         sizes: (k,).
         samples: the cells' numbers at each size.
         axes: names of the axes that determine the sizes; default (): every cell has its own size.
         biased: whether the interval admits finite-width bias.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
     """
     pairs = [(size, sample) for size, sample in zip(sizes, samples, strict=True) if len(sample)]
     cells = sum(len(sample) for _, sample in pairs)
@@ -104,24 +104,24 @@ def power_law(
     """A power of a numerical axis, from a number for each cell, against theory.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: the power.
         values: values of all cells.
         axis: the axis of the power law.
         biased: whether the interval admits finite-width bias, default yes.
-        note: beside the answer, default nothing.
+        note: a text beside the answer; default none.
     """
     sizes = values[axis].to_numpy().astype(float)
     return exponent(claim, source, theory, sizes, samples(values, axis), axes=(axis,), biased=biased, note=note)
 
 
 def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Callable[[], Estimate]) -> Answer:
-    """A power of the width that a statement measures on a ladder, if that has enough networks.
+    """A power of the width that a statement measures on a ladder, if the ladder has enough networks.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: the power.
         ladder: the ladder of the stored cells.
         measure: gives the slope, or raises `NoSlope`.
@@ -136,14 +136,14 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
 def measured_exponent(
     claim: str, source: str, theory: float, measure: Callable[[], Estimate], note: str = ""
 ) -> Answer:
-    """A power that `measure` finds, or calls lost in the noise, against theory.
+    """The power that `measure` gives, against theory; `measure` may find it lost in the noise.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: the power.
         measure: gives the slope, or raises `NoSlope`.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
     """
     try:
         estimate = measure()
@@ -159,11 +159,11 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
     """A number that theory only bounds: the claim holds if its interval is below, and is violated if it is above.
 
     Args:
-        claim: in words.
-        source: source of the theory.
-        measured: with its interval.
+        claim: the claim in words.
+        source: the source of the theory.
+        measured: the measured number with its interval.
         bound: the bound of the number.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
     """
     return Answer(claim, source, None, measured, compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome, note)
 
@@ -179,7 +179,7 @@ def half_width(values: np.ndarray, level: float) -> float:
 
 
 def _seeds_needed(estimate: Estimate) -> str:
-    """By about what factor more seeds would make the half-width, which falls with their root, fine enough."""
+    """The factor by which the number of seeds must grow for a fine half-width, which falls with their root."""
     return f"about {np.ceil((float(estimate.error) / COARSE) ** 2):.0f} times the seeds"
 
 
@@ -187,11 +187,11 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
     """A number of order one against theory: the claim holds if theory is in the interval, and is violated outside.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: the number.
-        measured: with its interval.
-        note: beside the answer; default none.
+        measured: the measured number with its interval.
+        note: a text beside the answer; default none.
     """
     outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
     if outcome is Outcome.UNRESOLVED:
@@ -232,7 +232,7 @@ def upper(
 ) -> Answer:
     """left <= right in every cell that has both; measured is left/right of the worst cell, violated cells first.
 
-    If the claim holds while some cells are unresolved, it is that of the worst resolved cell, whose ratio is known.
+    If the claim holds while some cells are unresolved, `measured` is the ratio of the worst resolved cell.
 
     Args:
         claim: the claim in words.
@@ -288,12 +288,12 @@ def equal(claim: str, source: str, difference: Side, error: Side, scale: float, 
     """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         difference: difference of the two sides, a number for each cell, or NaN.
         error: error of each difference.
         scale: the scale of the differences.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
     """
     values, known = np.broadcast_arrays(difference, _known(error, difference))
     there = ~np.isnan(values)
@@ -313,8 +313,8 @@ def untested(claim: str, source: str, theory: float | None, note: str, settled_b
     """A claim that the present cells do not suffice to test.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: its number, if it has one.
         note: what is missing.
         settled_by: names of the axes on which further values would test the claim; default the seeds'.
@@ -326,10 +326,10 @@ def infinite(claim: str, source: str, theory: float | None, note: str = "") -> A
     """A claim about cells one of which is infinite: it stays unresolved, whatever cells are added.
 
     Args:
-        claim: in words.
-        source: source of the theory.
+        claim: the claim in words.
+        source: the source of the theory.
         theory: its number, if it has one.
-        note: beside the answer; default none.
+        note: a text beside the answer; default none.
     """
     return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE), settled_by=())
 

@@ -27,7 +27,7 @@ class Label:
 class Series:
     """Points that belong together; `lower` and `upper` are the ends of their intervals, if they have intervals.
 
-    `of` is the measured series of this theory; both are drawn in the same colour.
+    For a theory, `of` names the measured series beside it; both are drawn in the same colour.
 
     Raises:
         ValueError: columns of different lengths, or only one end of the intervals.
@@ -88,7 +88,7 @@ def table(chart: Chart) -> list[Row]:
     """The drawn numbers, a row for each point, in the order of COLUMNS; `value` is the colour of a heatmap's cell.
 
     Args:
-        chart: to be drawn.
+        chart: the chart to draw.
     """
     return [row for panel in chart.panels for row in _rows(panel)]
 

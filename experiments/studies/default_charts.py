@@ -1,4 +1,4 @@
-"""The charts of a study that brings none: every quantity along an axis, and measured numbers beside theory's."""
+"""The charts of a study without charts of its own: quantities along an axis, and measured numbers beside theory's."""
 
 from collections.abc import Sequence
 from itertools import product

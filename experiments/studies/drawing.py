@@ -53,7 +53,7 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
     """Write the chart as .png (150 dpi) and .svg, and its table as .csv; returns the paths.
 
     Args:
-        chart: to be drawn.
+        chart: the chart to draw.
         folder: the folder of the files.
 
     Raises:
@@ -80,7 +80,7 @@ def draw(chart: Chart) -> Figure:
     A panel's legend is below the panel, and hides nothing.
 
     Args:
-        chart: to be drawn.
+        chart: the chart to draw.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -86,7 +86,7 @@ def read(path: Path) -> xarray.Dataset:
 
 
 def grid_of(results: xarray.Dataset) -> Grid:
-    """The grid of these cells; the folder's grid may be another by now.
+    """The grid of these cells; the folder may have another grid by now.
 
     Args:
         results: results of a study, from `gathered`.

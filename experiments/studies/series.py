@@ -59,7 +59,7 @@ def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square)
 def line(
     name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
 ) -> Series:
-    """A line along an axis without intervals, for the theory's values."""
+    """A line without intervals along an axis, for theory's values."""
     return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
 
 

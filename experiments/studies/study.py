@@ -29,10 +29,10 @@ class Axis:
     Args:
         name: name of the dimension in the results.
         values: the default values, all of one type.
-        says: its meaning.
+        says: the meaning of the axis.
         unit: "1" for pure numbers.
-        option: its name on the command line, by default the axis's name (`widths` for `--widths 64,128`); the seeds'
-            option takes their number.
+        option: the axis's name on the command line, by default its own name (`widths` for `--widths 64,128`); the
+            seeds' option takes their number.
         least: lower limit of a number, allowed itself; None: no limit.
         above: lower limit of a number, not allowed itself; None: no limit.
         below: upper limit of a number, not allowed itself; None: no limit.
@@ -149,16 +149,16 @@ class Study:
     """A question and the way to its answer.
 
     Args:
-        name: as on the command line.
+        name: the study's name on the command line.
         question: the question in one line.
-        source: paper and label of its origin.
+        source: paper and label of the question's origin.
         axes: axes of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
         inner: axes of a cell's measurement.
         quantities: the measured quantities, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
             NAME_error.
         summarise: all cells (missing ones NaN) -> answers, returned or yielded.
-        charts: all cells -> its figures; None: those of `default_charts`.
+        charts: all cells -> the study's figures; None: those of `default_charts`.
         seconds: processor time of one cell at a point, roughly; `--dry-run` adds them up; default one second.
         megabytes: memory of one cell at a point, roughly; default: what a process has loaded before its first
             measurement.

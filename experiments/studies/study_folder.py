@@ -37,12 +37,12 @@ class StudyFolder:
 
     @property
     def charts(self) -> Path:
-        """Where pictures go."""
+        """The folder of pictures."""
         return self.path / "charts"
 
     @property
     def name(self) -> str:
-        """The study's.
+        """The study's name.
 
         Raises:
             ValueError: the folder is no study's.
@@ -133,7 +133,7 @@ class StudyFolder:
 
         Args:
             grid: the study and its cells.
-            answers: what `Study.answers` gave.
+            answers: the answers of `Study.answers`.
 
         Raises:
             OSError: it cannot be written.

@@ -17,7 +17,7 @@ from ntkfl import interruption
 from ntkfl.messages import number_of
 
 UNSETTLED = (Outcome.UNRESOLVED, Outcome.UNTESTED)
-STUCK = 0.9  # of the error with at most a quarter of the seeds, where noise of the seeds alone would leave half of it
+STUCK = 0.9  # stuck: this share of the error is left after four times the seeds; noise alone would leave half
 
 
 def run_study(
@@ -68,11 +68,11 @@ def measured_until(
     Args:
         grid: the study and its cells.
         folder: the study's folder.
-        measure: measures a grid's cells, and says how many failed.
+        measure: a function that measures a grid's cells and returns the number of failures.
         budget: seconds of processor time of all cells; None: no more seeds.
-        tell: is told how many seeds are next, and why there are no more; default nobody.
+        tell: a function that gets a sentence with the next number of seeds, or the reason to stop; default None.
 
-    An answer whose error four times the seeds do not narrow is not waited for.
+    Answers whose errors do not shrink with four times the seeds add no seeds.
 
     Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
 

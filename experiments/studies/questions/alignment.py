@@ -177,7 +177,7 @@ def _longer(cells: Cells) -> Answer:
 
 
 def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
-    """Whether the mean difference of cells that have both numbers is below 0, by Student's interval."""
+    """Whether the mean difference, over cells that have both numbers, is below 0, by Student's interval."""
     (left, unsure), (right, less_sure) = (
         (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (first, other)
     )

@@ -31,7 +31,7 @@ TEST = 500
 IMAGES = "digits", "fashion-mnist"
 LOOKS, STEPS = 4, 12  # most attempts, and Gauss-Newton steps between attempts
 CLOSE = 0.02  # relative distance from the wanted residual that the steps must reach
-SHARE = 0.98  # the next attempt has this share of the required residual
+SHARE = 0.98  # the next attempt aims at this share of the required residual
 LEAST = 0.02  # the least such share, if the residual's rounding bound leaves less
 ROUNDING = 1e-9  # relative rounding of a distance, generous
 SOURCE = "docs/proofs/smooth_networks.md#the-theorem"
@@ -67,7 +67,7 @@ def named(word: str) -> str:
     """The name, if it is a network's.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the word names none.
     """
     parts(word)
     return word
@@ -77,7 +77,7 @@ def images(word: str) -> str:
     """The word, if it names a set of images.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the word names none.
     """
     if word not in IMAGES:
         raise ValueError(f"--data has {word!r}; it must be {' or '.join(IMAGES)}")

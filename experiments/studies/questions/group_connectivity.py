@@ -1,4 +1,4 @@
-"""Group connectivity: what does averaging K clients do to the loss, and how does that depend on K and the width?
+"""Group connectivity: how does the mean of K clients' models change the loss, for each K and width?
 
 Clients are trained apart from one start on their own arcs of the circle; the group barrier, the loss of their average
 less the mean of their losses, is integrated over the circle without sampling. In the kernel regime it is minus the

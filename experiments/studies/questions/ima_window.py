@@ -1,4 +1,4 @@
-"""IMA window: how much noise does the mean of the last P global models leave, by P and by its first round?
+"""IMA window: how much noise does the mean of the last P global models leave, for each P and first round of averaging?
 
 On a quadratic a round is w = rho v + noise of variance 1, where v is the model sent out: at first the last model, from
 round t_s on the mean of the last P models. Many runs are simulated; the second moment of v after the last round is

@@ -162,7 +162,7 @@ def trained(
 def compared(
     point: Point, rounds: tuple[int, ...], memmap: Path | None = None, dtype: str = "float64"
 ) -> Iterator[dict[str, float]]:
-    """What a cell measures after each of these rounds.
+    """The measurements of a cell after each of these rounds.
 
     `memmap` is a file for the limit's tiles; network and linearisation are trained in `dtype`.
     """

@@ -117,7 +117,7 @@ def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicte
 
 
 def measure(point: Point) -> Measured:
-    """The loss of one trained network by round, and what was predicted."""
+    """The loss of one trained network by round, and the prediction."""
     import torch  # slow to load
 
     from ntkfl.training.engine.local_plan import LocalWork

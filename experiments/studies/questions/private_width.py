@@ -59,7 +59,7 @@ def training(epsilon: float) -> Training:
 
 
 def measure(point: Point) -> Measured:
-    """The loss of one trained network by round, what was expected of it, and how many updates were clipped."""
+    """The loss of one trained network by round, its expectation, and the number of clipped updates."""
     given, at, factor, width = problem(), training(point["epsilon"]), point["initial"], point["width"]
     seed = own_seed(point[SEED], width, STUDY.name)
     weights, signs = draw(width, given.d, seed)

@@ -96,7 +96,7 @@ def _gradient(problem: Problem, hidden: np.ndarray, readout: np.ndarray) -> tupl
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Rank correlations of epsilon with the barrier, by what is held fixed, and the bounds."""
+    """Rank correlations of epsilon with the barrier, for several fixed settings, and the bounds."""
     for what, fixed in GROUPS.items():
         yield rank_correlation(cells, fixed, what)
     unsure = errors(cells, "gap")

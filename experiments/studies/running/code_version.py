@@ -41,7 +41,7 @@ def version_of(spec: str) -> str:
 
 
 def placed(spec: str) -> str:
-    """The study's name, valid in every working folder: for a user's file its absolute path."""
+    """A name of the study that is valid in every working folder: for a user's file its absolute path."""
     return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
 
 

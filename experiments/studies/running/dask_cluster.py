@@ -59,8 +59,8 @@ class Cluster:
             from distributed import Client
             from distributed.security import Security
 
-            # Our own message names what goes wrong. tornado's logger would add a NameError of dask's if an interrupt
-            # meets a request.
+            # Our own message names the fault; tornado's logger would add a NameError of dask if an interrupt hits a
+            # request.
             for talkative in ("distributed.client", "distributed.batched", "tornado.application"):
                 logging.getLogger(talkative).setLevel(logging.CRITICAL)
         except ImportError as error:
@@ -95,8 +95,8 @@ class DaskCluster:
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with its result, as they finish.
 
-        Dask suspects all cells of a dead worker, even those that waited. So a suspect is measured again, alone and
-        after all others, before it counts as failed.
+        Dask blames all cells of a dead worker, even those that only waited. So each such cell is measured again, alone
+        and after all others, before it counts as failed.
 
         Raises:
             RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.

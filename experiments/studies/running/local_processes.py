@@ -37,7 +37,7 @@ class InProcess:
         self._limits.restore_original_limits()
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it.
+        """Each cell with its result.
 
         Raises:
             OSError: the folder is full or cannot be written.
@@ -62,7 +62,7 @@ class LocalProcesses:
             worker.end()
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it, as they finish. A worker that dies is replaced; the cell it was at failed.
+        """Each cell with its result, as they finish. A worker that dies is replaced, and its cell counts as failed.
 
         Raises:
             RunStopped: a worker cannot start, or cannot store a cell. OSError: as `CellStore.keep_failure`.
@@ -77,7 +77,7 @@ class LocalProcesses:
             interruption.check()
             for worker in select.select(self._workers, [], [])[0]:
                 cell, status = worker.cell, worker.answer()
-                if not worker.ready:  # it does not start, or has died
+                if not worker.ready:  # the process does not start, or has died
                     self._workers.remove(worker)
                     how = worker.last_words()
                     status = keep(self._store, cell, how) if cell else None

@@ -61,7 +61,7 @@ def settle(store: CellStore, spec: str, cell: Cell) -> Status:
 
 
 def keep(store: CellStore, cell: Cell, content: bytes | str) -> Status:
-    """Store what `measured` gave for a cell that the caller has claimed.
+    """Store the result of `measured` for a cell that the caller has claimed.
 
     Raises:
         OSError: the folder is full or cannot be written.
