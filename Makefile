@@ -11,10 +11,9 @@ verify: $(STAMP)
 verify-thorough: $(STAMP)
 	@.venv/bin/ntkfl verify --thorough
 
-# One thread a worker: more than cores would only wait for each other. Bytecode is kept, though the shell may forbid it:
-# each of some hundred processes that the tests start would compile the packages again. Files go to the workers in the
-# order of tests/conftest.py, the longest first: the plugin's own order began a test of 212 s when all others were done.
-test test-slow test-all: export OMP_NUM_THREADS := 1
+# Bytecode is kept, though the shell may forbid it: each of some hundred processes that the tests start would compile the
+# packages again. Files go to the workers in the order of tests/conftest.py, the longest first: the plugin's own order
+# began a test of 212 s when all others were done. tests/conftest.py gives each worker one thread.
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
 # What Numba compiles is kept in the environment, for some six seconds of each process that runs the simulators.
 verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/machine-code

@@ -1,10 +1,14 @@
 """Settings of all tests: the precision of balls is restored; no test depends on the clock or on chance."""
 
 import gc
+import os
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
+
+# One thread a worker, said before numpy is imported: more threads than cores would only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import flint
 import jax

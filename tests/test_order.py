@@ -1,4 +1,4 @@
-"""The tests that `make test` runs, and the order in which workers take their files."""
+"""The tests that `make test` runs, the order in which workers take their files, and the threads of a worker."""
 
 from itertools import product
 from pathlib import Path
@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ntkfl.gram.threads import blas_threads
 
 TESTS = Path(__file__).parent
 
@@ -95,3 +97,7 @@ def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_tho
     names = list(dict.fromkeys(item.path.name for item in items))
     assert names == [first.name, second.name, "f.py", "e.py", "b.py", "d.py", "a.py", "c.py"]
     assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # within a file in its order
+
+
+def test_a_worker_has_one_thread_also_under_a_plain_pytest():
+    assert blas_threads() == 1
