@@ -1,20 +1,194 @@
 """Algorithm 1 on any convex loss: its recursion in the outputs, and the bound on its losses."""
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from scipy.optimize import minimize
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds.case import Case
+from bounds.cases.measured_regime import EPS
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_families, gathered
+from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_flipped
+from bounds.part_strategies import log_uniform, networks, points
+from bounds.strategies import partitions
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from bounds.vocabulary import BEYOND
+from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.initialisation import draw as network
+from ntkfl.limit.convex_loss import LOGISTIC, SQUARES, ConvexLoss
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.trajectory import Trajectory
+
+LOSSES = (LOGISTIC, SQUARES)
+ROUNDINGS = 256  # least error in roundings of the sum, since two orders of few neurons may agree by chance
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexRun(Case):
+    """Data with labels -1 and +1, steps and a network; the runs on both losses start at their first use."""
+
+    problem: Problem
+    setup: Setup
+    weights: Weights
+
+    @cached_property
+    def gram(self) -> Estimate:
+        """H(0), (n, n), enclosed."""
+        return gram.finite_estimate(self.problem.x, self.weights.hidden)
+
+    @cached_property
+    def largest_block(self) -> float:
+        """max_c |H_cc(0)|."""
+        return max(float(np.linalg.eigvalsh(self.gram.value[np.ix_(c, c)])[-1]) for c in self.problem.members)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """f_0, (n,)."""
+        return self.weights.outputs(self.problem.x)
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[Trajectory, Trajectory], ...]:
+        """Two runs on each loss, with the neurons in two orders."""
+        from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+        from ntkfl.training.methods import fl_ntk
+        from ntkfl.training.objectives import HalfSquares, LogisticLoss
+
+        w, by_loss = self.weights, []
+        for objective in (LogisticLoss(), HalfSquares("sum")):
+            method = fl_ntk.method(objective, server_rate=self.setup.eta_global)
+            how: dict[str, Any] = {"method": method, "linearised": True, "movements": False}
+            runs = [
+                engine_trajectory(self.problem, self.setup, order, **how)
+                for order in (w, Weights(w.hidden[::-1], w.signs[::-1]))
+            ]
+            by_loss.append((runs[0], runs[1]))
+        return tuple(by_loss)
+
+    def mean_loss(self, loss: int) -> Estimate:
+        """Mean over rounds and local steps of the sum of the clients' losses, each at the client's own model."""
+        losses = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
+        value, other = (part.sum(axis=2).mean() for part in losses)
+        rounding = ROUNDINGS * EPS * (value + self.problem.n)
+        return Estimate(value, ORDER_SAFETY * abs(value - other) + rounding, "two summation orders")
+
+    def outputs(self, loss: int) -> Estimate:
+        """f(t), t = 0..T, (n, T + 1), of the trained network."""
+        value, other = (run.outputs.T for run in self._runs[loss])
+        error = ORDER_SAFETY * np.abs(value - other).max() + ROUNDINGS * EPS * self.largest_output(loss)
+        return Estimate(value, np.full(value.shape, error), "two summation orders")
+
+    def largest_output(self, loss: int) -> float:
+        """The largest output of a client's own model; for unstable steps these outputs grow, and cancel in the mean."""
+        return float(np.abs(self._runs[loss][0].local_outputs).max())
+
+    def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
+        """alpha^T H alpha and F(f_0 + H alpha) near the alpha that minimises their weighted sum in the bound."""
+        setup, h, y = self.setup, self.gram.value, self.problem.y
+        ridge = self.problem.n_clients / (setup.eta_local * setup.eta_global * setup.local_steps * setup.rounds)
+
+        def objective(alpha: np.ndarray) -> tuple[float, np.ndarray]:
+            outputs = self.start + h @ alpha
+            slope = h @ (ridge * alpha + loss.slope(outputs, y))
+            return float(ridge / 2 * alpha @ h @ alpha + loss.value(outputs, y).sum()), slope
+
+        begin = -loss.slope(self.start, y) / (ridge + loss.smoothness * np.linalg.eigvalsh(h)[-1])
+        alpha = minimize(objective, begin, jac=True, method="L-BFGS-B", tol=1e-15, options={"maxiter": 500}).x
+        size, left = float(alpha @ h @ alpha), float(loss.value(self.start + h @ alpha, y).sum())
+        rounding = ROUNDINGS * EPS * self.problem.n
+        return Estimate(size, rounding * size, "rounding"), Estimate(left, rounding * (left + 1), "rounding")
+
+    def slopes(self, loss: ConvexLoss) -> Estimate:
+        """l' at the outputs that each client sees, summed over the local steps of a round from f(t), (n, T)."""
+        outputs, y = self.outputs(LOSSES.index(loss)), self.problem.y[:, None]
+        own = self.gram.value * (self.problem.owner[:, None] == self.problem.owner)
+        seen, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
+        for _ in range(self.setup.local_steps):
+            slope = loss.slope(seen, y)
+            total, seen = total + slope, seen - self.setup.eta_local * own @ slope
+        growth = (1 + self.setup.eta_local * loss.smoothness * self.largest_block) ** self.setup.local_steps
+        rounding = ROUNDINGS * EPS * (1 + self.largest_output(LOSSES.index(loss)))
+        error = self.setup.local_steps * growth * (outputs.error.max() + rounding)
+        return Estimate(total, np.full(total.shape, error), "two summation orders")
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "N": self.problem.n_clients} | asdict(self.setup)
+
+
+def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, server: float = 1.0) -> ConvexRun:
+    """Eight points near one direction, all labels +1, where the bound is sharp."""
+    rng = np.random.default_rng([seed, 7])
+    x = np.eye(4)[0] + 0.3 * rng.standard_normal((8, 4)) / 2
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    problem = Problem(x, np.ones(8), rng.permutation(np.arange(8) % clients), name="eight points near one direction")
+    run = ConvexRun(problem, Setup(width=128), network(128, 4, seed))
+    setup = Setup(
+        width=128, eta_local=share / run.largest_block, eta_global=server, local_steps=steps, rounds=rounds, seed=seed
+    )
+    return replace(run, setup=setup)
+
+
+def _gathered(seed: int) -> ConvexRun:
+    """One to four clients, one or two local steps, one to three rounds, eta_l from .001 to .9 of its limit."""
+    rng = np.random.default_rng([seed, 8])
+    share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
+    server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
+    rounds, steps = (1, 1) if seed % 4 < 2 else (int(rng.integers(1, 4)), 2)
+    return gathered(seed, 1 + seed // 2 % 4, steps, rounds, share, server)
+
+
+def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
+    """The data of a FederatedFamily with the labels' signs as labels, on a network of 512 neurons."""
+    problem = base.problem(seed)
+    signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
+    setup = replace(base.setup, seed=seed)
+    return ConvexRun(signs, setup, network(setup.width, problem.d, seed, setup.sigma))
+
+
+@st.composite
+def _convex_runs(draw: DrawFn) -> ConvexRun:
+    """Small runs on any data with labels -1 and +1, steps on both sides of the limit.
+
+    No neuron is at its kink, where rounding would decide for the engine, but not for H(0), whether it is active.
+    """
+    x = draw(points((1, 4), (1, 3)))
+    owner = draw(partitions(len(x), clients=(1, 3)))
+    y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x), max_size=len(x))))
+    weights = draw(networks(x.shape[1], (1, 32)).filter(lambda net: not gram.doubtful(x, net.hidden).any()))
+    run = ConvexRun(Problem(x, y, owner, name="drawn"), Setup(width=len(weights.signs)), weights)
+    setup = Setup(
+        width=len(weights.signs),
+        eta_local=draw(log_uniform(1e-3, 8)) / (run.largest_block or 1.0),
+        eta_global=draw(log_uniform(0.05, 2)),
+        local_steps=draw(st.integers(1, 4)),
+        rounds=draw(st.integers(1, 8)),
+    )
+    return replace(run, setup=setup)
+
+
+CONVEX_RUNS = _convex_runs()
+GATHERED = Family("eight points near one direction, labels 1", _gathered, CONVEX_RUNS, trials=12, most=12)
+
+
+def convex_families(options: Options) -> tuple[Family, ...]:
+    """`GATHERED`, and the default families or the user's data at width 512 over 10 rounds."""
+    bases = federated_families(replace(options, width=options.width or 512), "", rounds=10)
+    trials = min(5, options.trials or 5)
+    return GATHERED.with_trials(options.trials), *(
+        Family(f"{base.name}, linearised, signs as labels", _with_signs, CONVEX_RUNS, (base,), trials) for base in bases
+    )
+
 
 largest = sp.Symbol("mu_D", positive=True)
 SIZES, LEFT = sp.symbols("S_log S_sq", positive=True), sp.symbols("F_log F_sq", positive=True)

@@ -1,16 +1,201 @@
 """Theorem 4.1: how many rounds bring the training loss to eps."""
 
-import sympy as sp
+from __future__ import annotations
 
-from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Options, Outcome, Source, Statement
+from bounds.case import Case
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_families, more_samples
+from bounds.federated_run import federated_families
 from bounds.fl_ntk.premises import PACE, SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
 from bounds.vocabulary import FL_NTK
+from ntkfl import data, gram, kernel_regime
 from ntkfl.estimate import Estimate
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.problem import Problem, Setup
+
+FIRST_LOSS = 20.0  # L(u(0)), well above 1, of all ladders but `more_samples`
+
+
+@dataclass(frozen=True, eq=False)
+class KernelStart:
+    """The kernel regime from y(0) = 0, with the quantities of the claims."""
+
+    problem: Problem
+    setup: Setup
+    gram: Estimate
+
+    @cached_property
+    def regime(self) -> KernelRegime:
+        """The exact run, by `kernel_regime`."""
+        return kernel_regime(self.problem, self.setup)
+
+    @cached_property
+    def smallest_eigenvalue(self) -> Estimate:
+        """lambda_min(H_inf), certified."""
+        return gram.smallest_eigenvalue(self.gram)
+
+    @cached_property
+    def largest_eigenvalue(self) -> Estimate:
+        """|H_inf|, certified."""
+        return gram.largest_eigenvalue(self.gram)
+
+    @property
+    def initial_residual(self) -> Estimate:
+        """|y|."""
+        return Estimate.exact(self.problem.y).norm()
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """An accuracy eps that a run in the kernel regime has to reach."""
+
+    run: KernelStart
+    eps: float
+
+    @cached_property
+    def rounds(self) -> Estimate:
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps, with an error of one round from the rounded comparison."""
+        share = np.sqrt(2 * self.run.problem.n_clients * self.eps) / np.linalg.norm(self.run.problem.y)
+        return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyLadder(Case):
+    """Targets along which one parameter of the claim goes to a limit.
+
+    `sizes` grow along the targets. `other`, if given, makes a ladder of the same parameter on other data.
+    """
+
+    name: str
+    targets: tuple[Target, ...]
+    sizes: np.ndarray
+    other: Callable[[], AccuracyLadder] | None = None
+
+    def fresh(self) -> AccuracyLadder | None:
+        """The other ladder, on which a violation must be seen again."""
+        return None if self.other is None else self.other()
+
+    @property
+    def n_runs(self) -> int:
+        """Number of targets."""
+        return len(self.targets)
+
+    def each(self, read: Callable[[Target], Estimate | float]) -> Estimate:
+        """A quantity of every target, (targets,)."""
+        return Estimate.stacked(map(read, self.targets))
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        first = self.targets[0]
+        return {
+            "problem": first.run.problem.name,
+            "along": self.name,
+            "eps": [float(f"{target.eps:.4g}") for target in self.targets],
+            "N": [target.run.problem.n_clients for target in self.targets],
+            "1/lambda": [round(1 / float(target.run.smallest_eigenvalue.value), 2) for target in self.targets],
+        }
+
+
+def scaled_to_start(problem: Problem) -> Problem:
+    """The same data with labels multiplied so that L = |y|^2/(2 N) is 20."""
+    factor = np.sqrt(2 * problem.n_clients * FIRST_LOSS) / np.linalg.norm(problem.y)
+    return replace(problem, y=factor * problem.y, x_test=None, y_test=None)
+
+
+def _start(problem: Problem, steps: int) -> KernelStart:
+    """The run at eta_l = .99 lambda/(kappa K n^2), eta_g = 1."""
+    h = gram.infinite_estimate(problem.x)
+    lowest, highest = float(gram.smallest_eigenvalue(h).lo), float(gram.largest_eigenvalue(h).hi)
+    setup = Setup(eta_local=0.99 * lowest**2 / (highest * steps * problem.n**2), local_steps=steps)
+    return KernelStart(problem, setup, h)
+
+
+POWERS = 2.0 ** np.arange(6)
+
+
+def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 4) -> AccuracyLadder:
+    """4, 8, ..., 128 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
+    counts = first * 2 ** np.arange(6)
+    problems = [Problem(np.eye(int(count)), np.ones(count), name=f"{count} orthogonal points") for count in counts]
+    targets = tuple(Target(_start(problem, steps), 0.01) for problem in problems)
+    other = partial(more_samples, steps=steps + 1, first=first + 1)
+    return AccuracyLadder("n/N to infinity", targets, counts.astype(float), other)
+
+
+def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
+    """eps = e^-s, s = 4, 8, ..., 128, with labels in the slowest direction of the round map."""
+    values, vectors = np.linalg.eig(_start(problem, steps).regime.round_map)
+    slowest = replace(problem, y=vectors[:, int(np.argmax(values.real))].real, x_test=None, y_test=None)
+    start, sizes = _start(scaled_to_start(slowest), steps), 4 * POWERS
+    return AccuracyLadder("eps to 0", tuple(Target(start, float(np.exp(-s))) for s in sizes), sizes)
+
+
+def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
+    """The same samples on N = 1, 2, 4, ... clients, up to one sample each, eps = 1/100."""
+    counts = 2 ** np.arange(int(np.log2(problem.n)) + 1)
+    targets = []
+    for clients in counts:
+        split = replace(problem, owner=np.arange(problem.n) % clients, x_test=None, y_test=None)
+        targets.append(Target(_start(scaled_to_start(split), steps), 0.01))
+    return AccuracyLadder("N to n", tuple(targets), counts.astype(float))
+
+
+def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLadder:
+    """Two points with labels of opposite sign at angles from .3 to .03: lambda goes to 0; eps = 1/100."""
+    targets = []
+    for angle in np.geomspace(0.3, 0.03, 6):
+        x = np.array([[np.cos(angle / 2), sign * np.sin(angle / 2)] for sign in (1, -1)])
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        pair = scaled_to_start(Problem(x, np.array([1.0, -1.0]), name="two points"))
+        targets.append(Target(_start(pair, steps), 0.01))
+    sizes = np.array([1 / float(target.run.smallest_eigenvalue.value) for target in targets])
+    return AccuracyLadder("lambda to 0", tuple(targets), sizes)
+
+
+LADDERS = (towards_zero, more_clients, more_samples, smaller_angles)
+
+
+def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -> AccuracyLadder:
+    """The ladder of one seed, on eight points of the sphere or on the user's data."""
+    return build(data.sphere(8, 8, seed=seed) if options.data is None else federated_families(options)[0].problem(seed))
+
+
+def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
+    """Ladders of every kind over spheres of 8 to 12 points, labels of three sorts, 1 to 4 local steps."""
+
+    def ladder(build, size: int, labels: str, seed: int, steps: int) -> AccuracyLadder:
+        return build(data.sphere(size, size, seed=seed, labels=labels), steps)
+
+    sorts = st.sampled_from(["sign", "uniform", "linear"])
+    return st.builds(
+        ladder, st.sampled_from(LADDERS), st.integers(8, 12), sorts, st.integers(0, 2**16), st.integers(1, 4)
+    )
+
+
+def accuracy_families(options: Options) -> tuple[Family, ...]:
+    """Every kind of ladder, three times if it draws data; on the user's data once each kind that the data allow."""
+    chosen = options if options.data else Options()
+    counts: tuple[int, ...] = (3, 3, 1, 1)
+    if options.data is not None:
+        counts = (1, 1) if federated_families(options)[0].problem(options.seed).n >= 8 else (1,)
+    return tuple(
+        Family(f"rounds to eps, {build.__name__.replace('_', ' ')}", _ladder, any_ladder, (build, chosen), count, 5)
+        for build, count in zip(LADDERS, counts, strict=False)
+    )
+
 
 eps = sp.Symbol("epsilon", positive=True)
 WORK = r0**2 / (2 * N * eps)  # L(u(0)) / eps

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Form, Options, Outcome, get
-from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder
 from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder, relu
-from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_families
-from bounds.averaging.i7 import blocks
+from bounds.averaging.i7 import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, blocks
+from bounds.averaging.i10 import SharedStarts, shared_start_families
 from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
 from bounds.cases.ensemble_families import MOST, ensemble_families, inputs
 from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from bounds import Options
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
-from bounds.fedgucci.cases.loss_steepness import LossSteepness
-from bounds.fedgucci.cases.low_loss_region import WELLS, LowLossRegion
 from bounds.fedgucci.cases.segment_terms import pair
-from bounds.fedgucci.f2 import CircleNeuron
+from bounds.fedgucci.f2 import CircleNeuron, LossSteepness
+from bounds.fedgucci.f3 import WELLS, LowLossRegion
 from bounds.fedgucci.f4 import UNIFORM_SUMS, UniformSum
 from bounds.fedgucci.f19 import ANCHOR_WINDOWS
 from bounds.fedgucci.families.far_labels import with_far_labels

@@ -11,8 +11,7 @@ from scipy.integrate import quad
 from scipy.special import erf as error_function
 
 from bounds import Form, Options, Outcome, get
-from bounds.deep.cases.deep_rows import DeepRows, rows_families
-from bounds.deep.kernel import Recursion, bias, first, inner, second
+from bounds.deep.kernel import DeepRows, Recursion, bias, first, inner, rows_families, second
 from verification.compare import judge
 from verification.planted_faults.kernels import MUTANTS
 from verification.planted_faults.noticing import noticed

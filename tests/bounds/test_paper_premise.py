@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from bounds import Form, Options, Outcome, get
 from bounds.fl_ntk.b_3 import PROVED_EXPONENT
 from bounds.fl_ntk.b_3_unbounded_labels import opposed_run, tiny_network
-from bounds.fl_ntk.cases.accuracy_ladder import any_ladder, more_clients, more_samples, towards_zero
 from bounds.fl_ntk.families.paper_steps import radius, step_run
 from bounds.fl_ntk.l6_2 import UNIT
+from bounds.fl_ntk.t4_1 import any_ladder, more_clients, more_samples, towards_zero
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.fl_ntk.theorem_requirements import requirements
 from bounds.fl_ntk.x_6 import ClientLadder

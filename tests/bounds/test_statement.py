@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bounds import Claim, Form, Formula, Hypothesis, Statement, get
-from bounds.fl_ntk.cases.drawn_memory import drawn_memory
 from bounds.fl_ntk.cases.random_round import random_round
+from bounds.fl_ntk.drawn_memory import drawn_memory
 from bounds.fl_ntk.drawn_memory import noise as noise_of_mean
 from bounds.fl_ntk.terms.server_memory import noise
 from ntkfl.estimate import Estimate

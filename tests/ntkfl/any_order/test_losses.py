@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from torch import nn
 
-from bounds.fl_ntk.ordered_training import loss_case
+from bounds.fl_ntk.any_order import loss_case
 from ntkfl import Problem, Setup, Weights, certify_any_order
 from ntkfl.any_order import attack_any_order, export_any_order
 from ntkfl.any_order.orders import run_in_order
