@@ -217,7 +217,7 @@ def run(
         folder.begin(grid)
     with shown_warnings(), bad_input(OSError):
 
-        def measure(of: "Grid") -> int:
+        def measure(of: Grid) -> int:
             failed = _measure(of, folder, processes, cluster)
             if failed:  # before the answers, which may be impossible without these cells
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
@@ -293,7 +293,7 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster: "Cluster | None") -> int:
+def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cluster | None) -> int:
     """Measure all missing cells; returns how many failed."""
     from experiments.console.study_progress import StudyProgress
     from experiments.studies.runner import planned, require_memory, run
@@ -322,7 +322,7 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
 
 
 def _finish(
-    grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset", answers: "Sequence[Answer]", plot: bool, failed: int
+    grid: Grid, folder: StudyFolder, cells: xarray.Dataset, answers: Sequence[Answer], plot: bool, failed: int
 ) -> int:
     """Print the answers and write pictures into the folder; returns the exit status."""
     from experiments.studies.whole_run import is_empty
@@ -335,7 +335,7 @@ def _finish(
     return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
 
 
-def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:
+def _draw(grid: Grid, folder: StudyFolder, cells: xarray.Dataset) -> None:
     from experiments.studies.default_charts import charts_of
     from experiments.studies.drawing import save
 
