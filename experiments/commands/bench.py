@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import named
-from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.frame import bad_input, if_stopped, reserved
 
 if TYPE_CHECKING:
     from experiments.benchmarks.runner import Timing

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import (
     REFUSE,
@@ -16,7 +15,7 @@ from experiments.console.choices import (
     regime_of,
     takes_options,
 )
-from experiments.console.interruptible import if_stopped
+from experiments.console.frame import bad_input, if_stopped
 from experiments.console.tables import page_width
 
 if TYPE_CHECKING:

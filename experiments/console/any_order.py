@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
     NOT_CERTIFIED,
@@ -31,8 +30,8 @@ from experiments.console.certifying import (
     watch_further,
 )
 from experiments.console.choices import setting
+from experiments.console.frame import as_json, bad_input, picture_kind, reserved
 from experiments.console.method_options import method_options
-from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

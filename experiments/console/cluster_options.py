@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import STATUS
+from experiments.console.frame import STATUS
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from experiments.console.case_progress import CaseProgress
-from experiments.console.interruptible import REPORTED, stopped
-from experiments.console.output_files import as_json
+from experiments.console.frame import REPORTED, as_json, stopped
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def prove_steps(ids: Collection[str] | None) -> None:
         ValueError: no statement has such a step.
     """
     from bounds.listing import steps
-    from experiments.console.bad_input import bad_input
+    from experiments.console.frame import bad_input
     from verification.symbolic import prove
 
     chosen = [step for step in steps() if ids is None or step.of in ids]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.certifying import (
     FIELDS,
     NOT_CERTIFIED,
@@ -30,9 +29,9 @@ from experiments.console.certifying import (
     watch_further,
 )
 from experiments.console.choices import setting
+from experiments.console.frame import as_json, bad_input, reserved
 from experiments.console.kernels import wide_of
 from experiments.console.method_options import method_options
-from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
 from experiments.console.choices import one_output, setting, takes_options
-from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import as_json, reserved
+from experiments.console.frame import as_json, bad_input, if_stopped, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

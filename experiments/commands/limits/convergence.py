@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -19,6 +18,7 @@ from experiments.console.choices import (
     setting,
     takes_options,
 )
+from experiments.console.frame import bad_input
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
 

@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import Everything, LocalSchedule, ServerSchedule, numbers_of, setting, takes_options
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
-from experiments.console.interruptible import if_stopped
+from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.method_options import method_options, methods_with_options
-from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

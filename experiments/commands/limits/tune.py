@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -17,9 +16,8 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.interruptible import if_stopped
+from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
-from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

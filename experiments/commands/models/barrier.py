@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.console.bad_input import bad_input, shown_warnings
-from experiments.console.output_files import as_json, reserved
+from experiments.console.frame import as_json, bad_input, reserved, shown_warnings
 
 if TYPE_CHECKING:
     import numpy as np

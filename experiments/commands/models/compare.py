@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.commands.models.train import NOTHING_LEARNED, takes_keys
-from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.choices import KeptRuns
-from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import as_json, reserved
+from experiments.console.frame import as_json, bad_input, if_stopped, reserved, shown_warnings
 
 if TYPE_CHECKING:
     from experiments.method_comparison import Interval, MethodComparison

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import Everything
-from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import as_json, reserved
+from experiments.console.frame import as_json, bad_input, if_stopped, reserved
 
 if TYPE_CHECKING:
     from ntkfl.conformance import MethodVerdict

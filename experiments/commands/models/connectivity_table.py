@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.console.bad_input import bad_input
-from experiments.console.interruptible import if_stopped
+from experiments.console.frame import bad_input, if_stopped
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:

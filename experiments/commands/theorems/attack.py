@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.choices import OnlyForm
 from experiments.console.durations import duration
-from experiments.console.interruptible import if_stopped, stopped
-from experiments.console.output_files import reserved
+from experiments.console.frame import bad_input, if_stopped, reserved, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

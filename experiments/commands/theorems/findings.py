@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
-from experiments.console.interruptible import if_stopped, stopped
-from experiments.console.output_files import reserved
+from experiments.console.frame import bad_input, if_stopped, reserved, stopped
 from experiments.console.tables import page_width
 
 ANNOUNCED = (

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.interruptible import REPORTED, if_stopped, stopped
-from experiments.console.output_files import as_json, reserved
+from experiments.console.frame import REPORTED, as_json, bad_input, if_stopped, reserved, stopped
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
