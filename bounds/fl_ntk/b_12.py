@@ -3,8 +3,12 @@
 import sympy as sp
 
 from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.fl_ntk.families.default_runs import moving_families
-from bounds.fl_ntk.families.few_points import long_row_converging, one_neuron_wedge, overshooting_server
+from bounds.fl_ntk.families.few_points import (
+    long_row_converging,
+    moving_families,
+    one_neuron_wedge,
+    overshooting_server,
+)
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import REACH, constants
 from bounds.mutants import power, without

@@ -11,8 +11,7 @@ from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.default_runs import small_step_runs
-from bounds.fl_ntk.families.few_points import aligned_run
+from bounds.fl_ntk.families.few_points import aligned_run, small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_parts import largest_norm, progress, snapshot_constants
 from bounds.mutants import index_shifted, power, replaced, sign_flipped

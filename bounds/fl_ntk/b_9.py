@@ -7,8 +7,7 @@ from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
-from bounds.fl_ntk.families.default_runs import small_step_families
-from bounds.fl_ntk.families.few_points import long_row
+from bounds.fl_ntk.families.few_points import long_row, small_step_families
 from bounds.fl_ntk.families.near_labels import (
     NEAR_LABELS,
     contracting_families,

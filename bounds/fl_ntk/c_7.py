@@ -8,16 +8,18 @@ from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.default_runs import linearised_families, moving_families, small_step_runs
 from bounds.fl_ntk.families.few_points import (
     FOUR_POINTS,
     GRADUAL,
     THIN_START,
     at_most_half,
+    linearised_families,
     long_row_converging,
+    moving_families,
     one_neuron_wedge,
     one_point_run,
     overshooting_server,
+    small_step_runs,
 )
 from bounds.fl_ntk.premises import (
     NO_OVERSHOOT_AT_START,

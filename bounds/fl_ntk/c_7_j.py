@@ -6,8 +6,7 @@ import sympy as sp
 from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.default_runs import small_step_runs
-from bounds.fl_ntk.families.few_points import at_most_half, one_point_run, quick
+from bounds.fl_ntk.families.few_points import at_most_half, one_point_run, quick, small_step_runs
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding, farthest, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP

@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.families.default_runs import small_steps
+from bounds.fl_ntk.families.few_points import small_steps
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel
 from bounds.fl_ntk.terms.round_map import SIZED_H, size
 from bounds.mutants import replaced

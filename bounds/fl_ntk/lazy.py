@@ -5,8 +5,7 @@ from functools import partial
 import sympy as sp
 
 from bounds import Claim, Form, Kind, Source, Statement
-from bounds.fl_ntk.families.default_runs import small_step_families
-from bounds.fl_ntk.families.few_points import long_row, overshooting_clients
+from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import output_changes, run_constants
 from bounds.ladders.width_ladder import ladder_families

@@ -8,7 +8,7 @@ import sympy as sp
 from bounds import Claim, Form, Kind, Source, Statement
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.default_runs import linearised_families
+from bounds.fl_ntk.families.few_points import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, map_constants, residuals, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without

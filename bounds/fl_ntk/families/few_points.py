@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds import Family
-from bounds.federated_run import FederatedRun, federated_run, federated_runs
+from bounds import Family, Options
+from bounds.family import with_own
+from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
 from bounds.part_strategies import log_uniform, sizes
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL
@@ -205,3 +206,26 @@ FOUR_POINTS = Family(
     trials=10,
     fixed=True,
 )
+
+
+def linearised_families(options) -> tuple:
+    """Networks linearised in their weights, trained in parameter space; few, since each round has many columns."""
+    return federated_families(options, label="linearised", linearised=True, movements=True, rounds=40)
+
+
+def small_steps(options: Options) -> tuple[FederatedFamily, ...]:
+    """Default families, or the user's data, at eta_l = .03."""
+    return federated_families(options, label="eta_l=.03", movements=True, eta_local=0.03)
+
+
+def small_step_runs(options: Options) -> tuple[FederatedFamily, ...]:
+    """Default families at eta_l = .03; on the user's data eta_l n K <= 1.2, unless the user chose a step."""
+    if options.data is None:
+        return small_steps(options)
+    size = federated_families(options)[0].problem(options.seed).n
+    step = min(0.03, 1.2 / (size * (options.local_steps or 2)))
+    return federated_families(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
+
+
+small_step_families = with_own(small_step_runs, ALIGNED_POINTS)  # aligned points, where the bounds are sharp
+moving_families = with_own(small_step_runs, WEDGES)  # wedges, where the bound's power of lambda matters

@@ -7,7 +7,7 @@ import numpy as np
 from bounds import Hypothesis, Kind
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.families.default_runs import small_step_runs
+from bounds.fl_ntk.families.few_points import small_step_runs
 from bounds.fl_ntk.premises import UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_parts import snapshot_constants
 from bounds.hypothesis import Limit

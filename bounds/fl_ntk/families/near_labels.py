@@ -5,7 +5,7 @@ import numpy as np
 from bounds import Family
 from bounds.family import with_own
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
-from bounds.fl_ntk.families.default_runs import small_steps
+from bounds.fl_ntk.families.few_points import small_steps
 from ntkfl import gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw
