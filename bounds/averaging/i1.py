@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.cases.ensemble_families import ensemble_families
-from bounds.cases.ensembles import Ensemble, estimated, squared
+from bounds.cases.ensembles import Ensemble, ensemble_families, estimated, squared
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import n
 from bounds.vocabulary import IMA

@@ -14,8 +14,7 @@ from jaxtyping import Float
 
 from bounds import Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.case import Case
-from bounds.cases.ensemble_families import inputs
-from bounds.cases.ensembles import ball_array, estimated, forward, squared
+from bounds.cases.ensembles import ball_array, estimated, forward, inputs, squared
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, without
 from bounds.strategies import problems
 from bounds.symbols import K

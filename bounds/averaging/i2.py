@@ -3,8 +3,7 @@
 import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.cases.ensemble_families import ensemble_families
-from bounds.cases.ensembles import Ensemble, estimated
+from bounds.cases.ensembles import Ensemble, ensemble_families, estimated
 from bounds.mutants import MILLIONTH_MORE, replaced
 from bounds.symbols import n
 from bounds.vocabulary import IMA

@@ -5,7 +5,7 @@ from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import BIAS, COVARIANCE, MEANINGS, VARIANCE, covariance, factors, heter, shares, variance
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import NO_KINK_BETWEEN
-from bounds.cases.ensemble_families import CLOSE, ensemble_families
+from bounds.cases.ensembles import CLOSE, ensemble_families
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.symbols import n
 from bounds.vocabulary import IMA

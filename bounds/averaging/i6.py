@@ -6,8 +6,7 @@ import sympy as sp
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
-from bounds.cases.ensemble_families import ensemble_families
-from bounds.cases.ensembles import Ensemble, estimated, squared
+from bounds.cases.ensembles import Ensemble, ensemble_families, estimated, squared
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.vocabulary import IMA
 from ntkfl.balls import precision

@@ -8,8 +8,7 @@ from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import MEANINGS, factors, heter, train
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIENTS
-from bounds.cases.ensemble_families import CLOSE, ensemble_families
-from bounds.cases.ensembles import Ensemble, estimated
+from bounds.cases.ensembles import CLOSE, Ensemble, ensemble_families, estimated
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import K, n
 from bounds.vocabulary import IMA

@@ -13,8 +13,7 @@ from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadd
 from bounds.averaging.i7 import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, blocks
 from bounds.averaging.i10 import SharedStarts, shared_start_families
 from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
-from bounds.cases.ensemble_families import MOST, ensemble_families, inputs
-from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
+from bounds.cases.ensembles import MOST, Ensemble, ball_array, ensemble_families, estimated, inputs, squared
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.problem import Problem
 from verification.compare import judge
