@@ -3,9 +3,7 @@
 import sympy as sp
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample, sample_families
-from bounds.fl_ntk.cases.lipschitz_loss import Loss
-from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
+from bounds.fl_ntk.cases.generalisation_case import Loss, SphereDistribution, TrainedOnSample, sample_families
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, constants, index, quadratic
 from bounds.hypothesis import Limit

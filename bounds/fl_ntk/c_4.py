@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.case import Case
-from bounds.fl_ntk.cases.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.generalisation_case import Loss
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import replaced, sign_flipped
 from bounds.symbols import delta, n, rho

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from bounds import Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.case import Case
-from bounds.fl_ntk.cases.generalisation_case import LINEAR, TrainedOnSample, distributions
-from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
-from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
+from bounds.fl_ntk.cases.generalisation_case import (
+    LINEAR,
+    Loss,
+    SphereDistribution,
+    TrainedOnSample,
+    UserData,
+    distributions,
+    losses,
+)
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, quadratic
 from bounds.fl_ntk.terms.generalisation import constants as sample_constants

@@ -15,9 +15,16 @@ from bounds.fl_ntk.c_4 import FiniteClass
 from bounds.fl_ntk.c_5 import STATEMENTS as C_5
 from bounds.fl_ntk.c_5 import WeightBall
 from bounds.fl_ntk.c_11 import STATEMENTS as C_11
-from bounds.fl_ntk.cases.generalisation_case import LINEAR, SIGNS, TrainedOnSample, sample_families
-from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
-from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
+from bounds.fl_ntk.cases.generalisation_case import (
+    LINEAR,
+    SIGNS,
+    Loss,
+    SphereDistribution,
+    TrainedOnSample,
+    UserData,
+    losses,
+    sample_families,
+)
 from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
 from bounds.fl_ntk.t4_3 import SampleLadder
 from bounds.ladders.slopes import NoSlope

@@ -22,9 +22,7 @@ from bounds.case import Case
 from bounds.cases.bounded_sum import BoundedSum
 from bounds.cases.kernel_case import kernel_cases
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_run, federated_runs
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample, samples
-from bounds.fl_ntk.cases.lipschitz_loss import Loss
-from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
+from bounds.fl_ntk.cases.generalisation_case import Loss, SphereDistribution, TrainedOnSample, samples
 from bounds.initial_network import initial_networks
 from bounds.ladders.width_ladder import WidthLadder, width_ladders
 from bounds.part_strategies import log_uniform

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
+from inspect import signature
 
 import numpy as np
 from flint import arb, arb_mat
@@ -12,12 +13,109 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Family, Options
 from bounds.case import Case
-from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
-from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
-from ntkfl import gram, kernel_regime
+from ntkfl import data, gram, kernel_regime
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
+
+
+@dataclass(frozen=True)
+class SphereDistribution:
+    """x uniform on the sphere of radius `length` in R^d, y = signal x_1/|x| + noise times a fair coin, +-1."""
+
+    d: int = 5
+    signal: float = 0.5
+    noise: float = 0.0
+    length: float = 1.0
+
+    def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
+        """n training and `held_out` further samples, all independent; clients get samples in turn."""
+        rng = np.random.default_rng([seed, n, 7])
+        x = rng.normal(size=(n + held_out, self.d))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        y = self.signal * x[:, 0] + self.noise * rng.choice([-1.0, 1.0], size=n + held_out)
+        owner, x = np.arange(n) % min(clients, n), self.length * x
+        return Problem(x[:n], y[:n], owner, x[n:], y[n:], name=f"sphere(d={self.d}, n={n}, seed={seed})")
+
+
+@dataclass(frozen=True)
+class UserData:
+    """Data by a name or a path on the command line; every seed draws new training and held-out rows."""
+
+    spec: str
+    unit: bool = False
+
+    def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
+        """At most n training rows and `held_out` others; of a file or table at least a third is held out."""
+        if self.spec == "sphere":
+            return SphereDistribution(d=8, signal=0.0, noise=1.0).sample(n, held_out, seed, clients)
+        loader = data.BUILT_IN.get(self.spec)
+        # tables have no test rows, and are split as files are
+        if loader is not None and "test" in signature(loader).parameters:
+            whole = data.named(self.spec, n=n, seed=seed, test=min(held_out, 1000), unit=self.unit)
+            assert whole.x_test is not None and whole.y_test is not None
+            return replace(whole, owner=np.arange(n) % min(clients, n))
+        whole = data.named(self.spec, unit=self.unit, clients=1, partition="iid")
+        whole.require_no_zero_row()
+        order = np.random.default_rng([seed, 8]).permutation(whole.n)
+        n = max(1, min(n, 2 * whole.n // 3))
+        train, rest = order[:n], order[n : n + held_out]
+        if not len(rest):
+            raise ValueError(f"{self.spec} has {whole.n} row; a population loss needs at least 2, one to hold out")
+        owner = np.arange(n) % min(clients, n)
+        return Problem(whole.x[train], whole.y[train], owner, whole.x[rest], whole.y[rest], name=whole.name)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """l(f, y) = min(cap, floor + slope |f - y - shift|).
+
+    The loss is Lipschitz in f with the constant `slope`, and has values in [min(floor, cap), cap]. With floor = shift =
+    0 it vanishes at f = y; if floor >= cap or slope = 0, it does not depend on f.
+
+    Raises:
+        ValueError: a parameter that is not finite, or a negative slope, cap or floor.
+    """
+
+    slope: float = 1.0
+    cap: float = 1.0
+    floor: float = 0.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not np.isfinite(value) or (value < 0 and field.name != "shift"):
+                wanted = "finite" if field.name == "shift" else "finite and not negative"
+                raise ValueError(f"{field.name} of the loss is {value}; it must be {wanted}")
+
+    def __call__(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """The loss of each output at its label, elementwise."""
+        return np.minimum(self.cap, self.floor + self.slope * np.abs(outputs - labels - self.shift))
+
+    @property
+    def lowest(self) -> float:
+        """The least value of the loss."""
+        return min(self.floor, self.cap)
+
+    @property
+    def at_label(self) -> float:
+        """l(y, y), the same for every y."""
+        return min(self.cap, self.floor + self.slope * abs(self.shift))
+
+    @property
+    def constant(self) -> bool:
+        """Whether the loss is constant, equal to `lowest`."""
+        return self.slope == 0 or self.floor >= self.cap
+
+
+def losses(*, at_label: bool = True) -> SearchStrategy[Loss]:
+    """1-Lipschitz losses with values in [0, 1], of any slope, cap, floor and shift; without `at_label`, l(y, y) = 0."""
+    share = st.floats(0, 1, allow_subnormal=False)
+    if not at_label:
+        return st.builds(Loss, slope=share, cap=share)
+    return st.builds(Loss, slope=share, cap=share, floor=share, shift=st.floats(-1, 1, allow_subnormal=False))
+
 
 EPS = np.finfo(float).eps
 HELD_OUT = 2000

@@ -11,9 +11,7 @@ from scipy import stats
 
 from bounds import Form
 from bounds.fl_ntk.c_11 import STATEMENTS
-from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.cases.lipschitz_loss import Loss
-from bounds.fl_ntk.cases.sampled_problem import UserData
+from bounds.fl_ntk.cases.generalisation_case import Loss, TrainedOnSample, UserData
 from bounds.fl_ntk.terms.generalisation import MAIN, constants
 from bounds.formula import evaluate
 from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper

@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds import Outcome
-from bounds.fl_ntk.cases.sampled_problem import UserData
+from bounds.fl_ntk.cases.generalisation_case import UserData
 from experiments.studies.questions.generalisation import (
     DELTA,
     HELD_OUT,
