@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
-from bounds.deep.cases.started_network import regime
+from bounds.deep.cases.network_stack import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced

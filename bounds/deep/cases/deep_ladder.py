@@ -14,8 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds import Family
 from bounds.case import prepared
 from bounds.deep.cases.deep_run import points
-from bounds.deep.cases.network_stack import NetworkStack
-from bounds.deep.cases.started_network import regime
+from bounds.deep.cases.network_stack import NetworkStack, regime
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope

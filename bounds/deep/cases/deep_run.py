@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Family, Options
 from bounds.case import Case, described, prepared
-from bounds.deep.cases.started_network import StartedNetwork
+from bounds.deep.cases.network_stack import StartedNetwork
 from bounds.federated_run import ORDER_SAFETY, federated_families
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
