@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.deep.cases.federated_rounds import LOST, OWNER, SPECS
-from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, unit_rows
+from bounds.deep.cases.federated_rounds import LOST, OWNER, ROUNDING, SPECS, SmallNetwork, at_start, unit_rows
 from ntkfl import networks
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks import RoundsCertificate, certify_rounds

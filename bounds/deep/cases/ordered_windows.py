@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
-from bounds.deep.cases.small_network import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows, with_outputs
+from bounds.deep.cases.federated_rounds import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows, with_outputs
 from ntkfl import interruption, networks
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
