@@ -11,8 +11,7 @@ import xarray
 
 from experiments.studies.grid import Grid
 from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_file import Arrays, DamagedCell
-from experiments.studies.running.cell_store import CellStore, write_at_once
+from experiments.studies.running.cell_store import Arrays, CellStore, DamagedCell, write_at_once
 from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import SEED, Axis, Study, error_of
 from ntkfl.trajectory import provenance

@@ -13,8 +13,7 @@ from waiting import until
 
 from experiments.studies.running import cell_store
 from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_file import Contents, DamagedCell, packed, unpacked
-from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.cell_store import CellStore, Contents, DamagedCell, packed, unpacked
 
 CELL, OTHER = Cell("toy", {"width": 64, "seed": 1}, "v1"), Cell("toy", {"width": 64, "seed": 2}, "v1")
 ARRAYS = {"loss": np.array(np.pi), "curve": np.array([1.0, -0.0, np.inf, np.nan, 5e-324]), "none": np.zeros((0, 2))}
@@ -126,7 +125,7 @@ import itertools, sys
 from pathlib import Path
 import numpy as np
 from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_file import Contents, packed
+from experiments.studies.running.cell_store import Contents, packed
 from experiments.studies.running.cell_store import CellStore
 store = CellStore(Path(sys.argv[1]))
 for seed in itertools.count():
