@@ -8,7 +8,7 @@ import resource
 
 import numpy as np
 
-from experiments.benchmarks.candidate import timed
+from experiments.benchmarks.runner import timed
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
