@@ -12,7 +12,7 @@ from typing import Any
 
 from bounds import Form, Statement, find
 from bounds.papers import own
-from experiments.console.case_progress import CaseProgress
+from experiments.console.progress_bar import CaseProgress
 from experiments.pictures import as_bytes, drawn, themed
 from verification.judging.check import KEPT
 from verification.seen import Seen

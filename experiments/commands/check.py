@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -16,6 +15,7 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.frame import bad_input, if_stopped
+from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import page_width
 
 if TYPE_CHECKING:

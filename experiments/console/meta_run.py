@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from experiments.console.case_progress import CaseProgress
 from experiments.console.frame import REPORTED, as_json, stopped
+from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:

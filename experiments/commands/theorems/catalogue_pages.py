@@ -89,7 +89,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
     if len(statements) != 1:
         named = ", ".join(statement.id for statement in statements[:3])
         raise ValueError(f"--plot draws one statement, these are {len(statements)} ({named}, ...); name one")
-    from experiments.console.case_progress import CaseProgress
+    from experiments.console.progress_bar import CaseProgress
     from experiments.pictures import as_bytes, drawn, thumbnail
     from verification.statement_picture import seen_of
 

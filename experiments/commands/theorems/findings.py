@@ -34,7 +34,7 @@ def findings(
     the verdicts too, by how much each form differs, and replay commands.
     """
     from bounds import Options, catalogue
-    from experiments.console.case_progress import CaseProgress
+    from experiments.console.progress_bar import CaseProgress
     from experiments.report.verdict_file import read
     from verification.cards import cards
     from verification.findings.findings_page import as_page

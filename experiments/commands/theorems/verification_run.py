@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
 from experiments.console.frame import REPORTED, as_json, bad_input, if_stopped, reserved, stopped
+from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from experiments.command_line import app
 from experiments.commands.study import axis_options
-from experiments.console.study_progress import StudyProgress, span
+from experiments.console.progress_bar import StudyProgress, span
 from experiments.studies import names
 from experiments.studies.grid import chosen_grid
 from experiments.studies.results import read, write
@@ -362,7 +362,7 @@ def test_no_axis_takes_an_option_of_the_command(name):
 
 def test_progress_counts_and_says_the_time_left(pendulum, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("experiments.console.study_progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("experiments.console.progress_bar.time.monotonic", lambda: clock[0])
     plan = planned(chosen_grid(pendulum), None)
     with StudyProgress(plan, lambda point: point["length"]) as progress:
         assert progress.text == "0 of 16 cells, 0 failed, 16 remaining"
