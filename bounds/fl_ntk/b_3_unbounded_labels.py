@@ -9,12 +9,12 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run
-from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.fl_ntk.families.paper_steps import (
     SMALL_AS_PRINTED,
     long_row_in_the_premise,
     overshooting_steps,
     round_constants,
+    unit_points,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, STATED_WIDTH, UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_map import STEP, next_square

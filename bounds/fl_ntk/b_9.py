@@ -8,7 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.few_points import long_row, small_step_families
-from bounds.fl_ntk.families.near_labels import (
+from bounds.fl_ntk.families.paper_steps import (
     NEAR_LABELS,
     contracting_families,
     near_run,

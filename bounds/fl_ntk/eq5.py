@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.families.near_labels import contracting_families, growing_round
+from bounds.fl_ntk.families.paper_steps import contracting_families, growing_round
 from bounds.fl_ntk.premises import SMALL_STEPS
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.fl_ntk.terms.round_map import next_square
