@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.cases.loss_constant import lipschitz_constant
-from bounds.cases.network_pair import NetworkPair
+from bounds.cases.network_pair import NetworkPair, lipschitz_constant
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
 from bounds.fedgucci.r1 import R1

@@ -15,8 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds import Family, Options
 from bounds.case import Case
 from bounds.cases.cube_networks import CubeNetworks, user_rows
-from bounds.cases.loss_constant import farthest
-from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs
+from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs, farthest
 from bounds.family import changed
 from ntkfl.connectivity.alignment import Alignment, align, permuted
 from ntkfl.connectivity.barrier import loss_barrier

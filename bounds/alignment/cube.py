@@ -2,7 +2,7 @@
 
 from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_families
-from bounds.cases.loss_constant import LIPSCHITZ_LOSS
+from bounds.cases.network_pair import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, C, L, d_anc, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, gap_and_barrier

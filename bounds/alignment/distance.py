@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.alignment.cases import PAPERS, AlignedPair, as_estimate, sharp_families
-from bounds.cases.loss_constant import LIPSCHITZ_LOSS, assumed_constant
+from bounds.cases.network_pair import LIPSCHITZ_LOSS, assumed_constant
 from bounds.fedgucci.premises.cube_terms import second_moment
 from bounds.mutants import power, replaced
 from bounds.vocabulary import BEYOND

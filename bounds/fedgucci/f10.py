@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds import Claim, Form, Nature, Outcome, Provenance, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
 from bounds.fedgucci.premises.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
 from bounds.fedgucci.premises.cube_symbols import LOG, C, S, b, d_anc, d_eps, h, with_loss

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds import Claim, Form, Nature, Source
-from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import counted, group_families, unit_loss_families
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
 from bounds.fedgucci.premises.cube_bound import GROUP_BARRIER, GROUP_GAP, NEEDED, cube_bound

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.case import Case
-from bounds.cases.loss_constant import lipschitz_constant
+from bounds.cases.network_pair import lipschitz_constant
 from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
 from bounds.part_strategies import log_uniform

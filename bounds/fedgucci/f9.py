@@ -9,7 +9,7 @@ import sympy as sp
 
 from bounds import Claim, Form, Kind, Nature, Outcome, Provenance, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
 from bounds.fedgucci.families.cube_families import gap_families, scattered, unit_loss_families
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families

@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.cases.network_pair import STEEP_PAIRS, NetworkPair, pair_families
+from bounds.cases.network_pair import LIPSCHITZ_LOSS, STEEP_PAIRS, NetworkPair, pair_families
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L
 from bounds.mutants import replaced, sign_flipped, without
 from bounds.vocabulary import BEYOND

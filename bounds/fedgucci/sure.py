@@ -7,7 +7,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Change, Claim, Family, Form, Kind, Options, Source
 from bounds.cases.cube_networks import CubeNetworks
-from bounds.cases.loss_constant import LIPSCHITZ_LOSS
+from bounds.cases.network_pair import LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import loss_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss

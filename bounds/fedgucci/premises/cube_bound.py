@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bounds import Change, Claim, Form, Kind, Source, Statement
-from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import loss_families, scattered, steep_loss
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L, d_anc, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, gap_and_barrier

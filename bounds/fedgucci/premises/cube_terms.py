@@ -9,7 +9,7 @@ from flint import arb
 from bounds import Hypothesis
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.ensembles import ball_array, forward
-from bounds.cases.loss_constant import assumed_constant
+from bounds.cases.network_pair import assumed_constant
 from bounds.fedgucci.cases.segment_terms import mean_of
 from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, K, L, N, S, b, d_anc, d_eps, h, l, s, side

@@ -11,8 +11,7 @@ from bounds import Form, Options, Outcome, get
 from bounds.averaging.i5 import two_coins
 from bounds.averaging.i8 import opposed, smallest_covariance
 from bounds.cases.cube_networks import CubeFamily
-from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lipschitz_constant
-from bounds.cases.network_pair import STEEP_PAIRS
+from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS, STEEP_PAIRS, farthest, lipschitz_constant
 from bounds.fedgucci.families.cube_families import (
     gap_families,
     group_families,
