@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.fl_ntk.certificates.certificate_start import require_memory
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate, require_memory
 from bounds.fl_ntk.certificates.stable_step_certificate import expected, stable_step_certificate
 from ntkfl.problem import Problem, Setup, Weights
 

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from bounds.federated_run import federated_runs
-from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate, checked, start
 from bounds.fl_ntk.certificates.certificate_record import above, below
-from bounds.fl_ntk.certificates.certificate_start import checked, start
 from bounds.fl_ntk.certificates.checkpoint_draw import from_checkpoint
 from bounds.fl_ntk.certificates.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
 from bounds.fl_ntk.x_12 import weighted_norm
