@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
-from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails
+from bounds.cases.bounded_sum import GaussianTail, gaussian_tails
 from bounds.mutants import power, scaled, without
 from bounds.symbols import sigma
 from bounds.vocabulary import FL_NTK

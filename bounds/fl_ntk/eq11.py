@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
-from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails
+from bounds.cases.bounded_sum import GaussianTail, gaussian_tails
 from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, replaced
 from bounds.symbols import R, delta, m, n, sigma
