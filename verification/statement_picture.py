@@ -6,7 +6,7 @@ from bounds import Form, Options, Statement
 from verification.compare import judge
 from verification.engine import Progress, chosen_forms, run_cases
 from verification.judging.check import Check, begun
-from verification.judging.stored_cases import expected_warnings
+from verification.judging.confirm import expected_warnings
 from verification.seen import STORED, Seen
 
 

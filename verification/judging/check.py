@@ -20,12 +20,11 @@ from ntkfl.estimate import NotFinite
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Data, Elsewhere, Fact, Standing, Unmet, Vacuous, Where
-from verification.judging.confirm import confirm, refined
+from verification.judging.confirm import confirm, necessity, refined, run_witness
 from verification.judging.families import families, without_data
 from verification.judging.looks import SHARES, Part, seeds_of
 from verification.judging.points import Points
 from verification.judging.replaying import option_words, replay_command
-from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import Cases, changed, passes, way_out
 from verification.plain_text import case_text

@@ -9,7 +9,7 @@ from bounds import Form, Outcome, Statement, catalogue, get
 from bounds.brought import brought_by
 from ntkfl.trajectory import provenance
 from verification.facts import Standing
-from verification.judging.stored_cases import Shown
+from verification.judging.confirm import Shown
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import Counterexample
 from verification.search.plain_case import in_words

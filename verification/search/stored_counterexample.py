@@ -3,7 +3,7 @@
 from typing import Any
 
 from bounds import Form, Statement
-from verification.judging.stored_cases import Shown, judged_as_stored, run_witness
+from verification.judging.confirm import Shown, judged_as_stored, run_witness
 from verification.search.case_codec import encode
 from verification.search.hunt import Counterexample
 from verification.verdict_page import witness_text
