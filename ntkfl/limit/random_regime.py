@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike
 from ntkfl import interruption
 from ntkfl.estimate import Estimate
 from ntkfl.limit.cohorts import CohortWeights
-from ntkfl.limit.draws import Draws
-from ntkfl.limit.fourth_moments import FourthMoments, require_few
+from ntkfl.limit.draws import Draws, FourthMoments, require_few
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
