@@ -13,7 +13,7 @@ from small_networks import BALLS, TORCH, convolutional, hessians, jacobian, netw
 
 import ntkfl.any_order.rounding
 import ntkfl.rounding
-import ntkfl.smooth_networks.rows
+import ntkfl.smooth_networks.passes
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.curvature import (
@@ -133,7 +133,7 @@ def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(m
     x = rng.standard_normal((3, layers[0].weight.shape[1]))
     norms = weight_norms(layers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ntkfl.smooth_networks.rows, "BLOCK", block)
+        patch.setattr(ntkfl.smooth_networks.passes, "BLOCK", block)
         for module in (ntkfl.rounding, ntkfl.any_order.rounding):
             patch.setattr(module, "UNIT", COARSE)
         apart, done = passed(layers, x), passed(layers, x, norms)

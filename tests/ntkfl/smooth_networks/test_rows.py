@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ntkfl.smooth_networks.rows
+import ntkfl.smooth_networks.passes
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.layers import SMOOTH
-from ntkfl.smooth_networks.rows import Rows, block_sums
+from ntkfl.smooth_networks.passes import Rows, block_sums
 
 TANH = SMOOTH["tanh"]
 
@@ -68,7 +68,7 @@ def test_the_smaller_of_two_bounds_counts():
 
 
 def test_sums_in_blocks_are_sums_of_products_of_blocks(monkeypatch):
-    monkeypatch.setattr(ntkfl.smooth_networks.rows, "BLOCK", 3)
+    monkeypatch.setattr(ntkfl.smooth_networks.passes, "BLOCK", 3)
     rng = np.random.default_rng(0)
     a, matrix = rng.standard_normal((2, 5, 8)), rng.standard_normal((4, 8))
     blocks = [a[..., part] @ matrix[:, part].T for part in (slice(3), slice(3, 6), slice(6, 8))]
