@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
     from ntkfl.any_order.watching import Network
-    from ntkfl.connectivity.affine_network import AffineTwoLayer
+    from ntkfl.connectivity.network import AffineTwoLayer
     from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.problem import Problem, Setup
 

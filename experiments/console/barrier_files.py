@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from ntkfl.connectivity.affine_network import AffineTwoLayer
-    from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 
 CLASSES = 10  # classes of the built-in images
 CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
@@ -44,8 +43,7 @@ def compared(
     Raises:
         ValueError, OSError: files that cannot be read, or some are two-layer networks and some are not.
     """
-    from ntkfl.connectivity.affine_network import with_constant, without_biases
-    from ntkfl.connectivity.network import check_shapes, checked_inputs
+    from ntkfl.connectivity.network import check_shapes, checked_inputs, with_constant, without_biases
 
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; it must be a positive integer")

@@ -18,8 +18,7 @@ from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.targets import proposed
 from ntkfl.any_order.words import as_numbers, page
-from ntkfl.connectivity.affine_network import AffineTwoLayer, with_constant
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, with_constant
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue

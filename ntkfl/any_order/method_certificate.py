@@ -34,8 +34,7 @@ from ntkfl.any_order.predictions import fitted_point
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.words import not_certified, shown_up
-from ntkfl.connectivity.affine_network import AffineTwoLayer
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import (

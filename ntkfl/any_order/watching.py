@@ -11,8 +11,7 @@ from ntkfl import interruption
 from ntkfl.algorithm1.checkpoints import checkpoints, in_legs, overflowed
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.any_order.certificate import LaterModels, without_biases
-from ntkfl.connectivity.affine_network import AffineTwoLayer
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ntkfl.imports import lazy_names
 
 if TYPE_CHECKING:
-    from ntkfl.connectivity.affine_network import AffineTwoLayer as AffineTwoLayer
     from ntkfl.connectivity.alignment import Alignment as Alignment
     from ntkfl.connectivity.alignment import align as align
     from ntkfl.connectivity.alignment import align_group as align_group
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     )
     from ntkfl.connectivity.low_loss_region import region_size as region_size
     from ntkfl.connectivity.low_loss_region import split_region_size as split_region_size
+    from ntkfl.connectivity.network import AffineTwoLayer as AffineTwoLayer
     from ntkfl.connectivity.network import TwoLayer as TwoLayer
     from ntkfl.connectivity.network import between as between
     from ntkfl.connectivity.network import combination as combination

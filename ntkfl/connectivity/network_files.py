@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.checkpoints.arrays import OURS, arrays_of
 from ntkfl.connectivity.checkpoints.layers import two_layers
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 
 NAMES = OURS[:2]
 

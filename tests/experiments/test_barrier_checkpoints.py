@@ -13,9 +13,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl.connectivity.affine_network import AffineTwoLayer, with_constant, without_biases
 from ntkfl.connectivity.barrier import group_barrier, loss_barrier
-from ntkfl.connectivity.network import combination
+from ntkfl.connectivity.network import AffineTwoLayer, combination, with_constant, without_biases
 from ntkfl.connectivity.network_files import load_affine_network
 from ntkfl.training import run as train
 

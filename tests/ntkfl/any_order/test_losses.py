@@ -16,8 +16,7 @@ from ntkfl.any_order import attack_any_order, export_any_order
 from ntkfl.any_order.orders import run_in_order
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.any_order.watching import loss_checkpoints, trained_checkpoints
-from ntkfl.connectivity.affine_network import AffineTwoLayer
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.limit.convex_loss import HINGE, LOGISTIC, SQUARES, band, huber, loss_of
 
 LOSSES = (SQUARES, HINGE, band(0.3), huber(0.2))

@@ -10,8 +10,7 @@ from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_
 from ntkfl.any_order import method_certificate
 from ntkfl.any_order.method_certificate import enclosed_norm
 from ntkfl.any_order.method_maps import round_matrices
-from ntkfl.connectivity.affine_network import AffineTwoLayer
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import HalfSquares
 

@@ -23,8 +23,7 @@ from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.any_order.held_pairs import grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
 from ntkfl.any_order.scaled_network import scaled
-from ntkfl.connectivity.affine_network import AffineTwoLayer
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from verification import certify
 
 
