@@ -10,8 +10,7 @@ from bounds.fedgucci.families.far_labels import small_families
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
-from ntkfl.connectivity.paths.path_loss import squared_error
-from ntkfl.connectivity.paths.segment import Segment
+from ntkfl.connectivity.paths.segment import Segment, squared_error
 from ntkfl.estimate import Estimate
 
 outer_low, middle, outer_high, own_loss, beta = sp.symbols("Q_- Q_0 Q_+ L beta", positive=True)

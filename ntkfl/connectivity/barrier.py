@@ -12,9 +12,8 @@ from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
 from ntkfl.connectivity.paths.convex_integral import convex_integral
 from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_supremum
 from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
-from ntkfl.connectivity.paths.path_loss import absolute_error, absolute_gap, squared_error
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
-from ntkfl.connectivity.paths.segment import EPS, Segment
+from ntkfl.connectivity.paths.segment import EPS, Segment, absolute_error, absolute_gap, squared_error
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require

@@ -21,8 +21,7 @@ from ntkfl.connectivity.barrier import (
 from ntkfl.connectivity.network import TwoLayer, between
 from ntkfl.connectivity.paths import convex_integral
 from ntkfl.connectivity.paths.accuracy_path import accuracy_path
-from ntkfl.connectivity.paths.path_loss import squared_error
-from ntkfl.connectivity.paths.segment import Segment
+from ntkfl.connectivity.paths.segment import Segment, squared_error
 
 QUICK = settings(deadline=None, max_examples=25)
 GRID = [Fraction(k, 24) for k in range(25)]

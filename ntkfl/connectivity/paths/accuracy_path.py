@@ -16,8 +16,7 @@ import numpy as np
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.exact_roots import Root
 from ntkfl.connectivity.paths.exact_signs import ExactSegment
-from ntkfl.connectivity.paths.path_loss import located, places, roots, values_at
-from ntkfl.connectivity.paths.segment import EPS, Segment
+from ntkfl.connectivity.paths.segment import EPS, Segment, located, places, roots, values_at
 
 UNKNOWN = -1
 NARROW = 1e-10

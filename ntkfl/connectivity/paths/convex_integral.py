@@ -12,8 +12,7 @@ of at most 2 + 2/15: its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 import numpy as np
 
 from ntkfl.connectivity.losses import Loss
-from ntkfl.connectivity.paths.path_loss import values_at
-from ntkfl.connectivity.paths.segment import EPS, Segment
+from ntkfl.connectivity.paths.segment import EPS, Segment, values_at
 
 NODES, SHARES = np.polynomial.legendre.leggauss(8)
 WITHIN, CHANGE = 2 * np.pi / 3, 4 * np.pi / 3

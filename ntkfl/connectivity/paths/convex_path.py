@@ -12,9 +12,8 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.connectivity.losses import Loss
-from ntkfl.connectivity.paths.path_loss import located, places, values_at
 from ntkfl.connectivity.paths.piecewise import Supremum
-from ntkfl.connectivity.paths.segment import Segment
+from ntkfl.connectivity.paths.segment import Segment, located, places, values_at
 
 MOST_POINTS = 200_000  # most points at which the loss is evaluated, by default
 START = 65  # points of the first grid
