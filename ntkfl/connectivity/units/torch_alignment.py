@@ -11,9 +11,8 @@ from torch import Tensor
 from ntkfl.connectivity.alignment import By
 from ntkfl.connectivity.network import check_shapes
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import Matching, match, permuted
+from ntkfl.connectivity.units.matching import Matching, Pair, match, permuted
 from ntkfl.connectivity.units.numbers import unit_numbers
-from ntkfl.connectivity.units.pairs import Pair
 from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
 

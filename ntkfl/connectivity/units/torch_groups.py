@@ -9,9 +9,8 @@ from ntkfl import interruption
 from ntkfl.connectivity.alignment import ROUNDS, By, mean_of_others
 from ntkfl.connectivity.network import check_shapes
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import Matching, match
+from ntkfl.connectivity.units.matching import Matching, Pair, along, distance, match
 from ntkfl.connectivity.units.numbers import Numbers, unit_numbers
-from ntkfl.connectivity.units.pairs import Pair, along, distance
 from ntkfl.connectivity.units.torch_alignment import STARTS, TorchAlignment, align_torch, moved
 from ntkfl.estimate import Estimate
 

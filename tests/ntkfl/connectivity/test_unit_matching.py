@@ -10,9 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from test_torch_alignment import inputs, mlp, networks
 
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import match, permuted, relaxed
+from ntkfl.connectivity.units.matching import Pair, along, distance, match, permuted, relaxed
 from ntkfl.connectivity.units.numbers import unit_numbers
-from ntkfl.connectivity.units.pairs import Pair, along, distance
 from ntkfl.connectivity.units.torch_alignment import STARTS, align_torch
 from ntkfl.connectivity.units.walk import Factor
 from ntkfl.memory import TooLittleMemory
