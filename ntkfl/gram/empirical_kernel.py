@@ -11,14 +11,41 @@ from jaxtyping import Float, Num
 
 from ntkfl import interruption
 from ntkfl.gram.mirror import mirrored
-from ntkfl.gram.network_parameters import in_float64
 from ntkfl.memory import available, require
-from ntkfl.problem import finite_array, number_array
+from ntkfl.problem import finite_array, number_array, real_array
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from ntkfl.training.model import Model
+
+
+def in_float64(
+    params: Mapping[str, Tensor | np.ndarray], device: torch.device | str | None = None
+) -> dict[str, Tensor]:
+    """Parameters as tensors of float64, from tensors or from the arrays of a trajectory's `weights`; without gradients.
+
+    Raises:
+        ValueError: no dict, an empty one, or a value that is no array of real numbers.
+    """
+    import torch  # slow to load
+
+    if not isinstance(params, Mapping) or not params:
+        raise ValueError(f"params is {params!r:.60}; it must be a dict of tensors, as network.initial(0) gives")
+    for name, value in params.items():
+        real = isinstance(value, torch.Tensor) and value.is_floating_point()
+        if not real and not (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+            kind = value.dtype if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
+            raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor, or an array, of real numbers")
+    tensors = {  # copied, since torch warns of read-only arrays
+        name: value.detach()
+        if isinstance(value, torch.Tensor)
+        else torch.tensor(real_array(f"params[{name!r}]", value))
+        for name, value in params.items()
+    }
+    return {name: value.to(device, torch.float64) for name, value in tensors.items()}
+
 
 OF_RANK_ONE = 2.0**-47  # largest distance from rank one, over the gradient's norm; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them

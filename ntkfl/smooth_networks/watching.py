@@ -9,7 +9,7 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.algorithm1.checkpoints import in_legs, overflowed
-from ntkfl.gram.network_parameters import in_float64
+from ntkfl.gram.empirical_kernel import in_float64
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup, finite_array
