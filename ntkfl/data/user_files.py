@@ -1,18 +1,166 @@
 """Arrays from a user's .npz or .csv file; nothing is ever unpickled, and every error names its place in the file."""
 
+import csv
 import errno
+import gzip
 import hashlib
 import logging
+import re
 import stat
+import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from ntkfl.data.csv_table import csv_rows, read_csv
 from ntkfl.data.npz_archive import array_of, npz_archive
-from ntkfl.data.roles import INPUTS, LABELS, OWNERS, taken
-from ntkfl.data.words import labels_of, owners_of
+from ntkfl.data.roles import INDICES, INPUTS, LABELS, OWNERS, listed, taken, warn_of_features
+from ntkfl.data.words import is_class, labels_of, number, owners_of
+
+DELIMITERS = ",;\t"
+UNNAMED = re.compile(r"Unnamed: [\d.]+")  # pandas' name for a column without a name, such as an index that it wrote
+WHOLE = re.compile(r"\d+")
+NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
+
+Row = tuple[int, list[str]]  # the line, and its cells
+
+
+def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
+    """The arrays x, y and, if the file has such a column, owner; and a sentence that names these columns.
+
+    Raises:
+        ValueError: contents that are not as `ntkfl.data.load` describes.
+    """
+    rows = csv_rows(path)
+    if not rows:
+        raise ValueError(f"{path} is empty; its first line must name the columns, one of them y")
+    line, cells = rows.pop(0)
+    header = [cell.strip() for cell in cells]
+    header[0] = header[0].removeprefix("#").strip()  # as numpy.savetxt writes a header
+    if not rows:
+        raise ValueError(f"{path} has a header and no rows; every line after the header is a sample")
+    for at, row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {at}: {len(row)} cells; the header names {len(header)} columns")
+    columns = {j: [row[j].strip() for _, row in rows] for j in range(len(header))}
+    numbering = [j for j in columns if _numbers_rows(j, header[j], columns[j])]
+    header = _header(f"{path}, line {line}", header, numbering)
+    label, owner = (_column(names, header, numbering, f"{path}, line {line}") for names in (LABELS, OWNERS))
+    features = [j for j in columns if j not in (label, owner, *numbering)]
+    if label is None or not features:
+        raise ValueError(f"{path}, line {line}: {_what_is_missing(header, label is None)}")
+
+    def where(k: int, j: int) -> str:
+        return f"{path}, line {rows[k][0]}, column {header[j]!r}"
+
+    x = [[_feature(columns[j], k, where(k, j)) for j in features] for k in range(len(rows))]
+    y, classes = labels_of(columns[label], lambda k: where(k, label))
+    arrays = {"x": np.array(x), "y": y}
+    said = [f"y is column {header[label]!r}" + (f" ({classes})" if classes else "")]
+    if owner is not None:
+        arrays["owner"] = owners_of(columns[owner], lambda k: where(k, owner))
+        said.append(f"the owner is column {header[owner]!r} ({len(np.unique(arrays['owner']))} clients)")
+    else:
+        said.append("no column is the owner")
+    said.append(listed([header[j] for j in features]))
+    said += [f"column {j + 1} ({header[j]!r}) numbers the rows and is not read" for j in numbering]
+    warn_of_features([header[j] for j in features], str(path))
+    return arrays, f"{path.name}: {'; '.join(said)}"
+
+
+def csv_rows(path: Path) -> list[Row]:
+    """The rows that are not blank, with their lines from 1; the first is the header."""
+    try:
+        with (
+            gzip.open(path, "rt", newline="", encoding="utf-8-sig")
+            if _is_gz(path)
+            else path.open(newline="", encoding="utf-8-sig") as file
+        ):
+            first = next((line for line in file if line.strip()), "")
+            file.seek(0)
+            reader = csv.reader(file, delimiter=_delimiter(first), strict=True, skipinitialspace=True)
+            return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}; save it as UTF-8"
+        ) from error
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is damaged, or not compressed by gzip: {error}") from error
+
+
+def _is_gz(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _delimiter(line: str) -> str:
+    """Comma, semicolon or tab: the separator that cuts the header into most cells."""
+
+    def cells(mark: str) -> int:
+        try:
+            return sum(len(row) for row in csv.reader([line], delimiter=mark))
+        except csv.Error:  # with another separator than the file's a long header is one cell beyond csv's limit
+            return 0
+
+    return max(DELIMITERS, key=cells)
+
+
+def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
+    """Whether this column is an index.
+
+    An index without a name, as pandas and R write it, has a different whole number or name in every cell; a column
+    called index has 0..n-1 or 1..n in any order.
+    """
+    if name.lower() in INDICES:
+        return set(cells) in [{str(k + first) for k in range(len(cells))} for first in (0, 1)]
+    if not UNNAMED.fullmatch(name) and (name or j):
+        return False
+    whole = [bool(WHOLE.fullmatch(cell)) for cell in cells]
+    return len(set(cells)) == len(cells) and (
+        all(whole) or (all(cells) and not any(c[0] in "+-.0123456789" for c in cells))
+    )
+
+
+def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str]:
+    """The names of the columns: none is missing or repeated, and they are not the numbers of a first sample."""
+    if all(NUMBER.fullmatch(name) for name in header):
+        names = [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
+        raise ValueError(
+            f"{where}: all cells are numbers; the first line must name the columns, one of them y, such as "
+            + ",".join(names)
+        )
+    first = {name: j for j, name in reversed(list(enumerate(header)))}
+    for j, name in enumerate(header):
+        if j in numbering:
+            continue
+        if not name:
+            raise ValueError(f"{where}: column {j + 1} has no name")
+        if UNNAMED.fullmatch(name):
+            raise ValueError(f"{where}: column {j + 1} is {name!r}, which is no name; name it, or remove it")
+        if first[name] != j:
+            raise ValueError(f"{where}: columns {first[name] + 1} and {j + 1} are both named {name!r}; rename one")
+    return header
+
+
+def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int], where: str) -> int | None:
+    column = taken(names, [name for j, name in enumerate(header) if j not in numbering], where)
+    return None if column is None else header.index(column)
+
+
+def _what_is_missing(header: list[str], label: bool) -> str:
+    if not label:
+        return f"no feature column; all columns but y and owner are features: {header}"
+    return f"no column is named y; the first line must name the columns, found: {header}"
+
+
+def _feature(column: Sequence[str], k: int, where: str) -> float:
+    word = column[k]
+    if is_class(word) and word not in ("True", "False"):
+        raise ValueError(f"{where}: {word!r} is not a finite number; make words columns of 0 and 1, one for each word")
+    return float(word == "True") if word in ("True", "False") else number(word, where)  # as pandas writes booleans
+
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
 ROLES = {"x": INPUTS, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
