@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bounds.certificates import THEOREMS, Theorem, a_priori_certificate, expected, require_memory
-from ntkfl.algorithm1.checkpoints import checkpoints
+from ntkfl.algorithm1.simulation import checkpoints
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights, require_problem, require_setup
 

@@ -8,8 +8,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.checkpoints import checkpoints, in_legs, overflowed
-from ntkfl.algorithm1.simulation import simulate
+from ntkfl.algorithm1.simulation import checkpoints, in_legs, overflowed, simulate
 from ntkfl.any_order.certificate import LaterModels, without_biases
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.initialisation import draw

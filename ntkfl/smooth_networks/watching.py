@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.checkpoints import in_legs, overflowed
+from ntkfl.algorithm1.simulation import in_legs, overflowed
 from ntkfl.gram.empirical_kernel import in_float64
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.networks import simulate_network
