@@ -22,15 +22,22 @@ if TYPE_CHECKING:
     from bounds import strategies as strategies
     from bounds import symbols as symbols
     from bounds.brought import load as load
+    from bounds.case import Case as Case
     from bounds.family import Family as Family
+    from bounds.family import with_own as with_own
     from bounds.formula import Formula as Formula
     from bounds.hypothesis import Hypothesis as Hypothesis
+    from bounds.hypothesis import Limit as Limit
     from bounds.listing import catalogue as catalogue
     from bounds.listing import find as find
     from bounds.listing import get as get
     from bounds.options import Options as Options
     from bounds.statement import Claim as Claim
     from bounds.statement import Statement as Statement
+    from bounds.vocabulary import BEYOND as BEYOND
+    from bounds.vocabulary import FEDGUCCI as FEDGUCCI
+    from bounds.vocabulary import FL_NTK as FL_NTK
+    from bounds.vocabulary import IMA as IMA
     from bounds.vocabulary import Change as Change
     from bounds.vocabulary import Convention as Convention
     from bounds.vocabulary import Form as Form

@@ -12,8 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family, Options
-from bounds.case import Case
+from bounds import Case, Family, Options
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs, farthest
 from bounds.family import changed

@@ -1,6 +1,6 @@
 """Theorem 3.5 of FedGuCci for two networks and the cube that contains them after alignment."""
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source
+from bounds import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_families
 from bounds.cases.network_pair import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
@@ -8,7 +8,6 @@ from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, C, L, d_an
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, gap_and_barrier
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
-from bounds.vocabulary import BEYOND
 
 STATEMENTS = (
     cube_bound(

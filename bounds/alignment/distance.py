@@ -5,12 +5,11 @@ import math
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.alignment.cases import PAPERS, AlignedPair, as_estimate, sharp_families
 from bounds.cases.network_pair import LIPSCHITZ_LOSS, assumed_constant
 from bounds.fedgucci.premises.cube_terms import second_moment
 from bounds.mutants import power, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 

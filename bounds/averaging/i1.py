@@ -3,11 +3,10 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.ensembles import Ensemble, ensemble_families, estimated, squared
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import n
-from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.problem import Problem
 

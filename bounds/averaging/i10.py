@@ -12,13 +12,11 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
-from bounds import Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import IMA, Case, Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.cases.ensembles import ball_array, estimated, forward, inputs, squared
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, without
 from bounds.strategies import problems
 from bounds.symbols import K
-from bounds.vocabulary import IMA
 from ntkfl.balls import ball, ball_matrix, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem

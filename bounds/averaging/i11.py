@@ -9,11 +9,9 @@ import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import IMA, Case, Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
-from bounds.vocabulary import IMA
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 

@@ -2,11 +2,10 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.ensembles import Ensemble, ensemble_families, estimated
 from bounds.mutants import MILLIONTH_MORE, replaced
 from bounds.symbols import n
-from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 
 samples, rows = sp.symbols("s r", positive=True)

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import IMA, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, ScaleLadder, exponent, relu
 from bounds.mutants import shifted
-from bounds.vocabulary import IMA
 
 Case = Callable[[], ScaleLadder]
 

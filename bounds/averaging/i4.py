@@ -1,6 +1,6 @@
 """Theorem 1: the loss of the averaged network as bias, variance, covariance and a remainder of averaging weights."""
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import BIAS, COVARIANCE, MEANINGS, VARIANCE, covariance, factors, heter, shares, variance
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
@@ -8,7 +8,6 @@ from bounds.averaging.premises import NO_KINK_BETWEEN
 from bounds.cases.ensembles import CLOSE, ensemble_families
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.symbols import n
-from bounds.vocabulary import IMA
 
 DECOMPOSED = BIAS + VARIANCE + COVARIANCE
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
 from bounds.cases.ensembles import Ensemble, ensemble_families
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
-from bounds.vocabulary import IMA
 
 
 def two_coins() -> Ensemble:

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
 from bounds.cases.ensembles import Ensemble, ensemble_families, estimated, squared
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
-from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 

@@ -11,11 +11,9 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn, SearchStrategy
 from jaxtyping import Float
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import IMA, Case, Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.ensembles import ball_array, estimated, squared
 from bounds.mutants import power, replaced
-from bounds.vocabulary import IMA
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate, Rigour
 

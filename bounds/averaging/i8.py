@@ -6,13 +6,12 @@ import numpy as np
 import sympy as sp
 from flint import arb
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors
 from bounds.averaging.premises import EQUAL_SIZES, SEVERAL_CLIENTS
 from bounds.cases.ensembles import Ensemble, ensemble_families, estimated
 from bounds.mutants import replaced, shifted, sign_flipped
-from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem

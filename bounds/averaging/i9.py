@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import MEANINGS, factors, heter, train
 from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
@@ -11,7 +11,6 @@ from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIE
 from bounds.cases.ensembles import CLOSE, Ensemble, ensemble_families, estimated
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import K, n
-from bounds.vocabulary import IMA
 from ntkfl.balls import precision
 from ntkfl.problem import Problem
 

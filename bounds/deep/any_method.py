@@ -2,10 +2,9 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.method_rounds import ROUNDS, SMALL_METHOD_ROUNDS, MethodRounds, method_case
 from bounds.mutants import Mutant, power
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 size, rate, reach, rounds = sp.symbols("s_0 q R t", positive=True)

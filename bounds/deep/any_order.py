@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.ordered_windows import (
     OTHER_LOSSES,
     SMALL_NETWORKS,
@@ -15,7 +15,6 @@ from bounds.deep.cases.ordered_windows import (
     uneven_case,
 )
 from bounds.mutants import Mutant, power, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import band, huber
 from ntkfl.smooth_networks.window import Window

@@ -9,8 +9,8 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Kind, Nature, Outcome, Statement
-from bounds.case import Case, described, prepared
+from bounds import Case, Claim, Family, Form, Kind, Nature, Outcome, Statement
+from bounds.case import described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders, equal_points, pooled
 from bounds.deep.cases.network_stack import NetworkStack
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS

@@ -3,10 +3,9 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.federated_rounds import SMALL_ROUNDS, FederatedRounds, rounds_case
 from bounds.mutants import Mutant, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.smooth_networks.rounds import GROWN
 from ntkfl.smooth_networks.window import Rounds

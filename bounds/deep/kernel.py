@@ -11,14 +11,11 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.cases.cube_networks import user_rows
-from bounds.hypothesis import Limit
 from bounds.mutants import MILLIONTH_MORE
 from bounds.part_strategies import points
 from bounds.statement import Mutant
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.network_stack import NetworkStack
@@ -16,7 +16,6 @@ from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.formula import evaluate
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.mutants import replaced
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change

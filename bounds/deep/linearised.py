@@ -2,14 +2,13 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
 from bounds.deep.cases.network_stack import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y

@@ -1,7 +1,6 @@
 """Hypotheses that several statements on deep networks share."""
 
-from bounds import Hypothesis
-from bounds.hypothesis import Limit
+from bounds import Hypothesis, Limit
 
 SEVERAL_CLIENTS = Hypothesis(
     "several-clients",

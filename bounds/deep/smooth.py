@@ -1,9 +1,8 @@
 """A smooth deep network follows the kernel regime of its own kernel up to 1/m."""
 
-from bounds import Source
+from bounds import BEYOND, Source
 from bounds.deep.cases.deep_ladder import ERF, LEFT, SECTION, deep_ladders
 from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate
-from bounds.vocabulary import BEYOND
 
 OWN, DRIFT = "max_t |y_m(t) - y_own(t)| / |r_0|", "|H(T) - H(0)|_F / |H_inf|_F"
 

@@ -1,9 +1,8 @@
 """Deep networks approach their limit kernel, and its exact dynamics, as m^(-1/2)."""
 
-from bounds import Source
+from bounds import BEYOND, Source
 from bounds.deep.cases.deep_ladder import ERF, LEFT, RELU, SECTION, deep_ladders
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
-from bounds.vocabulary import BEYOND
 
 KERNEL, LIMIT = "|H(0) - H_inf|_F / |H_inf|_F", "max_t |y_m(t) - y_inf(t)| / |r_0|"
 

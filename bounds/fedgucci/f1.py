@@ -5,13 +5,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import gap, loss_at, mean_of, pair
 from bounds.fedgucci.families.far_labels import far_label_families
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped
 from bounds.symbols import alpha
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import Barrier, largest_gap, largest_loss, loss_barrier
 from ntkfl.estimate import Estimate
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds import Claim, Form, Nature, Outcome, Provenance, Source
+from bounds import FEDGUCCI, Claim, Form, Nature, Outcome, Provenance, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
@@ -14,7 +14,6 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE, signed_value
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.symbols import delta
-from bounds.vocabulary import FEDGUCCI
 
 REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG / (2 * (1 - delta) ** (2 / S))
 LENGTH = 1e8

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
 from bounds.fedgucci.families.far_labels import small_families
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.paths.segment import Segment, squared_error
 from ntkfl.estimate import Estimate

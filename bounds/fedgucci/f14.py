@@ -3,13 +3,12 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, accuracy, mean_loss
 from bounds.fedgucci.families.far_labels import far_label_families
 from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced, sign_flipped, without
 from bounds.symbols import K
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate

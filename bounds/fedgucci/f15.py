@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source
+from bounds import FEDGUCCI, Claim, Form, Source
 from bounds.fedgucci.families.cube_families import counted, scattered, sharp_families
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, d_anc, side
@@ -10,7 +10,6 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, group_d
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.symbols import delta
-from bounds.vocabulary import FEDGUCCI
 
 spread = sp.Symbol("a", positive=True)
 

@@ -2,14 +2,13 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source
+from bounds import FEDGUCCI, Claim, Form, Source
 from bounds.fedgucci.families.cube_families import counted, gap_families, scattered, sharp_families
 from bounds.fedgucci.premises.cube_bound import GROUP_GAP, MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, K, b, d_anc, h, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.symbols import delta
-from bounds.vocabulary import FEDGUCCI
 
 PRINTED = sp.sqrt(2) / 2 * side * (side + d_anc) * b * sp.sqrt(h) * sp.log(4 * h * K**2 / delta)
 

@@ -8,10 +8,8 @@ import sympy as sp
 from flint import arb
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.mutants import power, replaced, without
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

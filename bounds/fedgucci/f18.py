@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Nature, Source
+from bounds import FEDGUCCI, Claim, Form, Nature, Source
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import counted, group_families, unit_loss_families
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
@@ -11,7 +11,6 @@ from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, SURE, SYMBOLS, K, S,
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.symbols import delta
-from bounds.vocabulary import FEDGUCCI
 
 STATED = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * sp.log(4 * h * K**2 / delta)
 

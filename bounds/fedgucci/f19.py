@@ -9,11 +9,9 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds import Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import FEDGUCCI, Case, Claim, Family, Form, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, t
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.estimate import Estimate

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import accuracy, pair, sides
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import alpha
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.connectivity.barrier import accuracy_barrier
 from ntkfl.connectivity.network import between
 from ntkfl.estimate import Estimate

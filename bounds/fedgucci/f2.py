@@ -7,14 +7,12 @@ import sympy as sp
 from flint import arb
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.network_pair import lipschitz_constant
 from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
 from bounds.part_strategies import log_uniform
 from bounds.symbols import b
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour

@@ -9,14 +9,12 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import FEDGUCCI, Case, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import exact_ball
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube
 from bounds.fedgucci.families.low_loss_families import WIDE_CUBES
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, without
 from bounds.symbols import n_parameters, side
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

@@ -9,12 +9,10 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.mutants import power, replaced
 from bounds.symbols import side
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
 
 MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube

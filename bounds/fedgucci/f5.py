@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import distance_of_sides, pair
 from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_families, relu_change
@@ -10,7 +10,6 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.symbols import alpha, delta, side
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
 
 k = sp.Symbol("k", positive=True)

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Options, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import EPS, CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, distance_of_sides, kink_terms, pair, sides
 from bounds.mutants import power, replaced
 from bounds.symbols import alpha, anchor_norm
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
 
 crossing, sides_apart = sp.symbols("q_x q", positive=True)

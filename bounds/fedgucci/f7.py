@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, distance_of_sides, mean_of
 from bounds.fedgucci.families.fixed_input import fixed_input_families
@@ -11,7 +11,6 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.symbols import b, delta, h, l, side
-from bounds.vocabulary import FEDGUCCI
 from ntkfl.estimate import Estimate
 
 k = sp.Symbol("k", positive=True)

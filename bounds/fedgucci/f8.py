@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Options, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Form, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily
 from bounds.fedgucci.cases.segment_terms import gap
 from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_families
@@ -11,7 +11,6 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, sign_flipped
 from bounds.symbols import alpha, anchor_norm, b, delta, h, side
-from bounds.vocabulary import FEDGUCCI
 
 
 def gap_bound(events: int, anchor_terms: int) -> sp.Expr:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Nature, Outcome, Provenance, Source
+from bounds import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Provenance, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
@@ -18,7 +18,6 @@ from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, LOG, SURE, C, S,
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.symbols import delta
-from bounds.vocabulary import FEDGUCCI
 
 THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG
 EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)

@@ -2,11 +2,10 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source
+from bounds import BEYOND, Claim, Form, Source
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, VECTOR_TAIL, N, d_anc, side, with_loss
 from bounds.symbols import delta
-from bounds.vocabulary import BEYOND
 
 R1 = SPREAD / 2 * (d_anc / 2 + side * (1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)))
 

@@ -2,11 +2,10 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source
+from bounds import BEYOND, Claim, Form, Source
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_symbols import LOG, MORE_OUTPUTS, b, d_anc, h, side, with_loss
 from bounds.symbols import delta
-from bounds.vocabulary import BEYOND
 
 R1G = side * b * sp.sqrt(h * LOG) / 2 * (d_anc / 2 + side * (1 + MORE_OUTPUTS + sp.sqrt(LOG / 6)))
 

@@ -3,11 +3,10 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.network_pair import LIPSCHITZ_LOSS, STEEP_PAIRS, NetworkPair, pair_families
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L
 from bounds.mutants import replaced, sign_flipped, without
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.network import TwoLayer
 
 p, q = sp.symbols("p q", positive=True)

@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Source
+from bounds import BEYOND, Change, Claim, Family, Form, Hypothesis, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.fedgucci.premises.cube_bound import GAP, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SYMBOLS, N, b, h, l, side
@@ -14,7 +14,6 @@ from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.part_strategies import log_uniform
 from bounds.symbols import delta
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 

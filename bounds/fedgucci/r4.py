@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source
+from bounds import BEYOND, Claim, Form, Source
 from bounds.fedgucci.families.cube_families import group_families
 from bounds.fedgucci.premises.cube_bound import GROUP_BARRIER, GROUP_GAP, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, K, L, d_anc, side
 from bounds.fedgucci.premises.cube_terms import group_loss, mean_group_deviation
 from bounds.symbols import delta
-from bounds.vocabulary import BEYOND
 
 TAIL = MORE_OUTPUTS + sp.sqrt(sp.log(2 / delta) / 6)
 WITHOUT_K, WITH_K = (SPREAD / 2 * (d_anc / 2 + side * tail) for tail in (TAIL, TAIL / sp.sqrt(K)))

@@ -10,12 +10,10 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.bounded_sum import exact, exact_ball
 from bounds.mutants import power, replaced
 from bounds.symbols import delta
-from bounds.vocabulary import BEYOND
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

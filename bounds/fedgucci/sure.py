@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Change, Claim, Family, Form, Kind, Options, Source
+from bounds import BEYOND, Change, Claim, Family, Form, Kind, Options, Source
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.network_pair import LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import loss_families
@@ -14,7 +14,6 @@ from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.mutants import replaced, without
 from bounds.part_strategies import log_uniform
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer
 

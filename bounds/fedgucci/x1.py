@@ -5,13 +5,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
 from bounds.fedgucci.families.far_labels import small_families, with_far_labels
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.symbols import alpha
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.estimate import Estimate
 

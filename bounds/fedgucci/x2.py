@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import EPS, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, kink_terms, pair, rounding, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.symbols import alpha
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 product, first_kinks, second_kinks = sp.symbols("P J_1 J_2", real=True)

@@ -1,9 +1,8 @@
 """X3: at large width a group barrier is minus the variance between the clients' kernel predictions."""
 
-from bounds import Source
+from bounds import BEYOND, Source
 from bounds.fedgucci.cases.group_ladder import GROUP_LADDERS, GroupLadder
 from bounds.ladders.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
-from bounds.vocabulary import BEYOND
 
 
 def _off_limit(ladder: GroupLadder) -> list:

@@ -1,6 +1,6 @@
 """X4: where outputs are linear in the weights, FedGuCci is FedAvg with two rescaled steps."""
 
-from bounds import Change, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import (
     BETA,
     NO_DECAY,
@@ -15,7 +15,6 @@ from bounds.fedgucci.cases.linear_case import (
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped, without
-from bounds.vocabulary import BEYOND
 
 NOTE = (
     "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / (1 + "

@@ -4,12 +4,11 @@ from functools import partial
 
 import sympy as sp
 
-from bounds import Change, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
-from bounds.vocabulary import BEYOND
 
 PULL = beta / (6 + 3 * beta)  # c / (1 + c)
 

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, small_case
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.vocabulary import BEYOND
 
 move = sp.Symbol("D", positive=True)
 

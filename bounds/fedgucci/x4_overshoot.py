@@ -5,14 +5,13 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_families import linear_families
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from bounds.statement import Mutant
 from bounds.symbols import K, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 G = sp.MatrixSymbol("G", n, n)

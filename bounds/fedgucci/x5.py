@@ -9,12 +9,10 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Claim, Family, Form, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeFamily
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.vocabulary import BEYOND
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import between
 from ntkfl.estimate import Estimate

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import BOUNDED_SUMS, BoundedSum, exact
 from bounds.mutants import power, replaced, sign_flipped
-from bounds.vocabulary import FL_NTK
 
 V, M, t = sp.symbols("V M t", positive=True)
 TAIL = sp.exp(-(t**2 / 2) / (V + M * t / 3))

@@ -2,11 +2,10 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.bounded_sum import GaussianTail, gaussian_tails
 from bounds.mutants import power, scaled, without
 from bounds.symbols import sigma
-from bounds.vocabulary import FL_NTK
 
 t = sp.Symbol("t", positive=True)
 UPPER = sp.sqrt(2 / sp.pi) * t / sigma

@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.run_values import run_values
-from bounds.family import with_own
 from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.terms.round_parts import times
 from bounds.mutants import MILLIONTH_MORE, power, replaced, without
 from bounds.symbols import N, eta_local, m
-from bounds.vocabulary import FL_NTK
 from ntkfl import data
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.algorithm1.simulation import simulate

@@ -2,11 +2,10 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.cases.certified_method import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.mutants import Mutant, power, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 radius, wide, rate, rounds = sp.symbols("R R_q q t", positive=True)

@@ -8,12 +8,10 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
 from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
 from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order

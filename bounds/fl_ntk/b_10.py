@@ -2,14 +2,13 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import run_constants
 from bounds.mutants import index_shifted, power, replaced
 from bounds.symbols import K, N, eta_local, m, n, r_client, r_t
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 ALOC = 2 * eta_local * n * K

@@ -3,13 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Nature, Source, Statement
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Limit, Nature, Source, Statement
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
-from bounds.hypothesis import Limit
 from bounds.initial_network import initial_network_families, one_point
 from bounds.mutants import power
 from bounds.symbols import R, m, n
-from bounds.vocabulary import FL_NTK
 
 STATEMENTS = (
     Statement(

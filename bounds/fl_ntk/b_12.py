@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.fl_ntk.families.few_points import (
     long_row_converging,
     moving_families,
@@ -13,7 +13,6 @@ from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LO
 from bounds.fl_ntk.terms.round_map import REACH, constants
 from bounds.mutants import power, without
 from bounds.symbols import K, eta_local, lam, m, n, r0
-from bounds.vocabulary import FL_NTK
 
 STATEMENTS = (
     Statement(

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Nature, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Nature, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import federated_families
 from bounds.fl_ntk.families.few_points import long_row
@@ -10,7 +10,6 @@ from bounds.fl_ntk.premises import PAPER_STEP, POSITIVE_SPECTRUM, PROVED_WIDTH, 
 from bounds.fl_ntk.terms.round_map import next_square
 from bounds.mutants import Mutant, power, without
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
-from bounds.vocabulary import FL_NTK
 
 PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # from the printed constants, exactly
 

@@ -2,12 +2,11 @@
 
 import sympy as sp
 
-from bounds import Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Family, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run, federated_runs
 from bounds.fl_ntk.certificates.certified_run import certificate, certified, rate, residuals_and_movements
 from bounds.mutants import index_shifted, power, without
 from bounds.symbols import R, r0, t
-from bounds.vocabulary import BEYOND
 from ntkfl import data
 from ntkfl.problem import Setup
 

@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Options, Outcome, Source, Statement
+from bounds import FL_NTK, Claim, Family, Form, Hypothesis, Kind, Limit, Nature, Options, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.families.paper_steps import (
     SMALL_AS_PRINTED,
@@ -19,10 +19,8 @@ from bounds.fl_ntk.families.paper_steps import (
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, STATED_WIDTH, UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.formula import evaluate
-from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.symbols import K, delta, eta_local, lam, n, r0, t
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights

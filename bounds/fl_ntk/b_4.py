@@ -6,10 +6,9 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Nature, Source, Statement
+from bounds import FL_NTK, Change, Claim, Family, Form, Hypothesis, Kind, Nature, Source, Statement, with_own
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import aligned_run, small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
@@ -17,7 +16,6 @@ from bounds.fl_ntk.terms.round_parts import largest_norm, progress, snapshot_con
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
 from bounds.part_strategies import log_uniform, sizes
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Source, Statement
+from bounds import FL_NTK, Claim, Form, Source, Statement
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_kinks import NEAR_KINKS
@@ -10,7 +10,6 @@ from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS
 from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, largest_norm, progress
 from bounds.mutants import power
 from bounds.symbols import R, n, r_t
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

@@ -1,6 +1,6 @@
 """Claim B.6: what neurons near their kinks add to the change of the outputs."""
 
-from bounds import Claim, Form, Source, Statement
+from bounds import FL_NTK, Claim, Form, Source, Statement
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_kinks import NEAR_KINKS
@@ -8,7 +8,6 @@ from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS
 from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, residual
 from bounds.mutants import power
 from bounds.symbols import R, n, r_t
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

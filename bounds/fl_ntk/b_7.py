@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import output_changes, run_constants
 from bounds.mutants import index_shifted, power, without
 from bounds.symbols import K, N, eta_global, eta_local, n, r_t
-from bounds.vocabulary import FL_NTK
 
 STATEMENTS = (
     Statement(

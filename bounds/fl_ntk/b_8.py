@@ -5,14 +5,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Nature, Source, Statement
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT, initial_outputs, network_constants
-from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_families, one_point
 from bounds.mutants import power, replaced, without
 from bounds.symbols import R, delta, label_bound, m, n
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 mean_square = sp.Symbol("v_i", positive=True)

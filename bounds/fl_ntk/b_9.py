@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
@@ -18,7 +18,6 @@ from bounds.fl_ntk.families.paper_steps import (
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
 from bounds.symbols import K, eta_local, lam, m, n, r_client
-from bounds.vocabulary import FL_NTK
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate

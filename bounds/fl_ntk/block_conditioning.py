@@ -9,12 +9,11 @@ import sympy as sp
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import replaced
 from bounds.symbols import N
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 

@@ -5,10 +5,9 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
-from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
@@ -17,7 +16,6 @@ from bounds.fl_ntk.terms.movement_terms import norm, remaining_norm_at_limit, re
 from bounds.fl_ntk.terms.round_map import SIZED_D, SIZED_H, SIZED_IDENTITY, SIZED_LABELS, SIZED_MAP, exact_gram
 from bounds.mutants import index_shifted, replaced
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 

@@ -2,14 +2,12 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Nature, Outcome, Source, Statement
 from bounds.fl_ntk.cases.generalisation_case import Loss, SphereDistribution, TrainedOnSample, sample_families
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS
 from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, constants, index, quadratic
-from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.symbols import delta, lam, n
-from bounds.vocabulary import FL_NTK
 
 REST = 5 / sp.sqrt(n) + 3 * sp.sqrt(sp.log(6 * index * (index + 1) / delta) / (2 * n))
 

@@ -11,13 +11,11 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.generalisation_case import Loss
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import replaced, sign_flipped
 from bounds.symbols import delta, n, rho
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps

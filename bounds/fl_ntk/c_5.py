@@ -11,13 +11,12 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case, described
+from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds.case import described
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
 from bounds.mutants import power, replaced
 from bounds.strategies import labels, unit_data
 from bounds.symbols import R, delta, m, n, sigma
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, without
 from bounds.symbols import delta, m, n
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Weights
 

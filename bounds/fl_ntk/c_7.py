@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.run_values import run_values
-from bounds.family import with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import (
     FOUR_POINTS,
@@ -45,7 +44,6 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, REACH, H, resid
 from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, replaced, without
 from bounds.symbols import K, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
-from bounds.vocabulary import FL_NTK
 from ntkfl.problem import Setup
 
 DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the logarithms hardly change

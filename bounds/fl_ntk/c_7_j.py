@@ -3,8 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.family import with_own
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import at_most_half, one_point_run, quick, small_step_runs
 from bounds.fl_ntk.premises import UNIT_ROWS
@@ -12,7 +11,6 @@ from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding, farth
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP
 from bounds.mutants import power, replaced
 from bounds.symbols import R, delta, lam, m, n, sigma
-from bounds.vocabulary import FL_NTK
 from ntkfl.problem import Setup
 
 DELTA = 1e-9  # small, since the proof's bound on J has delta as a term; the logarithms hardly change

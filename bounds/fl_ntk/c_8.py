@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.few_points import small_steps
@@ -11,7 +11,6 @@ from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNE
 from bounds.fl_ntk.terms.round_map import SIZED_H, size
 from bounds.mutants import replaced
 from bounds.symbols import delta, label_bound, lam, m, n
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
@@ -11,7 +11,6 @@ from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNE
 from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
 from bounds.mutants import replaced
 from bounds.symbols import R, delta, lam, m, n, sigma
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 

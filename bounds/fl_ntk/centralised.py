@@ -6,8 +6,8 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
-from bounds.case import Case, described
+from bounds import BEYOND, Case, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
+from bounds.case import described
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_families
 from bounds.family import AnyFamily
 from bounds.fl_ntk.cases.feature_space import train_features
@@ -17,7 +17,6 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, e
 from bounds.ladders.slopes import slope
 from bounds.mutants import MILLIONTH_MORE, power, shifted
 from bounds.symbols import K, N, T, eta_local
-from bounds.vocabulary import BEYOND
 from ntkfl import data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.measured_regime import EPS
 from bounds.cases.run_values import run_values
 from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
@@ -21,7 +20,6 @@ from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_
 from bounds.part_strategies import log_uniform, networks, points
 from bounds.strategies import partitions
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime

@@ -8,11 +8,9 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced
 from bounds.symbols import m
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

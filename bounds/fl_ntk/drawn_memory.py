@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import SmallRound, largest_of_clients, on_sphere
 from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.local_methods import OF_PROX, mu
@@ -19,7 +19,6 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H,
 from bounds.fl_ntk.terms.state_map import LATER, LENGTH
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
 from ntkfl.problem import Setup

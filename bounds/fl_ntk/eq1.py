@@ -3,11 +3,10 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import MILLIONTH_MORE, replaced, sign_flipped, without
 from bounds.symbols import r_t
-from bounds.vocabulary import FL_NTK
 
 inner, change = sp.symbols("c s", real=True)  # (y - y(t)).(y(t+1) - y(t)) and |y(t+1) - y(t)|^2
 

@@ -2,12 +2,11 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.bounded_sum import GaussianTail, gaussian_tails
 from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, replaced
 from bounds.symbols import R, delta, m, n, sigma
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

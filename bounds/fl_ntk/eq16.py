@@ -2,14 +2,13 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import distance
 from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import run_constants
 from bounds.mutants import power, sign_flipped, without
 from bounds.symbols import K, eta_local, n, r_t
-from bounds.vocabulary import FL_NTK
 
 GROWTH = (1 + 2 * eta_local * n * K) ** 2 * r_t**2
 

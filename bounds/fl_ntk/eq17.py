@@ -3,14 +3,13 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, updates, weight_families, weight_path
 from bounds.fl_ntk.terms.jacobian import all_jacobians, jacobian
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import K, rho
-from bounds.vocabulary import FL_NTK
 from ntkfl.algorithm1.reference import BALL
 
 pull, pull_printed = sp.symbols("p p'", real=True)

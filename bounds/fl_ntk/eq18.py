@@ -3,13 +3,12 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.circle_ladder import CircleLadder
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import shifted
-from bounds.vocabulary import FL_NTK
 from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
 

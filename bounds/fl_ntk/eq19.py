@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Options, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Options, Source, Statement
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
 from bounds.initial_network import initial_network_families, one_point
 from bounds.mutants import power, replaced
 from bounds.symbols import delta, m, n, sigma
-from bounds.vocabulary import FL_NTK
 
 
 def _families(options: Options) -> tuple:

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, weight_families, weight_path
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import m
-from bounds.vocabulary import FL_NTK
 from ntkfl.balls import ball
 from ntkfl.estimate import Estimate
 

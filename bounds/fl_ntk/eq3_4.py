@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import MILLIONTH_MORE, power, sign_flipped, without
 from bounds.symbols import K, N, eta_global, eta_local, n
-from bounds.vocabulary import FL_NTK
 
 H = sp.MatrixSymbol("H", n, n * K)
 H_perp = sp.MatrixSymbol("H_perp", n, n * K)

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.paper_steps import contracting_families, growing_round
 from bounds.fl_ntk.premises import SMALL_STEPS
@@ -10,7 +10,6 @@ from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.fl_ntk.terms.round_map import next_square
 from bounds.mutants import power, replaced, without
 from bounds.symbols import lam, r_t, rho
-from bounds.vocabulary import FL_NTK
 
 CONTRACTION = (1 - rho * lam / 2) * r_t**2
 

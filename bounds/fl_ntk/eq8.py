@@ -2,12 +2,11 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.families.paper_steps import NECESSITY, PAPER_STEPS, PREMISE, round_constants
 from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, R, eta_global, eta_local, lam, n, r_t
-from bounds.vocabulary import FL_NTK
 
 
 def _bound(square) -> sp.Expr:

@@ -1,11 +1,10 @@
 """Eq (9): one round contracts the squared residual by 1 - rho lambda/2."""
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.families.paper_steps import NECESSITY, PAPER_STEPS, PREMISE, round_constants
 from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.mutants import power, replaced
 from bounds.symbols import K, eta_global, lam, r_t
-from bounds.vocabulary import FL_NTK
 
 STATEMENTS = (
     Statement(

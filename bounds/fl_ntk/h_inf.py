@@ -5,12 +5,10 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
-from bounds.hypothesis import Limit
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -3,14 +3,12 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import global_weights, weight_families, weight_path
-from bounds.hypothesis import Limit
 from bounds.mutants import MILLIONTH_MORE, power, sign_flipped, without
 from bounds.symbols import N, eta_global, eta_local
-from bounds.vocabulary import FL_NTK
 from ntkfl.algorithm1.reference import BALL
 
 u, gradient = sp.symbols("u g", real=True)

@@ -10,8 +10,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Kind, Source, Statement
-from bounds.case import Case
+from bounds import FL_NTK, Case, Claim, Family, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.fl_ntk.families.few_points import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
@@ -19,7 +18,6 @@ from bounds.fl_ntk.terms.round_map import REACH, constants
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, without
 from bounds.symbols import K, eta_local, lam, m, n
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 

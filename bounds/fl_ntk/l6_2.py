@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.paper_steps import (
@@ -25,7 +25,6 @@ from bounds.fl_ntk.terms.round_map import STEP
 from bounds.fl_ntk.terms.round_parts import progress, residual
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t
-from bounds.vocabulary import FL_NTK
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

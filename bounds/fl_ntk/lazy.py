@@ -4,7 +4,7 @@ from functools import partial
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.terms.round_map import output_changes, run_constants
@@ -12,7 +12,6 @@ from bounds.ladders.width_ladder import ladder_families
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.mutants import power, sign_flipped, without
 from bounds.symbols import K, eta_local, n, r_t, rho
-from bounds.vocabulary import FL_NTK
 
 _rate = partial(width_rate, form=Form.STATED, families=ladder_families)
 

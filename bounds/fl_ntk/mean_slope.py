@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.mutants import MILLIONTH_MORE, power, without
 from bounds.symbols import K, N, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 
 G = sp.MatrixSymbol("G", n, n * K)
 residual = sp.MatrixSymbol("r", n * K, 1)

@@ -3,11 +3,10 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound, operators
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.symbols import N
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 ASIDE = 1e-3  # relative distance from the limit, below and above it, at which the rate is checked

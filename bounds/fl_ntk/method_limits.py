@@ -3,14 +3,13 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_families
 from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants, start
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
 from bounds.mutants import index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_local, m, n
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

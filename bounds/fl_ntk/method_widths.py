@@ -1,9 +1,8 @@
 """Under every linear method finite networks approach the method's exact limit at infinite width as m^(-1/2)."""
 
-from bounds import Source
+from bounds import BEYOND, Source
 from bounds.fl_ntk.cases.method_ladder import METHODS, method_families
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
-from bounds.vocabulary import BEYOND
 
 STATEMENTS = (
     width_rate(

@@ -3,14 +3,13 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import EQUAL, NESTEROV_ROUNDS, RandomRound
 from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.round_map import H
 from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 
 drawn = sp.Symbol("b_1", positive=True)  # samples of a batch
 size = sp.Integer(EQUAL[0])  # size of every client

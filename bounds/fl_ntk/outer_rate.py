@@ -3,10 +3,9 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound, operators
 from bounds.mutants import MILLIONTH_MORE, power, replaced, reversed_comparison, scaled
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 descent, energy = sp.symbols("b a", positive=True)

@@ -7,10 +7,9 @@ import numpy as np
 import sympy as sp
 from flint import arb
 
-from bounds import Hypothesis
+from bounds import Hypothesis, Limit
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
-from bounds.hypothesis import Limit
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, n, r0, r_t, rho, t
 from ntkfl import gram
 from ntkfl.balls import enclosure, precision

@@ -3,12 +3,11 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SIZES, RandomRound
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, RESPONSE, H, map_constants
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import N, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 s = sp.Symbol("s", positive=True)

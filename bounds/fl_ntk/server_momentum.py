@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import MOMENTUM_ROUNDS
 from bounds.fl_ntk.terms.round_map import RESPONSE, H
 from bounds.fl_ntk.terms.server_memory import LEFT, OWN, SYMBOLS, C, U, X, b, measure, noise, of_momentum, s
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global
-from bounds.vocabulary import BEYOND
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:

@@ -5,12 +5,11 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import SHUFFLED_ROUNDS, RandomRound
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants
 from bounds.mutants import MILLIONTH_MORE, replaced
 from bounds.symbols import N, eta_global, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 s, two, three = sp.symbols("s q_2 q_3", positive=True)

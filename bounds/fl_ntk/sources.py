@@ -1,7 +1,6 @@
 """Sources of statements other than the paper, each used by several statements."""
 
-from bounds import Provenance, Source
-from bounds.vocabulary import BEYOND
+from bounds import BEYOND, Provenance, Source
 
 JIAN_LIU = (
     "Jian and Liu, Widening the Network Mitigates the Impact of Data Heterogeneity on FedAvg (ICML 2025, arXiv "

@@ -12,15 +12,26 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Options, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import (
+    FL_NTK,
+    Case,
+    Claim,
+    Family,
+    Form,
+    Hypothesis,
+    Kind,
+    Limit,
+    Nature,
+    Options,
+    Outcome,
+    Source,
+    Statement,
+)
 from bounds.cases.run_values import run_values
 from bounds.federated_run import federated_families
 from bounds.fl_ntk.premises import PACE, SERVER_AT_MOST_1, UNIT_ROWS
-from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
-from bounds.vocabulary import FL_NTK
 from ntkfl import data, gram, kernel_regime
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime

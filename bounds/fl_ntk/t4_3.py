@@ -10,8 +10,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
-from bounds.case import Case
+from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.fl_ntk.cases.generalisation_case import (
     LINEAR,
     Loss,
@@ -26,7 +25,6 @@ from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, quadratic
 from bounds.fl_ntk.terms.generalisation import constants as sample_constants
 from bounds.mutants import power, replaced
 from bounds.symbols import delta, lam, n
-from bounds.vocabulary import FL_NTK
 from ntkfl.estimate import Estimate
 
 SIZES = (16, 32, 64, 128, 256)

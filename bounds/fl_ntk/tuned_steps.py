@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, scaled
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.infinite_width import KernelRegime

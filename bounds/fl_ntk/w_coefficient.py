@@ -4,11 +4,10 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds import Claim, Form, Hypothesis, Kind, Statement
+from bounds import Claim, Form, Hypothesis, Kind, Limit, Statement
 from bounds.fl_ntk.sources import EXACT, on_width
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, H, map_constants, start
 from bounds.formula import evaluate
-from bounds.hypothesis import Limit
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import power, replaced, scaled

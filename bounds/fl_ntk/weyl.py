@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
-from bounds.family import with_own
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement, with_own
 from bounds.fl_ntk.families.few_points import ALIGNED_POINTS
 from bounds.fl_ntk.premises import at_most
 from bounds.initial_network import initial_network_families
 from bounds.mutants import Mutant, replaced
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate

@@ -5,14 +5,13 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import EPS, NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.symbols import r0
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime

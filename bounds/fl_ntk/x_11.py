@@ -1,12 +1,11 @@
 """X.11: the a-priori certificate B.3-certificate may start at any weights that training has reached."""
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certified_run import certificate, certified, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
 from bounds.symbols import r0, t
-from bounds.vocabulary import BEYOND
 
 
 def _constants(case: FederatedRun) -> dict:

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certified_run import certified, need, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
@@ -14,7 +14,6 @@ from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.terms.round_map import residuals
 from bounds.mutants import Mutant, power, replaced
 from bounds.symbols import t
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import row_norms
 

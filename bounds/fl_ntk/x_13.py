@@ -10,14 +10,13 @@ import sympy as sp
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
-from bounds.case import Case, prepared
+from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds.case import prepared
 from bounds.federated_run import FederatedFamily, compiled, federated_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from bounds.vocabulary import BEYOND
 from ntkfl import data, interruption
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate, Rigour

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.fl_ntk.cases.sliding_ladder import SLIDING_LADDERS, STEP_SIZES, SlidingLadder, sliding_case
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 FINITE = 0.02  # bound on the effect of the next power of the step on a fitted exponent

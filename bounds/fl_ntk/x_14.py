@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, TWO_LOCAL_STEPS, at_most
@@ -10,7 +10,6 @@ from bounds.fl_ntk.terms.local_methods import FEDPROX, MOMENTUM, OF_MOMENTUM, PU
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))

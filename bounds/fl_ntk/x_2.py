@@ -2,13 +2,12 @@
 
 import sympy as sp
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, sign_flipped, without
 from bounds.symbols import N, eta_global
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 nu = sp.Symbol("nu", real=True)

@@ -3,13 +3,12 @@
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families, orthogonal_points
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power
 from bounds.symbols import K, N, eta_local
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 

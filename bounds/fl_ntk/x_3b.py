@@ -4,14 +4,13 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_families, orthogonal_points
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.mutants import index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

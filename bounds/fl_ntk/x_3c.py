@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import MILLIONTH_MORE, power, without
 from bounds.symbols import N
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, exact_gram, map_constants
 from bounds.mutants import MILLIONTH_MORE, power, sign_flipped
 from bounds.symbols import N, eta_global
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 
 MANY = 2**53  # local steps; float64 does not count every integer beyond

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Family, Form, Hypothesis, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.premises import NO_OVERSHOOT_AT_START, POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
@@ -14,7 +14,6 @@ from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.part_strategies import log_uniform
 from bounds.symbols import K, N, eta_global, n
-from bounds.vocabulary import BEYOND
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.estimate import Estimate

@@ -9,13 +9,10 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.federated_run import federated_families
-from bounds.hypothesis import Limit
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.vocabulary import BEYOND
 from ntkfl import data, gram, kernel_regime
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup

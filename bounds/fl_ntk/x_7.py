@@ -8,11 +8,9 @@ from flint import arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
-from bounds.case import Case
+from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, replaced, scaled, sign_flipped
 from bounds.strategies import unit_data
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import linearised_families
@@ -13,7 +13,6 @@ from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, map_constants, residuals, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, T, eta_local, n
-from bounds.vocabulary import BEYOND
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime

@@ -5,12 +5,11 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from bounds.vocabulary import BEYOND
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import PatternChange, pattern_change
 from ntkfl.problem import Problem, Setup

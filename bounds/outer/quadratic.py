@@ -8,8 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Change, Claim, Family, Form, Kind, Provenance, Source, Statement
-from bounds.case import Case
+from bounds import Case, Change, Claim, Family, Form, Kind, Provenance, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import K, T, eta_local
 from ntkfl.estimate import Estimate

@@ -8,8 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bounds import Form, Outcome, catalogue
-from bounds.vocabulary import BEYOND
+from bounds import BEYOND, Form, Outcome, catalogue
 from experiments.formulas.prose import prose
 from experiments.report import folder
 from experiments.report.comparison import Comparison

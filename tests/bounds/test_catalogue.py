@@ -9,10 +9,9 @@ import pytest
 
 import bounds.fl_ntk
 import bounds.papers
-from bounds import Form, Nature, Outcome, Provenance, catalogue, get
-from bounds.case import Case
+from bounds import BEYOND, Case, Form, Nature, Outcome, Provenance, catalogue, get
 from bounds.papers import PAPERS, own, slug
-from bounds.vocabulary import BEYOND, UNCHARGED
+from bounds.vocabulary import UNCHARGED
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
 # authority on names and outcomes and is not part of the repository

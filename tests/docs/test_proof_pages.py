@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bounds import catalogue
-from bounds.vocabulary import BEYOND
+from bounds import BEYOND, catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs" / "proofs").glob("*.md"))}

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from number_cases import Number
 
-from bounds import Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
-from bounds.case import Case, prepared
+from bounds import Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
+from bounds.case import prepared
 from bounds.family import needed
 from bounds.mutants import scaled
 from bounds.statement import Mutant

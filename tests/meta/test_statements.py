@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bounds import Form, Kind, Options, Outcome, catalogue, find
-from bounds.case import Case
+from bounds import Case, Form, Kind, Options, Outcome, catalogue, find
 from bounds.evidence import Evidence, evidence
 from bounds.federated_run import FederatedFamily
 from verification import engine

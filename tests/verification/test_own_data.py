@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from bounds import Family, Form, Hypothesis, Options, Outcome, get
-from bounds.hypothesis import Limit
+from bounds import Family, Form, Hypothesis, Limit, Options, Outcome, get
 from experiments.command_line import app
 from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.site import headline

@@ -17,8 +17,7 @@ from hypothesis.internal.conjecture import providers
 from number_cases import Number
 from typer.testing import CliRunner
 
-from bounds import Claim, Form, Hypothesis, Kind, Options, Outcome, get
-from bounds.case import Case
+from bounds import Case, Claim, Form, Hypothesis, Kind, Options, Outcome, get
 from bounds.cases.bounded_sum import BoundedSum
 from bounds.cases.kernel_case import kernel_cases
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_run, federated_runs

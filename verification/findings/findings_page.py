@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bounds import Form, Kind, Nature, Outcome, Provenance, Statement, catalogue
+from bounds import BEYOND, FEDGUCCI, FL_NTK, IMA, Form, Kind, Nature, Outcome, Provenance, Statement, catalogue
 from bounds.evidence import evidence_text
 from bounds.listing import papers
-from bounds.vocabulary import BEYOND, FEDGUCCI, FL_NTK, IMA, UNCHARGED
+from bounds.vocabulary import UNCHARGED
 from verification.findings.address import anchor, check_script, replay_path
 from verification.plain_text import claim_lines
 from verification.tables import markdown_row

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bounds import Form, Outcome, Statement
-from bounds.case import Case, TooCostly, case_of
+from bounds import Case, Form, Outcome, Statement
+from bounds.case import TooCostly, case_of
 from ntkfl import interruption
 from ntkfl.algorithm1.reference import Undecided
 from ntkfl.estimate import Estimate, Rigour

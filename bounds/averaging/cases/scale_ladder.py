@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float, Int
 
-from bounds import Family
-from bounds.case import Case
+from bounds import Case, Family
 from bounds.ladders.slopes import slope
 from ntkfl.estimate import Estimate
 

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family, Options
-from bounds.case import Case, described, prepared
+from bounds import Case, Family, Options
+from bounds.case import described, prepared
 from bounds.deep.cases.network_stack import StartedNetwork
 from bounds.federated_run import ORDER_SAFETY, federated_families
 from ntkfl import data, gram

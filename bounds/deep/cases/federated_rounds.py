@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds import Family
-from bounds.case import Case
+from bounds import Case, Family
 from ntkfl import networks
 from ntkfl.problem import Problem, Setup
 from ntkfl.smooth_networks import RoundsCertificate, certify_rounds

@@ -8,8 +8,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, fmpq
 
-from bounds import Hypothesis
-from bounds.case import Case
+from bounds import Case, Hypothesis
 from bounds.formula import evaluate
 from bounds.symbols import K, eta_global, eta_local
 from ntkfl.balls import ball, enclosure, precision

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds import Family
-from bounds.case import Case
+from bounds import Case, Family
 from ntkfl.any_order import MethodCertificate, certify_method
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.problem import Problem, Setup, Weights

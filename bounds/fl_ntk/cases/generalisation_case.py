@@ -11,8 +11,7 @@ from flint import arb, arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family, Options
-from bounds.case import Case
+from bounds import Case, Family, Options
 from ntkfl import data, gram, kernel_regime
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate

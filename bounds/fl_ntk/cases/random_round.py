@@ -11,8 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family
-from bounds.case import Case
+from bounds import Case, Family
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds

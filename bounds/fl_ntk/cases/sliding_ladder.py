@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family
-from bounds.case import Case, prepared
+from bounds import Case, Family
+from bounds.case import prepared
 from ntkfl.finite_width.sliding_neurons import Sliding, sliding
 from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
-from bounds.case import Case
+from bounds import Case
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.terms.limit_kernel import printed_map, remainders
 from ntkfl.algorithm1.reference import BALL

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds import Family, Options
-from bounds.family import with_own
+from bounds import Family, Options, with_own
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
 from bounds.part_strategies import log_uniform, sizes
 from ntkfl import data, gram

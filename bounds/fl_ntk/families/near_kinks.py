@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from bounds import Hypothesis, Kind
+from bounds import Hypothesis, Kind, Limit
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.few_points import small_step_runs
 from bounds.fl_ntk.premises import UNIT_ROWS, UNIT_SIGMA
 from bounds.fl_ntk.terms.round_parts import snapshot_constants
-from bounds.hypothesis import Limit
 from bounds.symbols import R, r_t
 from ntkfl.problem import Problem, Setup
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bounds import Hypothesis
+from bounds import Hypothesis, Limit
 from bounds.cases.kernel_case import KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, distance
 from bounds.fl_ntk.premises import TINY, contracted
 from bounds.fl_ntk.terms.round_map import STEP
 from bounds.formula import evaluate
-from bounds.hypothesis import Limit
 from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision

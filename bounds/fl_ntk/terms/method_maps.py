@@ -5,7 +5,7 @@ from typing import Any
 
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
@@ -14,7 +14,6 @@ from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power
 from bounds.statement import Mutant
 from bounds.symbols import T, eta_local
-from bounds.vocabulary import BEYOND
 
 
 def method_maps(
