@@ -17,14 +17,13 @@ from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
 from bounds.strategies import Range, partitions
-from ntkfl import data, gram
+from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, gram, simulate
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
 from ntkfl.algorithm1.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
-from ntkfl.algorithm1.simulation import GROUPED, checked_weights, simulate
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.algorithm1.simulation import GROUPED, checked_weights
+from ntkfl.estimate import Rigour
 from ntkfl.imports import old_names
-from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.trajectory import Trajectory, provenance
+from ntkfl.trajectory import provenance
 
 ORDER_SAFETY = 10  # error over the difference of two runs that sum in different orders
 FEW_NEURONS = 16  # below this width two orders of a sum often agree in every bit although both round

@@ -15,13 +15,11 @@ from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, points, sizes
 from bounds.strategies import labels
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.gram.counts import changes_within
 from ntkfl.imports import old_names
 from ntkfl.initialisation import draw as gaussian
 from ntkfl.initialisation import drawing_bytes
-from ntkfl.problem import Problem, Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ import sympy as sp
 
 from bounds.algebra import Nonnegative, OnBox, Step, Vanishes
 from bounds.formula import evaluate
-from ntkfl import interruption
+from ntkfl import Estimate, interruption
 from ntkfl.balls import NotFinite
-from ntkfl.estimate import Estimate
 from ntkfl.messages import number_of
 
 MOST_BOXES = 1000

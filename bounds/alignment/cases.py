@@ -16,10 +16,8 @@ from bounds import Case, Family, Options
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs, farthest
 from bounds.family import changed
-from ntkfl.connectivity.alignment import Alignment, align, permuted
-from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
-from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity import CROSS_ENTROPY, SQUARED, Alignment, TwoLayer, align, between, loss_barrier
+from ntkfl.connectivity.alignment import permuted
 from ntkfl.estimate import Estimate
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from bounds.cases.ensembles import ball_array, estimated, forward, inputs, squar
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, without
 from bounds.strategies import problems
 from bounds.symbols import K
+from ntkfl import Estimate, Problem
 from ntkfl.balls import ball, ball_matrix, precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem
 
 STARTS, RUNS, HIDDEN, SPREAD = 3, 3, 3, 0.5
 

@@ -12,9 +12,8 @@ from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance,
 from bounds.averaging.premises import EQUAL_SIZES, SEVERAL_CLIENTS
 from bounds.cases.ensembles import Ensemble, ensemble_families, estimated
 from bounds.mutants import replaced, shifted, sign_flipped
+from ntkfl import Estimate, Problem
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem
 
 
 def _floor(case: Ensemble) -> arb:

@@ -13,10 +13,9 @@ from bounds.case import Case
 from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import log_uniform
-from ntkfl import data
+from ntkfl import Estimate, data
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
-from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
 INSIDE = 1 - 1e-12  # networks are drawn in a cube smaller by this factor, so that rounding keeps them inside

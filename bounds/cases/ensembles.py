@@ -16,10 +16,9 @@ from bounds.family import Family
 from bounds.federated_run import federated_families
 from bounds.options import Options
 from bounds.strategies import problems
-from ntkfl import data
+from ntkfl import Estimate, Problem, data
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate, Rigour
-from ntkfl.problem import Problem
+from ntkfl.estimate import Rigour
 
 ZERO = arb(0)
 

@@ -15,12 +15,10 @@ from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, points, steps
 from bounds.strategies import labels, partitions
-from ntkfl import gram
+from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.data.user_files import is_data_file
-from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
-from ntkfl.problem import Problem, Setup
 
 BITS = 256
 SMALLEST_EIGENVALUE = 1e-9  # least eigenvalue of H_inf for its Cholesky factor to exist in floats

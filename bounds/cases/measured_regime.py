@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from bounds.federated_run import ORDER_SAFETY
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.problem import Problem, Setup
 
 EPS = np.finfo(float).eps
 ROUNDINGS = 16  # least error in units of n eps: on few samples two orders may agree in every bit although both round

@@ -14,9 +14,8 @@ from bounds.cases.cube_networks import user_rows
 from bounds.family import Family
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
-from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED, named_loss
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import CROSS_ENTROPY, SQUARED, TwoLayer, loss_barrier
+from ntkfl.connectivity.losses import named_loss
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps

@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from bounds.federated_run import FederatedRun
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, gram
 
 EPS = np.finfo(float).eps
 

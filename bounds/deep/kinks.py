@@ -16,10 +16,8 @@ from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.formula import evaluate
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.mutants import replaced
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
-from ntkfl.problem import Problem, Setup
 
 RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
 DRAWS = 8  # draws of B, each from 8 replicates of SAMPLING

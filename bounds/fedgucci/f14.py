@@ -9,8 +9,7 @@ from bounds.fedgucci.cases.segment_terms import ROUNDING, accuracy, mean_loss
 from bounds.fedgucci.families.far_labels import far_label_families
 from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced, sign_flipped, without
 from bounds.symbols import K
-from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import TwoLayer, group_accuracy_barrier, group_barrier
 from ntkfl.estimate import Estimate
 
 mean_network_loss, losses, mean_accuracy, accuracies = sp.symbols("L_mean L_sum A_mean A_sum", positive=True)

@@ -8,8 +8,7 @@ from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import accuracy, pair, sides
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from bounds.symbols import alpha
-from ntkfl.connectivity.barrier import accuracy_barrier
-from ntkfl.connectivity.network import between
+from ntkfl.connectivity import accuracy_barrier, between
 from ntkfl.estimate import Estimate
 
 between_accuracy, first_accuracy, second_accuracy = sp.symbols("A_alpha A_1 A_2", positive=True)

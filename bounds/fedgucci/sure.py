@@ -14,8 +14,7 @@ from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.mutants import replaced, without
 from bounds.part_strategies import log_uniform
-from ntkfl.connectivity.losses import ABSOLUTE, CROSS_ENTROPY
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import ABSOLUTE, CROSS_ENTROPY, TwoLayer
 
 INSIDE = 0.999  # largest distance of the networks' parameters from the anchor's, over half the side
 

@@ -13,12 +13,8 @@ from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_families,
 from bounds.fl_ntk.terms.round_parts import times
 from bounds.mutants import MILLIONTH_MORE, power, replaced, without
 from bounds.symbols import N, eta_local, m
-from ntkfl import data
+from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, simulate
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.algorithm1.simulation import simulate
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.trajectory import Trajectory
 
 ROUNDINGS = 64  # roundings of a weight, which is kept as u(0) plus its movement
 

@@ -12,13 +12,11 @@ from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Options,
 from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
-from ntkfl.any_order import AnyOrderCertificate, certify_any_order
+from ntkfl import AnyOrderCertificate, Estimate, Problem, Weights, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
 from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order
 from ntkfl.connectivity.paths.long_sums import LONG_EPS
-from ntkfl.estimate import Estimate
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
-from ntkfl.problem import Problem, Weights
 
 STEPS_RUN = 24
 EPS = 2e-3  # every step stays below the limit 2 by this share of it

@@ -7,8 +7,7 @@ from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.certificates.certified_run import certificate, certified, rate, residuals_and_movements
 from bounds.mutants import index_shifted, power, without
 from bounds.symbols import R, r0, t
-from ntkfl import data
-from ntkfl.problem import Setup
+from ntkfl import Setup, data
 
 
 def _certifiable(seed: int) -> FederatedRun:

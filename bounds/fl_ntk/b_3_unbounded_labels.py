@@ -21,9 +21,8 @@ from bounds.fl_ntk.terms.round_map import STEP, next_square
 from bounds.formula import evaluate
 from bounds.mutants import power, replaced
 from bounds.symbols import K, delta, eta_local, lam, n, r0, t
-from ntkfl import gram
+from ntkfl import Problem, Setup, Weights, gram
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 HUGE = 1e4  # label over sqrt m / eta_l: one step then moves active neurons by 1e4, and they start within 5 of 0
 

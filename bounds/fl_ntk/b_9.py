@@ -18,11 +18,10 @@ from bounds.fl_ntk.families.paper_steps import (
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
 from bounds.symbols import K, eta_local, lam, m, n, r_client
+from ntkfl import Estimate, Setup
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Setup
 
 k, n_c, r_client_local = sp.symbols("k n_c r_c^{(k)}", positive=True)
 SAMPLES = {n_c: "number of samples of the client"}

@@ -16,8 +16,7 @@ from bounds.fl_ntk.terms.movement_terms import norm, remaining_norm_at_limit, re
 from bounds.fl_ntk.terms.round_map import SIZED_D, SIZED_H, SIZED_IDENTITY, SIZED_LABELS, SIZED_MAP, exact_gram
 from bounds.mutants import index_shifted, replaced
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup
 
 ROUNDS = 10  # rounds of a kernel case: enough for the two maps to differ, too few for both residuals to vanish
 DELTA = 1e-9

@@ -17,11 +17,9 @@ from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
 from bounds.mutants import power, replaced
 from bounds.strategies import labels, unit_data
 from bounds.symbols import R, delta, m, n, sigma
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.initialisation import draw
 from ntkfl.initialisation import draw as gaussian
-from ntkfl.problem import Problem, Weights
 
 EPS = np.finfo(float).eps
 MOST_SAMPLES = 10  # all 2^n signs are enumerated

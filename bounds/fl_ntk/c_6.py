@@ -8,8 +8,7 @@ from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.initial_network import InitialNetwork, initial_network_families
 from bounds.mutants import power, without
 from bounds.symbols import delta, m, n
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Weights
+from ntkfl import Estimate, Problem, Weights
 
 gram_norm = sp.Symbol("G_F", positive=True)  # |X X^T|_F
 

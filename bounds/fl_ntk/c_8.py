@@ -11,10 +11,8 @@ from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNE
 from bounds.fl_ntk.terms.round_map import SIZED_H, size
 from bounds.mutants import replaced
 from bounds.symbols import delta, label_bound, lam, m, n
-from ntkfl import gram
+from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
 
 Dy = sp.MatrixSymbol("D_y", size, 1)  # sum_{t<T} rho (I - rho H)^t y
 EPS = np.finfo(float).eps

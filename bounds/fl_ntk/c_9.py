@@ -11,8 +11,7 @@ from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNE
 from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
 from bounds.mutants import replaced
 from bounds.symbols import R, delta, lam, m, n, sigma
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Setup
+from ntkfl import Estimate, Setup
 
 label_norm = sp.Symbol("|y|", positive=True)
 

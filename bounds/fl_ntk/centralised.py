@@ -17,11 +17,9 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, e
 from bounds.ladders.slopes import slope
 from bounds.mutants import MILLIONTH_MORE, power, shifted
 from bounds.symbols import K, N, T, eta_local
-from ntkfl import data
+from ntkfl import Estimate, Problem, Setup, data
 from ntkfl.balls import ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.problem import Problem, Setup
 
 ROUNDS, TRIALS = 4, 12
 

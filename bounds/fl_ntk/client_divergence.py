@@ -13,11 +13,9 @@ from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
-from ntkfl import data
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, data
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.problem import Problem, Setup
 
 WIDTHS, NETWORKS, ROUNDS = tuple(2**k for k in range(7, 13)), 6, 2
 

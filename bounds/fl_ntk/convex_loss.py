@@ -20,13 +20,9 @@ from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_
 from bounds.part_strategies import log_uniform, networks, points
 from bounds.strategies import partitions
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from ntkfl import gram
-from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import kernel_regime
+from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, gram, kernel_regime
 from ntkfl.initialisation import draw as network
 from ntkfl.limit.convex_loss import LOGISTIC, SQUARES, ConvexLoss
-from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.trajectory import Trajectory
 
 LOSSES = (LOGISTIC, SQUARES)
 ROUNDINGS = 256  # least error in roundings of the sum, since two orders of few neurons may agree by chance

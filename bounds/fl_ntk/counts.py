@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, index_shifted, replaced
 from bounds.symbols import m
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, gram
 
 inner, both, local, outside, on, near = sp.symbols("g C C_local C_perp a A", real=True)
 

@@ -19,9 +19,8 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H,
 from bounds.fl_ntk.terms.state_map import LATER, LENGTH
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import N, eta_global, n
-from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
-from ntkfl.problem import Setup
+from ntkfl import Estimate, Setup, random_rounds
+from ntkfl.exact_dynamics import RandomRegime, UnstableSteps
 
 SIZES = (3, 2, 1)  # samples of the clients
 

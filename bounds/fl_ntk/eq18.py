@@ -9,8 +9,7 @@ from bounds.fl_ntk.families.circle_ladder import CircleLadder
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import shifted
-from ntkfl import kernel_regime
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, kernel_regime
 
 
 def relative_remainder(run: FederatedRun, round_map: np.ndarray) -> float:

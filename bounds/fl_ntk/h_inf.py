@@ -9,9 +9,8 @@ from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Source,
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
-from ntkfl import gram
+from ntkfl import Estimate, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
 
 RELATIVE = 1e-14  # error of `gram.angles`
 

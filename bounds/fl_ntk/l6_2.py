@@ -25,8 +25,7 @@ from bounds.fl_ntk.terms.round_map import STEP
 from bounds.fl_ntk.terms.round_parts import progress, residual
 from bounds.mutants import power, replaced, scaled
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, gram
 
 UNIT = STEP * lam * r_t**2  # rho lambda |y - y(t)|^2
 FORTIETH = sp.Rational(1, 40)

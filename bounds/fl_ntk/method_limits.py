@@ -10,8 +10,7 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_const
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
 from bounds.mutants import index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_local, m, n
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, gram
 
 connected = sp.Symbol("beta_seg", positive=True)
 ones = sp.MatrixSymbol("e", n, 1)

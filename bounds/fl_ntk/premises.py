@@ -11,9 +11,8 @@ from bounds import Hypothesis, Limit
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, n, r0, r_t, rho, t
-from ntkfl import gram
+from ntkfl import Estimate, gram
 from ntkfl.balls import enclosure, precision
-from ntkfl.estimate import Estimate
 from ntkfl.problem import UNIT_TOLERANCE
 
 TINY = 1e-300  # a margin must be at least this number to count as positive

@@ -32,10 +32,8 @@ from bounds.federated_run import federated_families
 from bounds.fl_ntk.premises import PACE, SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
-from ntkfl import data, gram, kernel_regime
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.problem import Problem, Setup
 
 FIRST_LOSS = 20.0  # L(u(0)), well above 1, of all ladders but `more_samples`
 

@@ -9,9 +9,8 @@ from bounds.fl_ntk.families.few_points import ALIGNED_POINTS
 from bounds.fl_ntk.premises import at_most
 from bounds.initial_network import initial_network_families
 from bounds.mutants import Mutant, replaced
-from ntkfl import gram
+from ntkfl import Estimate, gram
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
-from ntkfl.estimate import Estimate
 
 
 def eigenvalues(h: Estimate) -> Estimate:

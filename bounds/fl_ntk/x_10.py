@@ -12,11 +12,8 @@ from bounds.ladders.slopes import EPS, NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from bounds.symbols import r0
-from ntkfl import gram
-from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import kernel_regime
+from ntkfl import Estimate, Problem, Setup, gram, kernel_regime
 from ntkfl.finite_width.width_correction import drift_correction, gram_correction
-from ntkfl.problem import Problem, Setup
 
 ROUNDINGS = 256  # roundings of the outputs that may add up in a remainder
 CHANGED = 0.5

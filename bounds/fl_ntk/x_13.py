@@ -17,13 +17,10 @@ from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from ntkfl import data, interruption
-from ntkfl.algorithm1.simulation import simulate
-from ntkfl.estimate import Estimate, Rigour
-from ntkfl.exact_dynamics import kernel_regime
+from ntkfl import Estimate, Problem, Setup, data, interruption, kernel_regime, simulate
+from ntkfl.estimate import Rigour
 from ntkfl.finite_width.kink_gathering import pairs_near_kinks
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup
 
 ROUNDS_SEEN = 6
 NETWORKS = 12

@@ -9,8 +9,7 @@ from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power
 from bounds.symbols import K, N, eta_local
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Setup
+from ntkfl import Estimate, Setup
 
 q = sp.Symbol("q", positive=True)
 

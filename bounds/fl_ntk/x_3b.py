@@ -11,10 +11,8 @@ from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT
 from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.mutants import index_shifted, power, replaced
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
-from ntkfl import gram
+from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.balls import ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
 
 q = sp.Symbol("q", positive=True)
 FACTOR = 1 - eta_global / N * lam / q * (1 - (1 - eta_local * q) ** K)

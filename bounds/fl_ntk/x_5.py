@@ -14,11 +14,9 @@ from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.part_strategies import log_uniform
 from bounds.symbols import K, N, eta_global, n
-from ntkfl import data, gram
+from ntkfl import Estimate, Setup, data, gram
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Setup
 
 
 def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_global: float = 0.5) -> FederatedRun:

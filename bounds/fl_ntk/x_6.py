@@ -13,9 +13,7 @@ from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Limit, O
 from bounds.federated_run import federated_families
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from ntkfl import data, gram, kernel_regime
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 
 
 @dataclass(frozen=True, eq=False)

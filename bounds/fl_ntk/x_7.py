@@ -11,9 +11,8 @@ from hypothesis.strategies import SearchStrategy
 from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, replaced, scaled, sign_flipped
 from bounds.strategies import unit_data
-from ntkfl import gram
+from ntkfl import Estimate, gram
 from ntkfl.balls import ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, map_constants, residuals, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, T, eta_local, n
-from ntkfl import gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, gram
 from ntkfl.limit.infinite_width import KernelRegime
 
 p = sp.Symbol("p", positive=True)  # number of test points

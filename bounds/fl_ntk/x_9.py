@@ -10,9 +10,8 @@ from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup
 from ntkfl.finite_width.boundary_layer import PatternChange, pattern_change
-from ntkfl.problem import Problem, Setup
 
 F = sp.Symbol("F", positive=True)
 B = sp.Symbol("B_ij", real=True)

@@ -12,10 +12,8 @@ from bounds.case import prepared
 from bounds.federated_run import federated_families
 from bounds.ladders.rungs import OTHER, SPACING, Rungs, WidthFamily
 from bounds.options import Options
-from ntkfl import data, gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, data, gram
 from ntkfl.initialisation import blocks
-from ntkfl.problem import Problem
 
 # number of networks at each width
 RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}

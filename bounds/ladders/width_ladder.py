@@ -18,10 +18,9 @@ from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
 from bounds.part_strategies import largest_block, log_uniform
 from bounds.strategies import labels, partitions, unit_data
-from ntkfl import data, gram, kernel_regime
+from ntkfl import Problem, Setup, Weights, data, gram, kernel_regime
 from ntkfl.algorithm1.reference import DOUBLE, Arithmetic
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 TEST_POINTS = 5
 

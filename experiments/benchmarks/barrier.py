@@ -9,10 +9,8 @@ import resource
 import numpy as np
 
 from experiments.benchmarks.runner import timed
-from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import TwoLayer, loss_barrier, plane_losses, plane_through
 from ntkfl.connectivity.paths.long_sums import LONG
-from ntkfl.connectivity.planes import plane_losses, plane_through
 
 SAMPLES, FEATURES, GRID = 1000, 20, 10_001
 CACHED = 2**15  # gates computed at once: they stay in the processor's cache

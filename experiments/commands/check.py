@@ -20,7 +20,7 @@ from experiments.console.tables import page_width
 
 if TYPE_CHECKING:
     from bounds import Options
-    from ntkfl.problem import Problem
+    from ntkfl import Problem
     from verification.first_look import Checked, FirstLook
 
 SAMPLES, LARGE = 100, 500  # default rows of built-in data; a file with more rows than this takes over half a minute
@@ -137,8 +137,7 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
     """The kernel at infinite width: smallest eigenvalue, rate and limits; then the rounds of server momentum."""
-    from ntkfl import gram
-    from ntkfl.fastest_method import fastest
+    from ntkfl import fastest, gram
     from verification.verdict_page import ratio_text
 
     least = gram.smallest_eigenvalue(kernel)

@@ -35,11 +35,10 @@ from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
     from bounds import Options
-    from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
+    from ntkfl import AnyOrderCertificate, MethodCertificate, Problem, Setup
     from ntkfl.any_order.watching import Network
     from ntkfl.connectivity.network import AffineTwoLayer
     from ntkfl.limit.convex_loss import ConvexLoss
-    from ntkfl.problem import Problem, Setup
 
     Either: TypeAlias = AnyOrderCertificate | MethodCertificate
     Certify: TypeAlias = Callable[[Problem, Network], Either]
@@ -65,7 +64,7 @@ class AnyOrder:
 
     def certifier(self, setup: Setup) -> Certify:
         """The function that certifies a network."""
-        from ntkfl.any_order import certify_any_order, certify_method
+        from ntkfl import certify_any_order, certify_method
 
         if self.method is None:
             return partial(certify_any_order, loss=self.trained_on)

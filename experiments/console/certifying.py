@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bounds import Options
-    from ntkfl.any_order import AnyOrderCertificate, MethodCertificate
+    from ntkfl import AnyOrderCertificate, MethodCertificate, NetworkCertificate, Problem, RoundsCertificate, Setup
     from ntkfl.any_order.adversary import Attack
-    from ntkfl.problem import Problem, Setup
-    from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
     from ntkfl.smooth_networks.adversary import WindowAttack
 
 Certificate = TypeVar(

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bounds import Options
-    from ntkfl.estimate import Estimate
+    from ntkfl import Estimate, Problem, Setup
     from ntkfl.exact_dynamics import KernelRegime
     from ntkfl.gram import ParallelRows
-    from ntkfl.problem import Problem, Setup
 
 Thing = TypeVar("Thing")
 
@@ -231,8 +230,8 @@ def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | Non
 
 def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """The options with half the largest stable local step, if the user gives none and the default is not stable."""
+    from ntkfl import Setup
     from ntkfl.exact_dynamics import UnstableSteps
-    from ntkfl.problem import Setup
 
     if options.eta_local is not None:
         return options
@@ -244,7 +243,7 @@ def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray
 
 def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray | None") -> "KernelRegime":
     """The kernel regime of these data with the options' steps."""
-    from ntkfl.exact_dynamics import kernel_regime
+    from ntkfl import kernel_regime
 
     return kernel_regime(problem, options.setup(seed=options.seed), kernel)
 

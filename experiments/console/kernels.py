@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from bounds import Options
-    from ntkfl.estimate import Estimate
-    from ntkfl.problem import Problem, Setup
+    from ntkfl import Estimate, Problem, Setup, Trajectory
     from ntkfl.training.model import Model
     from ntkfl.training.models.wide_networks import WideNetwork
-    from ntkfl.trajectory import Trajectory
 
 TWO_LAYER, LIMIT = "two-layer", "infinite width"
 NETWORK = typer.Option(
@@ -146,8 +144,7 @@ def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
     """J J^T of a network at its start, (n C, n C)."""
     import numpy as np
 
-    from ntkfl import gram
-    from ntkfl.estimate import Estimate
+    from ntkfl import Estimate, gram
 
     value = gram.empirical(problem.x, model, model.initial(setup.seed))
     size = np.sqrt(np.outer(value.diagonal(), value.diagonal()))

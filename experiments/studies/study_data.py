@@ -10,10 +10,9 @@ from pathlib import Path
 from experiments.studies.answers import joined
 from experiments.studies.chart import Chart
 from experiments.studies.study import Answer, Axis, Cells, Study
-from ntkfl import gram
+from ntkfl import Problem, gram
 from ntkfl.data import BUILT_IN, named
 from ntkfl.data.user_files import file_digest
-from ntkfl.problem import Problem
 
 DATA = "data"
 MARK = "#sha256:"  # mark between a file's path and its hash: other contents are other cells

@@ -13,8 +13,7 @@ from bounds import Form, Kind, Statement
 from bounds.case import case_of
 from bounds.federated_run import FederatedRun
 from bounds.ladders.slopes import Slope
-from ntkfl import interruption
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, interruption
 from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios
 from verification.seen import STORED, Curve, Exponent, Seen, rounded
 

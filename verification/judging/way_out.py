@@ -10,8 +10,7 @@ from typing import Any
 from bounds import Form, Hypothesis, Options, Statement
 from bounds.family import AnyFamily
 from bounds.federated_run import EXPENSIVE
-from ntkfl import interruption
-from ntkfl.problem import Setup
+from ntkfl import Setup, interruption
 from verification.judging.boundary import boundary
 from verification.judging.families import families
 

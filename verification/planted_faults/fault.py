@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Setup
+from ntkfl import Estimate, Setup
 from verification.planted_faults.planting import Fault
 
 

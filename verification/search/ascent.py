@@ -10,9 +10,8 @@ from scipy.optimize import minimize
 
 from bounds.federated_run import FederatedRun
 from bounds.ladders.width_ladder import WidthLadder
-from ntkfl import gram, interruption
+from ntkfl import Problem, Setup, Weights, gram, interruption
 from ntkfl.algorithm1.reference import Arithmetic
-from ntkfl.problem import Problem, Setup, Weights
 
 MOST = 24  # most coordinates; with more, a simplex makes no progress in the evaluations allowed
 SPREAD = 0.3  # edge of the first simplex

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from bounds.federated_run import FederatedRun
-from ntkfl import interruption
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl import Problem, Setup, Weights, interruption
 from verification.search.ascent import initial_outputs, relabelled
 
 ONE_BY_ONE = 128  # neurons up to which each is left out in turn

@@ -18,9 +18,8 @@ from bounds.deep.cases.network_stack import NetworkStack, regime
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup
 from ntkfl.exact_dynamics import KernelRegime
-from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork

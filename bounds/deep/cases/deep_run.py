@@ -14,12 +14,10 @@ from bounds import Case, Family, Options
 from bounds.case import described, prepared
 from bounds.deep.cases.network_stack import StartedNetwork
 from bounds.federated_run import ORDER_SAFETY, federated_families
-from ntkfl import data, gram
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data, gram
 
 if TYPE_CHECKING:
-    from ntkfl.trajectory import Trajectory
+    from ntkfl import Trajectory
 
 # least error in units of eps times the largest value, since two orders of few neurons may agree by chance
 ROUNDINGS = 32

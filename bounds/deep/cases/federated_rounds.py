@@ -11,9 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Case, Family
-from ntkfl import networks
-from ntkfl.problem import Problem, Setup
-from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
+from ntkfl import Problem, RoundsCertificate, Setup, certify_rounds, networks
 from ntkfl.smooth_networks.rounds import RoundStart, inequalities
 from ntkfl.smooth_networks.window import Failed, Rounds, Window
 

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from bounds import Family
 from bounds.deep.cases.federated_rounds import LOST, OWNER, ROUNDING, SPECS, SmallNetwork, at_start, unit_rows
-from ntkfl import networks
-from ntkfl.problem import Problem, Setup
-from ntkfl.smooth_networks import RoundsCertificate, certify_rounds
+from ntkfl import Problem, RoundsCertificate, Setup, certify_rounds, networks
 from ntkfl.smooth_networks.methods import MethodStart, inequalities
 from ntkfl.smooth_networks.window import Rounds
 

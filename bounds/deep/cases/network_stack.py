@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ntkfl import gram, kernel_regime
+from ntkfl import Problem, Setup, gram, kernel_regime
 from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
-from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from ntkfl.training.model import Model

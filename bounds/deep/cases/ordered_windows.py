@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from bounds import Family
 from bounds.deep.cases.federated_rounds import ROUNDING, SmallNetwork, at_start, claimed_radius, unit_rows, with_outputs
-from ntkfl import interruption, networks
+from ntkfl import NetworkCertificate, Problem, certify_network, interruption, networks
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
-from ntkfl.problem import Problem
-from ntkfl.smooth_networks import NetworkCertificate, certify_network
 from ntkfl.smooth_networks.certificate import HALVINGS
 from ntkfl.smooth_networks.window import Failed, Start, Window, in_ball, largest_step, needed_residual
 

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from bounds import Family
 from bounds.case import prepared
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
-from ntkfl import kernel_regime
+from ntkfl import Problem, Setup, Weights, kernel_regime
 from ntkfl.connectivity.circle_outputs import circle_outputs
 from ntkfl.connectivity.client_training import trained_clients
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
 COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width

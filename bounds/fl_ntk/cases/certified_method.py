@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Case, Family
-from ntkfl.any_order import MethodCertificate, certify_method
+from ntkfl import MethodCertificate, Problem, Setup, Weights, certify_method
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
-from ntkfl.problem import Problem, Setup, Weights
 
 METHODS: dict[str, dict[str, Any]] = {
     "fl-ntk": {"server_rate": 1.3},

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Family, Options
-from ntkfl import data, gram, kernel_regime
+from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.balls import ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
 
 
 @dataclass(frozen=True)

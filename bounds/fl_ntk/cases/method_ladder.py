@@ -15,8 +15,7 @@ from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.ladders.rungs import SPACING, WidthFamily
 from bounds.ladders.width_ladder import WidthLadder
-from ntkfl import data
-from ntkfl.problem import Problem, Setup
+from ntkfl import Problem, Setup, data
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # server rate, for methods with a server rate

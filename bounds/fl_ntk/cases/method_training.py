@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike
 
 from bounds import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedRun, federated_run, federated_runs
-from ntkfl import data
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl import Estimate, Problem, Setup, Weights, data
 
 if TYPE_CHECKING:
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime
@@ -81,7 +79,8 @@ class Training:
 
     def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
         """The kernel regime, without its warnings."""
-        from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
+        from ntkfl import kernel_regime
+        from ntkfl.exact_dynamics import MovingWindow, UnstableSteps
 
         with warnings.catch_warnings(action="ignore", category=UnstableSteps):
             return kernel_regime(

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Family
-from ntkfl import data, gram
-from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data, gram, random_rounds
+from ntkfl.exact_dynamics import RandomRegime, UnstableSteps
 
 SIZES = (3, 2, 2)  # samples of the clients
 EQUAL = (2, 2, 2)  # for server momentum, whose mean weighs clients by their samples

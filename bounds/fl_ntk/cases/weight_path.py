@@ -11,10 +11,9 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Family, Options
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
+from ntkfl import Estimate, Problem, Setup
 from ntkfl.algorithm1.reference import BALL, plain_run
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
 
 
 @dataclass(frozen=True, eq=False)

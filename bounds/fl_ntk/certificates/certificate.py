@@ -30,12 +30,11 @@ from flint import arb, arb_mat
 from jaxtyping import Float
 
 from bounds.fl_ntk.certificates.certificate_record import Certificate, Condition, Trial
+from ntkfl import Estimate, Problem, Setup, Weights
 from ntkfl.balls import ball, ball_matrix, enclosure, nonnegative_norm, precision
-from ntkfl.estimate import Estimate
 from ntkfl.gram.counts import InitialCounts, changes_within, initial_counts
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.memory import require
-from ntkfl.problem import Problem, Setup, Weights
 
 LOUD = 0.05  # rounding of the residual, as a share of it, above which the outputs are summed in balls
 IN_BALLS_UP_TO = 10**8  # most products for a sum in balls, which then takes some ten seconds

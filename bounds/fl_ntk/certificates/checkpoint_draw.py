@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from bounds import Family, Options
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
-from ntkfl.algorithm1.simulation import simulate
+from ntkfl import Problem, Setup, Weights, simulate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 TRAINED = 300  # rounds before the checkpoint
 

@@ -9,10 +9,9 @@ from flint import arb
 from bounds import Case
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.terms.limit_kernel import printed_map, remainders
+from ntkfl import Estimate, Problem, Setup, Weights
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import ball, enclosure, precision
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup, Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from bounds import Family, Options, with_own
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
 from bounds.part_strategies import log_uniform, sizes
-from ntkfl import data, gram
+from ntkfl import Problem, Setup, Weights, data, gram
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.problem import Problem, Setup, Weights
 
 
 def aligned_run(

@@ -13,11 +13,9 @@ from bounds.fl_ntk.families.few_points import aligned_run, small_steps
 from bounds.fl_ntk.premises import PAPER_STEP, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import evaluate
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
-from ntkfl import gram
+from ntkfl import Estimate, Problem, Setup, Weights, gram
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 
 def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:

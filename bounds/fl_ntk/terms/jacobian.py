@@ -13,10 +13,9 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import WeightPath, WeightRound
 from bounds.fl_ntk.terms.limit_kernel import limit_kernel
 from bounds.symbols import R, delta, lam, m, n, sigma
-from ntkfl import gram
+from ntkfl import Estimate, gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
 
 CROWDING = 0.01  # delta_1 in the statements
 crowding = sp.Symbol("delta_1", positive=True)

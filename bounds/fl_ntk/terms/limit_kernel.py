@@ -16,10 +16,9 @@ from bounds.fl_ntk.premises import TINY, contracted
 from bounds.fl_ntk.terms.round_map import STEP
 from bounds.formula import evaluate
 from bounds.symbols import K, N, eta_global, eta_local, lam, mu
-from ntkfl import gram
+from ntkfl import Estimate, Problem, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate, Rigour
-from ntkfl.problem import Problem
+from ntkfl.estimate import Rigour
 
 LIMIT_SYMBOLS = {lam: "smallest eigenvalue of H_inf", mu: "largest eigenvalue of H_inf"}
 

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from bounds import Options
-    from ntkfl.estimate import Estimate
+    from ntkfl import Estimate, Problem, Setup
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
     from ntkfl.limit.sampled_rounds import SampledRounds
-    from ntkfl.problem import Problem, Setup
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 

@@ -12,9 +12,8 @@ from experiments.console.method_options import method_options, methods_with_opti
 
 if TYPE_CHECKING:
     from bounds import Options
-    from ntkfl.estimate import Estimate
+    from ntkfl import Estimate, Problem
     from ntkfl.limit_curves import LimitCurves
-    from ntkfl.problem import Problem
 
 IMAGES = {"fashion-mnist": (2000, 1000), "digits": (1200, 500)}  # samples and test samples, unless given
 REPORTED = 13  # number of rounds that are reported, evenly by their logarithm

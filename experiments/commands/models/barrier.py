@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from experiments.console.barrier_files import Compared
-    from ntkfl.connectivity.barrier import Barrier
-    from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.connectivity import Barrier, TwoLayer
     from ntkfl.estimate import Estimate
 
 GRID = 11
@@ -120,7 +119,7 @@ def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None
     lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]
     aligned = {}
     if align is not None:
-        from ntkfl.connectivity.alignment import align_group
+        from ntkfl.connectivity import align_group
 
         moved = align_group(_own(given), align, None if align == "weights" else given.x)
         networks = [_permuted(given, k, alignment.permutation) for k, alignment in enumerate(moved)]
@@ -134,7 +133,7 @@ def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None
 def _group_numbers(
     files: Sequence[Path], networks: "Sequence[TwoLayer]", given: "Compared", loss: str
 ) -> tuple[dict[str, Any], list[str]]:
-    from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
+    from ntkfl.connectivity import group_accuracy_barrier, group_barrier
 
     group: dict[str, Any] = {
         "group loss barrier": _number(group_barrier(networks, given.x, given.y, loss)),
@@ -177,10 +176,8 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
     Raises:
         ValueError: networks, data and loss that do not fit each other.
     """
-    from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss_barrier
-    from ntkfl.connectivity.curves import grid_barrier
+    from ntkfl.connectivity import accuracy_barrier, between, connectivity_loss, grid_barrier, loss_barrier
     from ntkfl.connectivity.losses import checked_labels, named_loss
-    from ntkfl.connectivity.network import between
 
     first, second = networks
     exact = loss_barrier(first, second, x, y, loss)
@@ -201,7 +198,7 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
 
 def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
     """The same numbers with the second network aligned to the first, and the distance of the two."""
-    from ntkfl.connectivity.alignment import align
+    from ntkfl.connectivity import align
 
     first, second = _own(given)
     moved = align(first, second, by, None if by == "weights" else given.x)
@@ -219,7 +216,7 @@ def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 def _own(given: "Compared") -> "list[TwoLayer]":
     """The networks without the extra unit that carries the outputs' biases."""
-    from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.connectivity import TwoLayer
 
     own = len(given.networks[0].hidden) - given.unit
     return [TwoLayer(network.hidden[:own], network.readout[..., :own]) for network in given.networks]

@@ -30,9 +30,7 @@ from experiments.studies.answers import (
 from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.series import STUDENT_BARS, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl.connectivity.alignment import align
-from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity import TwoLayer, align, loss_barrier
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.methods import build

@@ -21,11 +21,10 @@ from bounds.certificates import THEOREMS, a_priori_certificate, expected
 from experiments.studies.answers import along, exponent, upper
 from experiments.studies.chart import Chart, Label, Panel, Role, Series
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import certify_any_order, data, gram
+from ntkfl import Problem, Setup, Weights, certify_any_order, data, gram
 from ntkfl.any_order.reach import reach
 from ntkfl.any_order.watching import momentum_checkpoints
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit

@@ -20,9 +20,7 @@ from experiments.studies.random_seed import own_seed
 from experiments.studies.running.stored_ladder import WIDTH, StoredLadder
 from experiments.studies.series import BARS, WIDTHS, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data
 
 N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
 MEAN, FLUCTUATION = -0.5, -0.75  # exponents in the width

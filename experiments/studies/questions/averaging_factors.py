@@ -13,11 +13,10 @@ from experiments.studies.answers import equal, untested, upper
 from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.series import STUDENT_BARS, line, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data
+from ntkfl import Setup, Weights, data
 from ntkfl.connectivity.client_training import trained_clients
 from ntkfl.connectivity.five_factors import ErrorFactors, error_factors
 from ntkfl.initialisation import draw
-from ntkfl.problem import Setup, Weights
 
 N_SAMPLES, CLIENTS, WIDTH, ETA, ROUNDS, DRAWS = 40, 4, 256, 0.1, 12, 16
 EPS = float(np.finfo(float).eps)

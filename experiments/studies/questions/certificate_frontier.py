@@ -16,9 +16,8 @@ from bounds.fl_ntk.theorem_requirements import requirements
 from experiments.studies.answers import exponent, joined, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
-from ntkfl import data, gram
+from ntkfl import Problem, Setup, data, gram
 from ntkfl.initialisation import draw, drawing_bytes
-from ntkfl.problem import Problem, Setup
 from verification.judging.boundary import boundary
 
 STEPS, CLIENTS = 2, 2

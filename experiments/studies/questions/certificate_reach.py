@@ -20,8 +20,7 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import WIDTHS, places, power_line
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, on_data
-from ntkfl import data
-from ntkfl.problem import Problem
+from ntkfl import Problem, data
 from ntkfl.smooth_networks.certificate import HALVINGS, NetworkCertificate, certify_layers
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer
 from ntkfl.smooth_networks.passes import Pass, passed

@@ -21,10 +21,8 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, data_of, on_data
-from ntkfl import data, gram, interruption, kernel_regime
-from ntkfl.algorithm1.simulation import simulate
+from ntkfl import Problem, Setup, Weights, data, gram, interruption, kernel_regime, simulate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
 SHARE = 0.01  # share of the residual up to which rounds are counted

@@ -20,11 +20,10 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, mean, measured_numbers, numbers_panel, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data, gram
+from ntkfl import Problem, Setup, data, gram
 from ntkfl.gram.empirical_kernel import in_float64
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork

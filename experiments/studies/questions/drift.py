@@ -14,10 +14,9 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, WIDTHS, line, points, power_line
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
-from ntkfl import data, kernel_regime
+from ntkfl import Problem, Setup, Weights, data, kernel_regime
 from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoot
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
 
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
 ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks: a quadratic in alpha

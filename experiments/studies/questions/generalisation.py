@@ -19,9 +19,8 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import STUDENT_BARS, line, mean, places, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import kernel_regime
-from ntkfl.estimate import Estimate, Rigour
-from ntkfl.problem import Problem
+from ntkfl import Estimate, Problem, kernel_regime
+from ntkfl.estimate import Rigour
 
 DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"

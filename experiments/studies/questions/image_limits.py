@@ -21,11 +21,9 @@ from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import line, mean, points, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data, interruption
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, data, interruption
 from ntkfl.exact_dynamics import base_regime, of_method
 from ntkfl.gram.tiles import tiles_bytes
-from ntkfl.problem import Problem, Setup
 
 PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_000
 SETUP = Setup(local_steps=5)

@@ -19,10 +19,9 @@ from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, measured_numbers, numbers_panel, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, data_of, on_data
-from ntkfl import data, interruption
+from ntkfl import Problem, Setup, data, interruption
 from ntkfl.exact_dynamics import LinearRegime
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SPHERE, SIZES, FEATURES, TEST_POINTS = "sphere", (4, 5, 7), 8, 20

@@ -22,12 +22,10 @@ from experiments.studies.answers import FEWEST_COMPARED, at_most, half_width, un
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data, gram
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, data, gram
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.problem import Problem, Setup
 from ntkfl.tuned_outer import Drawn, OuterChoice, tune_outer
 
 if TYPE_CHECKING:

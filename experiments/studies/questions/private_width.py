@@ -21,11 +21,9 @@ from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.series import STUDENT_BARS, WIDTHS, mean
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, data
 from ntkfl.initialisation import draw
 from ntkfl.privacy import Plan, private_settings
-from ntkfl.problem import Problem
 
 SAMPLES, ROUNDS, DELTA, LOCAL_STEPS = 40, 20, 0.01, (1, 5)  # one sample a client
 SOURCE = "docs/proofs/random_rounds.md#noise-turns-neurons"

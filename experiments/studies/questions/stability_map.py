@@ -20,12 +20,8 @@ from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.series import places
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from experiments.studies.study_data import DATA, data_of, on_data
-from ntkfl import data, gram, kernel_regime, networks, simulate_network
-from ntkfl.algorithm1.simulation import simulate
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, Problem, Setup, Trajectory, data, gram, kernel_regime, networks, simulate, simulate_network
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup
-from ntkfl.trajectory import Trajectory
 
 TWO_LAYER = "two-layer"  # FL-NTK's network
 SPHERE = "sphere"

@@ -21,12 +21,9 @@ from experiments.studies.answers import errors, half_width, joined, untested, up
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
-from ntkfl import data
+from ntkfl import Estimate, Problem, data
+from ntkfl.connectivity import ABSOLUTE, TwoLayer
 from ntkfl.connectivity.barrier import largest_loss
-from ntkfl.connectivity.losses import ABSOLUTE
-from ntkfl.connectivity.network import TwoLayer
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem
 from verification.compare import compare
 
 N_SAMPLES, RATE, DELTA = 40, 0.5, 0.1

@@ -25,9 +25,7 @@ from experiments.studies.random_seed import own_seed
 from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder, power_on
 from experiments.studies.series import BARS, WIDTHS, measured_numbers, numbers_panel, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
-from ntkfl import data, gram
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data, gram
 
 PANELS = {
     "weights": ("fl-ntk/W-movement", "fl-ntk/W-local-step", "fl-ntk/lazy-weights", "fl-ntk/W-frobenius-movement"),

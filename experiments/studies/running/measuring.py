@@ -12,8 +12,7 @@ from experiments.studies.running import code_version
 from experiments.studies.running.cell import Cell
 from experiments.studies.running.cell_store import CellStore, Contents, DamagedCell, packed
 from experiments.studies.study import Study, error_of
-from ntkfl import interruption
-from ntkfl.estimate import Estimate
+from ntkfl import Estimate, interruption
 
 
 class RunStopped(RuntimeError):

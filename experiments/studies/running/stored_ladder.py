@@ -13,9 +13,7 @@ from bounds.ladders.width_ladder import WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
 from experiments.studies.answers import on_ladder
 from experiments.studies.study import SEED, Answer, Cells
-from ntkfl import gram
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl import Estimate, Problem, Setup, gram
 
 WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
 FEWEST_NETWORKS = 2  # least networks of a width: a mean over networks, and the distance from it, need two
