@@ -1,4 +1,4 @@
-"""Case: a sum of independent two-point variables, whose tail probabilities are exact rationals."""
+"""Cases: a centred Gaussian with a threshold, and a sum of independent two-point variables; tails are exact."""
 
 import math
 from dataclasses import dataclass

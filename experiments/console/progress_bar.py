@@ -1,4 +1,4 @@
-"""The progress of a command, on stderr: a bar on a terminal, otherwise a line every few seconds."""
+"""The progress of commands, verifications and studies, on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 

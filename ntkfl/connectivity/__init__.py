@@ -1,8 +1,15 @@
 """Linear connectivity of two-layer ReLU networks: exact barriers, groups, planes, and what averaging models does."""
 
+import sys
 from typing import TYPE_CHECKING
 
-from ntkfl.imports import lazy_names
+from ntkfl.imports import MovedModules, lazy_names
+
+MOVED = {
+    "ntkfl.connectivity.affine_network": "ntkfl.connectivity.network",
+    "ntkfl.connectivity.units.pairs": "ntkfl.connectivity.units.matching",
+}
+sys.meta_path.append(MovedModules(MOVED))
 
 if TYPE_CHECKING:
     from ntkfl.connectivity.alignment import Alignment as Alignment

@@ -1,4 +1,4 @@
-"""Two-layer ReLU networks with both layers free, f(x) = readout . relu(hidden x), as points that can be averaged."""
+"""Two-layer ReLU networks f(x) = readout . relu(hidden x), with biases or without, as points that can be averaged."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from bounds import MOVED
+from ntkfl import connectivity
 
 PACKAGES = ("ntkfl", "ntkfl.connectivity", "ntkfl.finite_width", "ntkfl.training")
 
@@ -41,7 +42,7 @@ def test_an_old_name_is_refused_by_the_new_one(package, old, new):
     assert hasattr(module, new.partition(",")[0])
 
 
-@pytest.mark.parametrize(("old", "new"), MOVED.items())
+@pytest.mark.parametrize(("old", "new"), (MOVED | connectivity.MOVED).items())
 def test_the_import_of_a_moved_module_says_where_it_is(old, new):
     for statement in (f"import {old}", f"from {old} import anything", "from {} import {}".format(*old.rsplit(".", 1))):
         with pytest.raises(ImportError, match=f"^there is no {re.escape(old)}; it is {re.escape(new)}$"):

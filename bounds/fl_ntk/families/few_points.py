@@ -1,4 +1,4 @@
-"""Runs on few points, for bounds that are sharp there and loose on many points.
+"""The default runs, and runs on few points, for bounds that are sharp there and loose on many points.
 
 At nearly equal points with all neurons active, the crude bounds of appendix B are sharp up to small factors. On one
 point or four the powers in appendix C's bounds show. A wedge has two points at a small angle: few neurons must separate
