@@ -1,4 +1,4 @@
-"""The progress of commands, verifications and studies, on stderr: a bar on a terminal, otherwise a line every few seconds."""
+"""The progress of commands, verifications and studies, on stderr: a bar on a terminal, otherwise some lines."""
 
 from __future__ import annotations
 
