@@ -20,6 +20,7 @@ EXTRAS = {
     "privacy": "counting a privacy budget",
     "data": "the data mnist-5k, tiny-imagenet",
     "docs": "building the pages",
+    "train": "training networks, and the statements about trained ones",
 }
 SINGLE = {  # packages installed without their dependencies, which are large and not needed
     "neural-tangents": ("comparison of the kernel regime with an independent implementation, in tests", "frozendict"),
@@ -137,6 +138,9 @@ def _not_imported(name: str, error: Exception) -> Item:
 
 
 def _cards(asked: subprocess.Popen[str]) -> Iterator[Item]:
+    if _version("torch") is None:
+        asked.communicate()
+        return
     try:
         said, why = asked.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -21,6 +21,7 @@ from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.seen import Seen
 
 FOLDER = "pictures"
+OPEN = 12  # pictures of a paper that are shown before one unfolds the others
 SMALL, NARROW = "small", "narrow"  # the folders in it of the pictures of one panel, and as wide as a phone
 
 
@@ -40,7 +41,9 @@ class StatementGallery(SphinxDirective):
             f"<span><b>{escape(statement.id.partition('/')[2])}</b> {escape(statement.title)}</span></a>"
             for statement in statements
         ]
-        section += html(f'<div class="gallery">{"".join(cells)}</div>')
+        first, others = (f'<div class="gallery">{"".join(part)}</div>' for part in (cells[:OPEN], cells[OPEN:]))
+        unfold = f"<details><summary>{len(cells) - OPEN} more of {paper}</summary>{others}</details>"
+        section += html(first + (unfold if cells[OPEN:] else ""))
         return section
 
 

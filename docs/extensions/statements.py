@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from statement_pictures import address, figure
 from tables import code, html, link, table
 
-from bounds import Form, Statement
+from bounds import Form, Kind, Statement
 from bounds.evidence import MEANING as EVIDENCE
 from bounds.evidence import Evidence, evidence, evidence_text, strongest
 from bounds.papers import own, slug
@@ -66,7 +66,7 @@ class StatementPage(SphinxDirective):
         section = nodes.section("", nodes.title("", f"{statement.id}: {statement.title}"), names=[label(statement.id)])
         self.state.document.note_explicit_target(section, section)
         section.insert(1, _index_entries(statement.id, section["ids"][0]))
-        section += nodes.paragraph("", "", *_with_links(f"{statement.kind.value}; {statement.source}", root))
+        section += nodes.paragraph("", "", *_with_links(f"{_kind(statement)}; {statement.source}", root))
         for form in statement.forms:
             section += self._form(statement, form)
         section += figure(self.env.app, statement, root)
@@ -108,10 +108,10 @@ class FindingsByNature(SphinxDirective):
         items = []
         for nature, meaning in MEANING.items():
             those = [(i, form) for i, form, n in forms if n is nature]
-            links = [node for i, form in those for node in (nodes.Text("; "), _form_link(i, form), _title(i))]
-            said = [nodes.Text(f"{meaning} "), *links[1:]]
-            items.append((f"{nature.value}: {len(those)}", said))
-        return [_definitions(items)]
+            rows = [nodes.paragraph("", "", _form_link(i, form), _title(i)) for i, form in those]
+            listed = nodes.bullet_list("", *(nodes.list_item("", row) for row in rows))
+            items.append((f"{nature.value}: {len(those)}", [nodes.paragraph("", meaning), listed]))
+        return [_definition_list(items)]
 
 
 class EvidenceByKind(SphinxDirective):
@@ -207,7 +207,7 @@ def _form_link(identifier: str, form: Form) -> nodes.Node:
 
 
 def _title(identifier: str) -> nodes.Text:
-    return nodes.Text(f" {own()[identifier].title}")
+    return nodes.Text(f" {prose(own()[identifier].title)}")
 
 
 def _settled(statement: Statement, form: Form) -> str:
@@ -215,10 +215,17 @@ def _settled(statement: Statement, form: Form) -> str:
     return f"{form.value}: {statement.forms[form].recorded.value}" + (f" ({nature.value})" if nature else "")
 
 
+def _kind(statement: Statement) -> str:
+    return statement.kind.value + (" bound" if statement.kind in (Kind.UPPER, Kind.LOWER, Kind.TWO_SIDED) else "")
+
+
 def _definitions(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:
+    return _definition_list([(name, [nodes.paragraph("", "", *said)]) for name, said in facts])
+
+
+def _definition_list(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:
     items = [
-        nodes.definition_list_item("", nodes.term("", name), nodes.definition("", nodes.paragraph("", "", *said)))
-        for name, said in facts
+        nodes.definition_list_item("", nodes.term("", name), nodes.definition("", *blocks)) for name, blocks in facts
     ]
     return nodes.definition_list("", *items, classes=["facts"])
 

@@ -102,9 +102,9 @@ def _shown_notes() -> Iterator[None]:
 
 NOTHING = "nothing new is kept"
 NO_TORCH = (
-    "this needs PyTorch, which is not installed: https://pytorch.org/get-started/locally/ has the command for this "
-    "machine, and a small build for one without a GPU. list, show, rate without --method, gram, simulate, check and "
-    "most of verify do without it"
+    "this needs PyTorch, which is not installed: pip install 'ntkfl[train]'; without a GPU take the small build first, "
+    "whose command is at https://pytorch.org/get-started/locally/. list, show, rate without --method, gram, simulate, "
+    "check and most of verify do without it"
 )
 REPORTED = "what was counted until then is reported"
 

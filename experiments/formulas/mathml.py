@@ -162,7 +162,7 @@ def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, ever
     left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)
     relation = " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
     if (text := left_out(whole[-1])) and not everything:
-        return [*_lower(whole), left + relation + rf"\text{{{text}}}"]
+        return [*_lower(whole), left + relation + rf"\text{{ {text}}}"]
     one_row = " ".join([*_lower(whole), left + relation + _last(kind, whole)])
     if width(one_row) <= WIDEST:
         return [one_row]

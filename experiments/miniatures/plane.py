@@ -13,7 +13,7 @@ from torch import Tensor
 from experiments.miniatures.federated import DIGITS, IMAGES
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
 from experiments.miniatures.solo_models import Solo
-from experiments.studies.drawing import DOUBLE, OVER, STYLE
+from experiments.studies.drawing import OVER, STYLE
 from ntkfl.connectivity.planes import Plane, plane_grid, plane_through
 from ntkfl.training import FederatedData, Model
 from ntkfl.training.engine.evaluation import Score, evaluate
@@ -39,7 +39,7 @@ CLIENTS = DIGITS | {
 }
 SILO = {"clients": 10, "participation": 1.0}
 POINTS = 31  # a side of the picture
-COLUMNS = 3  # columns of the picture
+COLUMNS, WIDTH = 2, 4.6  # columns of the picture; inches: on a phone its letters are read
 ABOVE = "above the lowest"
 HIGHEST = 4.0  # nats; higher losses have one colour
 
@@ -132,7 +132,7 @@ def draw(quick: Keys) -> Figure:
 
     rows = -(-len(MINIATURE.settings) // COLUMNS)
     with matplotlib.rc_context(STYLE | {"axes.grid": False}):
-        figure = Figure(figsize=(DOUBLE, DOUBLE / COLUMNS * rows + 0.4), layout="constrained")
+        figure = Figure(figsize=(WIDTH, WIDTH / COLUMNS * rows + 0.4), layout="constrained")
         panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
         for panel, setting in zip(panels, MINIATURE.settings, strict=True):
             filled = _panel(panel, three_models({**setting.keys, **quick}, 0))
@@ -140,7 +140,8 @@ def draw(quick: Keys) -> Figure:
         figure.supxlabel("distance from the first model towards the second", fontsize=8)
         figure.supylabel("distance across", fontsize=8)
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
-        figure.colorbar(filled, ax=panels, label=f"mean test loss [nats], cut off at {HIGHEST:g}", aspect=40)
+        label = f"mean test loss [nats], cut off at {HIGHEST:g}"
+        figure.colorbar(filled, ax=panels, location="top", label=label, aspect=40)
     return figure
 
 
@@ -149,6 +150,7 @@ def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
     plane, s, t, losses = three.losses(POINTS)
     levels = np.linspace(0, HIGHEST, 17)
     filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")
+    filled.set_edgecolor("face")  # else the ground shows between the colours
     mean = plane.coordinates(three.vectors().mean(0))
     panel.plot(*plane.corners.T, "o", color="white", mec="black", ms=4, mew=0.6, label="models")
     panel.plot(*mean, "*", color=OVER[1], mec="black", ms=9, mew=0.6, label="their mean")

@@ -48,12 +48,16 @@ def exponents(
 
 
 def lines_of(rows: "Sequence[Exponent]") -> list[str]:
-    """A table with titles under its rows; in a narrow terminal quantity, statement and title are above the numbers."""
+    """A table with a title under a statement's first row; in a narrow terminal all names are above the numbers."""
     from rich.text import Text
 
     from verification.tables import plain_table
 
-    cells, titles = [_cells(row) for row in rows], ["" if row.title == row.quantity else row.title for row in rows]
+    cells = [_cells(row) for row in rows]
+    named_above = ["", *(row.title for row in rows)]  # rows of one statement have its title once
+    titles = [
+        "" if row.title in (row.quantity, above) else row.title for row, above in zip(rows, named_above, strict=False)
+    ]
     whole = plain_table(HEADER, numbers=NUMBERS)
     for row in cells:
         whole.add_row(*map(Text, row))
@@ -66,8 +70,8 @@ def lines_of(rows: "Sequence[Exponent]") -> list[str]:
         numbers.add_row(*map(Text, row[1:-1]))
     head, *lines = as_lines(numbers, least=needed).splitlines()
     named = [f"{row[0]} ({row[-1]})" for row in cells]
-    above = ([name, *_under(title, room)] for name, title in zip(named, titles, strict=True))
-    return ["quantity (statement)", head, *chain(*([*name, line] for name, line in zip(above, lines, strict=True)))]
+    leads = ([name, *_under(title, room)] for name, title in zip(named, titles, strict=True))
+    return ["quantity (statement)", head, *chain(*([*lead, line] for lead, line in zip(leads, lines, strict=True)))]
 
 
 def _under(title: str, room: int) -> list[str]:
