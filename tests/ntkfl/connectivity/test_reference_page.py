@@ -17,8 +17,7 @@ five_factors: error_factors
 kernel_regime_fedgucci: equivalent_setup overshoot
 unit_orders: least_barrier
 low_loss_region: region_size split_region_size
-network: TwoLayer between combination
-affine_network: AffineTwoLayer without_biases with_constant
+network: TwoLayer between combination AffineTwoLayer without_biases with_constant
 network_files: load_network load_affine_network save_network
 planes: plane_through plane_losses plane_grid
 quadratic_clients: heterogeneity
@@ -27,8 +26,7 @@ units.torch_alignment: align_torch
 units.torch_groups: align_torch_group
 units.numbers: unit_numbers units_and_parts
 units.walk: units_of Units
-units.matching: match permuted relaxed
-units.pairs: Pair distance
+units.matching: match permuted relaxed Pair distance
 """
 
 
