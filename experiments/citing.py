@@ -99,10 +99,10 @@ def _of_statements(word: str) -> Citation:
     from verification.cards import cards
 
     statements = cards(word)
-    said = ", ".join(f"{statement.id}: {statement.source}" for statement in statements)
+    sources = ", ".join(f"{statement.id}: {statement.source}" for statement in statements)
     own = [statement for statement in statements if statement.own]
     cited = _of(
-        f"{said}; checked by ntkfl {VERSION}",
+        f"{sources}; checked by ntkfl {VERSION}",
         {i.partition("/")[0] for statement in own for i in (statement.id, *statement.uses)},
     )
     return Citation(

@@ -201,21 +201,21 @@ def trained_rows(
         outputs = int(classes.max()) + 1
         starts = [initial_network(width, x.shape[1], outputs, rng) for _ in range(3)]
         anchor = trained(starts[0], x, classes, steps=steps, rate=RATE)
-        for said, share in (("alone", 0.0), ("connected", weight)):
+        for which, share in (("alone", 0.0), ("connected", weight)):
             parts = (slice(None, half), slice(half, None))
             networks = [
                 trained(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
                 for start, part in zip(starts[1:], parts, strict=True)
             ]
-            yield _trained_row(f"{images}, {name}: {said}", anchor, networks, x, classes, delta)
+            yield _trained_row(f"{images}, {name}: {which}", anchor, networks, x, classes, delta)
         owned = [(x[rows], classes[rows]) for rows in problem.members]
         local = max(1, steps // rounds)
-        for said, share in (("FedAvg", 0.0), ("FedGuCci", weight)):
+        for which, share in (("FedAvg", 0.0), ("FedGuCci", weight)):
             begun, networks = federated_clients(
                 starts[0], owned, rounds=rounds, local_steps=local, rate=RATE, weight=share
             )
             pair = _farthest_apart(networks, x, classes)
-            yield _trained_row(f"{images}, {name}: {said}", begun, pair, x, classes, delta)
+            yield _trained_row(f"{images}, {name}: {which}", begun, pair, x, classes, delta)
 
 
 def _bounds(case: CubeNetworks) -> tuple[float, float, float]:

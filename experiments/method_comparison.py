@@ -96,8 +96,13 @@ class MethodComparison:
                     row |= {"finding": self.finding(measure, k)}
                 rows.append(row)
             by_measure[measure] = rows
-        said = [{"method": method, "seed": seed, "why": why} for method, seed, why in self.shortfalls]
-        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": by_measure, "nothing_learned": said}
+        failures = [{"method": method, "seed": seed, "why": why} for method, seed, why in self.shortfalls]
+        return {
+            "seeds": list(self.seeds),
+            "baseline": self.methods[0],
+            "measures": by_measure,
+            "nothing_learned": failures,
+        }
 
 
 def compare_methods(

@@ -124,13 +124,13 @@ def from_package(point: EntryPoint) -> Extension:
         ExtensionError: it cannot be imported, or is no module.
     """
     package = point.dist.name if point.dist else "an installed package"
-    said = f"{package} announces {point.value} as {point.group}"
+    announcement = f"{package} announces {point.value} as {point.group}"
     try:
         module = point.load()
     except Exception as error:
-        raise ExtensionError(f"{said}, and that fails: {type(error).__name__}: {error}") from error
+        raise ExtensionError(f"{announcement}, and that fails: {type(error).__name__}: {error}") from error
     if not isinstance(module, ModuleType):
-        raise ExtensionError(f"{said}; that is a {type(module).__name__}, and must be a module")
+        raise ExtensionError(f"{announcement}; that is a {type(module).__name__}, and must be a module")
     return Extension(module, package, version=point.dist.version if point.dist else None)
 
 

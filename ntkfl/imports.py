@@ -57,15 +57,15 @@ class MovedModules(MetaPathFinder):
 def refuse_other_folders(*packages: str) -> None:
     """Raise an ImportError that names the user's own folder which is imported in place of one of our packages."""
     for package in packages:
-        if said := _other_folder(package):
-            raise ImportError(said)
+        if message := _other_folder(package):
+            raise ImportError(message)
 
 
 def warn_of_other_folders(*packages: str) -> None:
     """Warn of a user's folder that hides a package of ours, where this process may not need that package."""
     for package in packages:
-        if said := _other_folder(package):
-            warnings.warn(said, stacklevel=3)
+        if message := _other_folder(package):
+            warnings.warn(message, stacklevel=3)
 
 
 def _other_folder(package: str) -> str:

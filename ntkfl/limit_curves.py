@@ -229,21 +229,23 @@ def several_limit_curves(
         vars(base).update(first._decomposed)
     vars(base)["_block_errors"] = BlockErrors(held, base._clients)
     regimes = [_regime(base, method, options, participation, client_steps, schedules) for method, options in methods]
-    told: dict[int, int] = {}
+    done_by_run: dict[int, int] = {}
 
     def tell(number: int, done: int) -> None:
-        told[number] = done
+        done_by_run[number] = done
         if progress is not None:
-            progress(sum(told.values()), total)
+            progress(sum(done_by_run.values()), total)
 
     runs = []
     files: Sequence[Path | None] = kept_files(keep, len(methods)) or [None] * len(methods)
     for number, (regime, (_, options), own) in enumerate(zip(regimes, methods, files, strict=True)):
         cohort = regime.work.cohort
-        said = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
-        said += f" {None if client_steps is None else list(client_steps)} {cohort} with images, norms and both errors"
-        said += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
-        runs.append(KeptRun(regime, t, regime._labels, file=own, said=said, progress=partial(tell, number)))
+        identity = f"{regime.method} {sorted(options.items())} {regime.setup} {held.dtype} {t.tolist()}"
+        identity += (
+            f" {None if client_steps is None else list(client_steps)} {cohort} with images, norms and both errors"
+        )
+        identity += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
+        runs.append(KeptRun(regime, t, regime._labels, file=own, said=identity, progress=partial(tell, number)))
     for run in runs:
         run.require_own_file()
     total = sum(run.steps for run in runs)

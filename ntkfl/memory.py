@@ -38,8 +38,8 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
 
     remedies = [f"{name.replace('_', ' ')} up to {most}" for name in sizes if (most := fit(name))]
     would = [f"{' or '.join(remedies)} would fit"] if remedies else []
-    said = "; ".join([f"{what} takes {shown(needed)} of memory and {shown(limit)} are available", *would])
-    raise TooLittleMemory(f"{said}; {hint}" if hint else said)
+    message = "; ".join([f"{what} takes {shown(needed)} of memory and {shown(limit)} are available", *would])
+    raise TooLittleMemory(f"{message}; {hint}" if hint else message)
 
 
 def largest(needs: Callable[[int], float], below: int, limit: float) -> int:

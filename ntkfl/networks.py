@@ -81,8 +81,8 @@ def from_file(path: str | os.PathLike[str]) -> Model:
     spec = os.fspath(path)
     defined = [key for key in ("network", "module", "apply") if content.get(key, network) is not network]
     if len(defined) != 1:
-        said = " and ".join(defined) or "none of them"
-        raise extensions.ExtensionError(f"{spec} defines {said}; it must define one: {FORMS}")
+        names = " and ".join(defined) or "none of them"
+        raise extensions.ExtensionError(f"{spec} defines {names}; it must define one: {FORMS}")
     (key,) = defined
     if key == "apply":
         return network(content["apply"], content.get("params"), name=spec)

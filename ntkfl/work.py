@@ -28,5 +28,5 @@ def require_work(what: str, counts: Callable[..., float], most: float = MOST, hi
 
     remedies = [f"{name.replace('_', ' ')} up to {size}" for name in sizes if (size := fit(name))]
     would = [f"{' or '.join(remedies)} would fit"] if remedies else []
-    said = f"{what} would take some {needed:.1g} operations; {most:.0g} are the most, and a core does 1e10 a second"
-    raise ValueError("; ".join([said, *would, *([hint] if hint else [])]))
+    message = f"{what} would take some {needed:.1g} operations; {most:.0g} are the most, and a core does 1e10 a second"
+    raise ValueError("; ".join([message, *would, *([hint] if hint else [])]))

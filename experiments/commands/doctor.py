@@ -52,8 +52,8 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
         lines += [TITLES.get(group, group)] if chosen else []
         for item in chosen:
             here = MISSING if item.found is None else item.found
-            said = "; ".join(filter(None, (here, item.fault, item.adds)))
-            lines.append(f"  {item.name:<{width}}{said}")
+            description = "; ".join(filter(None, (here, item.fault, item.adds)))
+            lines.append(f"  {item.name:<{width}}{description}")
             if item.get and (item.found is None or item.fault):
                 lines.append(f"  {'':<{width}}{item.get}")
     return lines

@@ -77,13 +77,13 @@ def takes_options(command: Callable) -> Callable:
     A parameter `auto_step: bool` of the command says whether the step is to be found: `--eta-local auto`. A command may
     declare an option itself by a parameter of its name.
     """
-    asked = inspect.signature(command).parameters
-    parameters = [p for p in asked.values() if p.name not in ("options", "auto_step")]
+    own = inspect.signature(command).parameters
+    parameters = [p for p in own.values() if p.name not in ("options", "auto_step")]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters += [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
         for name, (annotation, default) in SHARED.items()
-        if name not in asked
+        if name not in own
     ]
 
     @wraps(command)
@@ -94,12 +94,12 @@ def takes_options(command: Callable) -> Callable:
         with shown_warnings():
             with bad_input():
                 auto = chosen["eta_local"] == AUTO
-                if auto and "auto_step" not in asked:
+                if auto and "auto_step" not in own:
                     raise ValueError("eta_local is 'auto', which is for ntkfl verify; give a number here")
                 chosen["eta_local"] = None if auto else _step(chosen["eta_local"])
                 options = _checked(chosen)
-                given |= {"auto_step": auto} if "auto_step" in asked else {}
-                given |= {name: chosen[name] for name in SHARED if name in asked}
+                given |= {"auto_step": auto} if "auto_step" in own else {}
+                given |= {name: chosen[name] for name in SHARED if name in own}
             with bad_input(TooLittleMemory):
                 command(options=options, **given)
 

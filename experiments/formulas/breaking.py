@@ -62,8 +62,8 @@ def _narrowed(piece: str, width: Callable[[str], float], room: float) -> list[st
     if width(piece) <= room:
         return [piece]
     if words := WORDS.fullmatch(piece):
-        said = [rf"\text{{{word} }}" for word in words["words"].split()]
-        return [(words["sign"] or "") + said[0], *said[1:]]
+        texts = [rf"\text{{{word} }}" for word in words["words"].split()]
+        return [(words["sign"] or "") + texts[0], *texts[1:]]
     text = _out_of_the_fraction(piece, width, room)
     groups = [group for group in _groups(text) if len(_parts(text[group[1] : group[2]])) > 1]
     widest = max(groups, key=lambda group: width(text[group[1] : group[2]]), default=None)

@@ -57,7 +57,7 @@ def _theorem(statement: Statement, form: Form) -> list[str]:
         lines += [r"\[", *(broken if others else [first]), r"\]"]
     lines.append(r"\end{theorem}")
     outcome = "nobody has settled it" if claim.recorded is Outcome.OPEN else claim.recorded.value
-    said = [f"Recorded: {outcome}", nature_text(claim), f"evidence: {evidence_text(statement, form)}"]
-    notes = ["; ".join(filter(None, said)), f"left: {statement.says_left}", claim.note, claim.consequence]
+    facts = [f"Recorded: {outcome}", nature_text(claim), f"evidence: {evidence_text(statement, form)}"]
+    notes = ["; ".join(filter(None, facts)), f"left: {statement.says_left}", claim.note, claim.consequence]
     remarks = [text(sentence(note)) for note in (*notes, f"check: ntkfl verify {statement.id}") if note]
     return [*lines, r"\begin{remark}", *remarks, r"\end{remark}"]

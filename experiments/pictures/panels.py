@@ -41,20 +41,20 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
         panels.append((head, partial(_exponents, statement, form_seen, styles) if form_seen.exponents else sides))
     main = main_form(statement, seen)
     form_seen, more = seen[main], []
-    said = f"{main.value}: " if len(seen) > 1 else ""
+    prefix = f"{main.value}: " if len(seen) > 1 else ""
     sizes = [line for line in form_seen.curves if line.along == "size"]
     if sizes:
-        more.append((f"{said}over the size", partial(_ladder, statement, sizes, styles)))
+        more.append((f"{prefix}over the size", partial(_ladder, statement, sizes, styles)))
     elif form_seen.curves:
         along = "rounds" if form_seen.curves[0].along == "round" else "entries"
-        head = f"{said}over the {along} of the\nsharpest case of a family"
+        head = f"{prefix}over the {along} of the\nsharpest case of a family"
         more.append((head, partial(_along, statement, form_seen, styles)))
     if not form_seen.exponents:
-        more += [(f"{said}over {short(k)}", partial(_knob, statement, form_seen, k, styles)) for k in form_seen.knobs]
+        more += [(f"{prefix}over {short(k)}", partial(_knob, statement, form_seen, k, styles)) for k in form_seen.knobs]
     if any(other.allowed for other in seen.values()):
         more.append(("how often it fails", partial(_shares, seen)))
     if not more and statement.kind is not Kind.RATE and len(set(form_seen.ratio)) >= FEW:
-        more.append((f"{said}all cases", partial(_spread, statement, form_seen)))
+        more.append((f"{prefix}all cases", partial(_spread, statement, form_seen)))
     return panels + more
 
 

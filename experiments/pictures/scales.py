@@ -44,24 +44,26 @@ class Scale:
             first = self.floor * 10 if self.floor is not None else self.low
             whole = range(math.ceil(math.log10(first) - 1e-9), math.floor(high + 1e-9) + 1)
             powers = [power for power in whole if power % step == 0]
-            places, said = [10.0**p for p in powers], {10.0**p: _power(p) for p in powers}
+            places, labels = [10.0**p for p in powers], {10.0**p: _power(p) for p in powers}
             if len(powers) < 2:
                 some = [s * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for s in (1, 2, 3, 5, 7)]
                 some = [place for place in some if self.low <= place <= self.high and place >= first]
                 some = some[:: max(1, math.ceil(len(some) / 4))]
-                places, said = (some, {place: f"{place:.3g}" for place in some}) if len(some) > 1 else (places, said)
+                places, labels = (
+                    (some, {place: f"{place:.3g}" for place in some}) if len(some) > 1 else (places, labels)
+                )
             if len(places) < 2 and self.floor is None:
                 places = [self.low * (self.high / self.low) ** share for share in (0.15, 0.85)]
-                said = {place: f"{place:.3g}" for place in places}
+                labels = {place: f"{place:.3g}" for place in places}
             if self.floor is not None:
-                places, said = [self.floor, *places], said | {self.floor: "0"}
+                places, labels = [self.floor, *places], labels | {self.floor: "0"}
             span, apart, kept = math.log(self.high) - math.log(self.low), NEAR[name], list[float]()
             for place in places:  # without overlapping labels
                 if not kept or (math.log(place) - math.log(kept[-1])) / span >= apart:
                     kept.append(place)
             places = kept
             axis.set_major_locator(FixedLocator(places))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: said.get(value, "")))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: labels.get(value, "")))
             axis.set_minor_locator(NullLocator())
             axis.set_minor_formatter(NullFormatter())
         else:

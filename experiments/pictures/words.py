@@ -45,22 +45,22 @@ def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> st
         len(form_seen.family) - sum(form_seen.families[at] == STORED for at in form_seen.family)
         for form_seen in seen.values()
     )
-    said = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
-    said[0] += f", from seed {seed}"
+    parts = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
+    parts[0] += f", from seed {seed}"
     if not any(form_seen.exponents for form_seen in seen.values()):
         places = [pair for form_seen in seen.values() for pair in zip(form_seen.x, form_seen.y, strict=True)]
         lost = sum(not all(map(math.isfinite, pair)) for pair in places)
         if lost:
-            said.append(f"{lost} with an infinite side are not drawn")
+            parts.append(f"{lost} with an infinite side are not drawn")
         if any(0 in (*form_seen.x, *form_seen.y) for form_seen in seen.values()):
-            said.append("a tick 0 on a logarithmic axis stands for exactly 0")
+            parts.append("a tick 0 on a logarithmic axis stands for exactly 0")
         if any(line.along != "size" for form_seen in seen.values() for line in form_seen.curves):
-            said.append("of a left side with many entries the sharpest is drawn")
+            parts.append("of a left side with many entries the sharpest is drawn")
         elif any(len(statement.forms[form].parts) > 1 for form in seen):
-            said.append("of several parts the sharpest is drawn")
+            parts.append("of several parts the sharpest is drawn")
     else:
-        said.append("bars: intervals and standard errors")
-    return "; ".join(said) + "."
+        parts.append("bars: intervals and standard errors")
+    return "; ".join(parts) + "."
 
 
 def knob_words(statement: Statement, name: str) -> str:

@@ -47,9 +47,9 @@ class Comparison:
     def summary(self) -> str:
         """One line of totals."""
         counts = {what: sum(change.what == what for change in self.changes) for what in WHAT}
-        said = ", ".join(f"{count} {WHAT[what]}" for what, count in counts.items() if count) or "nothing changed"
+        summary = ", ".join(f"{count} {WHAT[what]}" for what, count in counts.items() if count) or "nothing changed"
         worse = sum(change.worse for change in self.changes)
-        return f"{self.compared} verdicts in both: {said}; {worse} worse"
+        return f"{self.compared} verdicts in both: {summary}; {worse} worse"
 
     def as_text(self) -> str:
         """The changes, a line each, then the summary."""

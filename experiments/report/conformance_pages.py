@@ -49,7 +49,7 @@ def conformance_page(path: Path) -> ConformancePage:
         conformance.adapter,
         f"conformance/{slug(name).replace('_', '-')}.html",
         summary(conformance),
-        [(method, VERDICTS[said], *rest) for method, said, *rest in rows],
+        [(method, VERDICTS[verdict], *rest) for method, verdict, *rest in rows],
         left_out,
         [*peer.packages.items(), *peer.runs_with.items(), ("kit of ntkfl", version), ("date", date)],
     )

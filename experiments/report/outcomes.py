@@ -44,5 +44,5 @@ def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = Fals
 
 def shown_verdict(verdict: Verdict) -> Shown:
     """A verdict's outcome, with the recorded one if the two differ, or if that is open and refuted."""
-    said = verdict.contradicts_record or verdict.refutes_open
-    return shown(verdict.outcome, verdict.recorded if said else None, verdict.would_exclude is not None)
+    notable = verdict.contradicts_record or verdict.refutes_open
+    return shown(verdict.outcome, verdict.recorded if notable else None, verdict.would_exclude is not None)

@@ -51,10 +51,10 @@ def built(
     Raises:
         ValueError: two studies, or two adapters, of one name.
     """
-    said = [("folders have the study", study.name, study.path) for study in studies]
-    said += [("files have the adapter", adapter.name, adapter.path) for adapter in implementations]
-    paths = [path for _, _, path in said]
-    for what, name, path in said:
+    named = [("folders have the study", study.name, study.path) for study in studies]
+    named += [("files have the adapter", adapter.name, adapter.path) for adapter in implementations]
+    paths = [path for _, _, path in named]
+    for what, name, path in named:
         if paths.count(path) > 1:
             raise ValueError(f"two {what} {name}; a report shows one of each")
     papers = by_paper(run.verdicts) if run else []
@@ -165,7 +165,7 @@ def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
     rows = []
     for paper, own in of_papers(verdicts):
         by_form = [Counter(v.word for v in own if v.form is form) for form in Form]
-        rows.append((paper, [", ".join(f"{n[w]} {said}" for w, said in WORDS.items() if n[w]) for n in by_form]))
+        rows.append((paper, [", ".join(f"{n[w]} {word}" for w, word in WORDS.items() if n[w]) for n in by_form]))
     return rows
 
 
@@ -189,15 +189,15 @@ def headline(verdicts: Sequence[Verdict]) -> str:
             (outcomes_there[Outcome.UNRESOLVED], "unresolved"),
         ]
         holding = _of(tried, "form", count=len(on_data))
-        said = ", ".join([f"On your data, {holding}", *(f"{n} {what}" for n, what in others if n)])
+        summary = ", ".join([f"On your data, {holding}", *(f"{n} {what}" for n, what in others if n)])
         elsewhere = sum(verdict.fails_elsewhere for verdict in on_data)
-        return said + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
+        return summary + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
     own = [v for v in verdicts if "statement" in v.provenance]
     printed = [v for v in verdicts if "statement" not in v.provenance and counts_as_printed(v)]
     parts = [_of(printed, "printed claim", (" as it stands", " as they stand"))] if printed or not own else []
     parts += [_of(own, "form of your own")] if own else []
-    said = "; ".join(parts)
-    return said[0].upper() + said[1:]
+    summary = "; ".join(parts)
+    return summary[0].upper() + summary[1:]
 
 
 def _of(verdicts: Sequence[Verdict], what: str, how: tuple[str, str] = ("", ""), count: int | None = None) -> str:

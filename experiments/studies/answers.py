@@ -79,9 +79,9 @@ def exponent(
     pairs = [(size, sample) for size, sample in zip(sizes, samples, strict=True) if len(sample)]
     cells = sum(len(sample) for _, sample in pairs)
     if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < FEWEST_CELLS:
-        said = f"{cells} cells at {len(pairs)} sizes; {FEWEST_CELLS} at {FEWEST_SIZES} or more are needed"
+        reason = f"{cells} cells at {len(pairs)} sizes; {FEWEST_CELLS} at {FEWEST_SIZES} or more are needed"
         few = axes and len(set(sizes)) < FEWEST_SIZES
-        return untested(claim, source, theory, said, axes if few else (SEED,))
+        return untested(claim, source, theory, reason, axes if few else (SEED,))
     if any(np.isinf(sample).any() for _, sample in pairs):
         return infinite(claim, source, theory, note)
 
@@ -127,9 +127,11 @@ def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Ca
         measure: gives the slope, or raises `NoSlope`.
     """
     if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
-        said = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
+        description = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
         by = SEED if len(ladder.sizes) >= FEWEST_SIZES else "width"
-        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed", (by,))
+        return untested(
+            claim, source, theory, f"{description}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed", (by,)
+        )
     return measured_exponent(claim, source, theory, measure)
 
 
@@ -214,8 +216,8 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
     wide = interval_at(SURE)
     if answer.outcome is Outcome.VIOLATED and wide.lo <= theory <= wide.hi:
-        said = f"outside the interval of {LEVEL:.0%}, within that of {SURE:.6g}"
-        return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(note, said))
+        place = f"outside the interval of {LEVEL:.0%}, within that of {SURE:.6g}"
+        return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(note, place))
     return answer
 
 
@@ -254,17 +256,17 @@ def upper(
     for comparison in seen:
         tally.add(comparison, {}, 1, failure)
     outcome, facts = tally.settle(Kind.UPPER, FEWEST_COMPARED)
-    said = [str(fact) for fact in facts]
+    texts = [str(fact) for fact in facts]
     if outcome is Outcome.UNTESTED or tally.worst is None:
         return untested(claim, source, None, f"{tally.trials} cells; {FEWEST_COMPARED} are needed")
     if outcome is Outcome.VIOLATED and failure is None:
-        said = [f"violated in {tally.counts[outcome]} of {tally.trials} cells"]
+        texts = [f"violated in {tally.counts[outcome]} of {tally.trials} cells"]
     worst = tally.worst
     if outcome in (Outcome.HOLDS, Outcome.TOUCHES):
         settled = (answer for answer in seen if answer.outcome is not Outcome.UNRESOLVED)
         worst = max(settled, key=lambda comparison: comparison.tightness)
     ratio = _ratio(worst, f"left/right of the worst of {tally.trials} cells")
-    return Answer(claim, source, None, ratio, outcome, joined(note, *said))
+    return Answer(claim, source, None, ratio, outcome, joined(note, *texts))
 
 
 def _known(error: Side, value: Side) -> np.ndarray:

@@ -30,9 +30,9 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
         measured = measured_numbers("measured", at, [answer.measured for answer in answers])
         theory = Series("theory", "theory", at, [float(answer.theory or 0.0) for answer in answers])
         panel = numbers_panel("answers", [answer.claim for answer in answers], (measured, theory), "number")
-        said = f"What was measured, with its interval, beside theory. {study.question}"
+        caption = f"What was measured, with its interval, beside theory. {study.question}"
         charts.append(
-            Chart(f"{study.name}-answers", said, "Measured numbers beside theory's, a claim a line.", (panel,))
+            Chart(f"{study.name}-answers", caption, "Measured numbers beside theory's, a claim a line.", (panel,))
         )
     return tuple(charts)
 

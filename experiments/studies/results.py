@@ -115,8 +115,8 @@ def _require_whole(results: xarray.Dataset, study: Study) -> None:
         raise ValueError(f"the results have no {', '.join(lost)}: they were edited; run the study again")
     count = math.prod(results.sizes[axis.name] for axis in study.axes)
     if results.attrs["cells"] != count or results.attrs["missing"] not in range(count + 1):
-        said = f"{results.attrs['missing']} of {results.attrs['cells']} cells missing"
-        raise ValueError(f"the results have {count} cells and say {said}: they were edited; run the study again")
+        note = f"{results.attrs['missing']} of {results.attrs['cells']} cells missing"
+        raise ValueError(f"the results have {count} cells and say {note}: they were edited; run the study again")
 
 
 def _arrays(store: CellStore, cell: Cell) -> Arrays:

@@ -91,8 +91,8 @@ def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> N
 
     largest = max(todo, key=lambda cell: needs(cell.point)).point
     counts = {name: value for name, value in largest.items() if isinstance(value, int) and name != SEED}
-    said = ", ".join(f"{name} = {value}" for name, value in largest.items())
-    require(f"the cell of {said}", lambda **sizes: needs({**largest, **sizes}), None, "", **counts)
+    settings = ", ".join(f"{name} = {value}" for name, value in largest.items())
+    require(f"the cell of {settings}", lambda **sizes: needs({**largest, **sizes}), None, "", **counts)
     sizes = sorted((needs(cell.point) for cell in todo), reverse=True)
     together = min(processes or cores(), len(todo))
     require("measuring on all processes", lambda processes: sum(sizes[:processes]), processes=together)

@@ -71,8 +71,8 @@ class Axis:
 
     @property
     def _bounds(self) -> str:
-        said = {"at least": self.least, "above": self.above, "below": self.below}
-        return " and ".join(f"{word} {bound:g}" for word, bound in said.items() if math.isfinite(bound))
+        limits = {"at least": self.least, "above": self.above, "below": self.below}
+        return " and ".join(f"{word} {bound:g}" for word, bound in limits.items() if math.isfinite(bound))
 
     @property
     def flag(self) -> str:
@@ -140,8 +140,9 @@ def counted(outcomes: Iterable[Outcome]) -> str:
     by_outcome = Counter(outcomes)
     plural = {Outcome.HOLDS: "hold", Outcome.TOUCHES: "touch"}
     counts = [(by_outcome[outcome], outcome) for outcome in Outcome if by_outcome[outcome]]
-    said = ", ".join(f"{n} {outcome.value if n == 1 else plural.get(outcome, outcome.value)}" for n, outcome in counts)
-    return f"{by_outcome.total()} answer{'' if by_outcome.total() == 1 else 's'}: {said or 'none'}"
+    words = (f"{n} {outcome.value if n == 1 else plural.get(outcome, outcome.value)}" for n, outcome in counts)
+    summary = ", ".join(words)
+    return f"{by_outcome.total()} answer{'' if by_outcome.total() == 1 else 's'}: {summary or 'none'}"
 
 
 @dataclass(frozen=True)

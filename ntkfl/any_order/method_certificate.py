@@ -193,14 +193,14 @@ class MethodCertificate(LaterModels):
 
     def __str__(self) -> str:
         if self.certified:
-            said = (
+            sentences = (
                 f"CERTIFIED for {self.method}: begun here, it fits every label; a bound of the error falls by the "
                 f"factor {shown_up(self.rate)} a round.",
                 f"No later model is farther than {shown_up(self.radius)} from weights that fit.",
             )
         else:
             residual = float(self.residual.hi)
-            said = not_certified(self.needed_residual, residual, self.method, remembers=self.remembers)
+            sentences = not_certified(self.needed_residual, residual, self.method, remembers=self.remembers)
         numbers = {} if self.certified else {"in the way": self.why}
         numbers |= {
             "samples, neurons": f"{self.problem.n}, {len(self.weights.hidden)}",
@@ -208,8 +208,8 @@ class MethodCertificate(LaterModels):
             "D, distance to the fit": shown_up(float(self.distance.hi)),
             "spectral radius, about": f"{self.spectral_radius:.6g}",
         }
-        asked = [f"  if {condition}" for condition in self.conditions()] if self.certified else []
-        return "\n".join([*said, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items()), *asked])
+        conditions = [f"  if {condition}" for condition in self.conditions()] if self.certified else []
+        return "\n".join([*sentences, "", *(f"  {name:<28}{shown}" for name, shown in numbers.items()), *conditions])
 
     def _reached(self) -> tuple[ConstraintRows, Nearest] | None:
         if not self.certified or self._rows is None:

@@ -73,7 +73,9 @@ def page(certificate: AnyOrderCertificate) -> str:
         # the difference of two outputs may change by twice the largest change of one
         numbers["classes final that lead by"] = f"{shown_up(2 * certificate.prediction_radius)} |x|"
     lines = [*sentences(certificate), "", *(f"  {name:<28}{shown}" for name, shown in numbers.items())]
-    return "\n".join(lines + ([f"  if {asked}" for asked in certificate.conditions()] if certificate.certified else []))
+    return "\n".join(
+        lines + ([f"  if {condition}" for condition in certificate.conditions()] if certificate.certified else [])
+    )
 
 
 def as_numbers(certificate: AnyOrderCertificate) -> dict[str, Any]:

@@ -149,10 +149,10 @@ def badge(result: Conformance) -> str:
     """
     tried = [method for method in result.methods if method.outcome is not Outcome.LEFT_OUT]
     equal = sum(verdict.outcome is Outcome.EQUAL for verdict in tried)
-    said = f"{equal} of {len(tried)} methods equal"
+    summary = f"{equal} of {len(tried)} methods equal"
     colour = "brightgreen" if result.conforms else "orange" if equal else "red"
-    label, message = (quote(text.replace("-", "--"), safe="") for text in ("ntkfl conform", said))
-    return f"![ntkfl conform: {said}](https://img.shields.io/badge/{label}-{message}-{colour})"
+    label, message = (quote(text.replace("-", "--"), safe="") for text in ("ntkfl conform", summary))
+    return f"![ntkfl conform: {summary}](https://img.shields.io/badge/{label}-{message}-{colour})"
 
 
 def described(together: tuple[Variant, ...]) -> str:
@@ -191,8 +191,8 @@ def _where(case: CaseVerdict) -> str:
 
 def _counted(verdict: MethodVerdict) -> str:
     precisions = sorted({case.precision for case in verdict.cases if case.precision} - {"float64"})
-    said = _tally(case.outcome for case in verdict.cases)
-    return said + (f" ({', '.join(precisions)})" if precisions else "")
+    tally = _tally(case.outcome for case in verdict.cases)
+    return tally + (f" ({', '.join(precisions)})" if precisions else "")
 
 
 def _tally(outcomes: Iterable[Outcome]) -> str:

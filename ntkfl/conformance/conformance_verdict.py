@@ -188,8 +188,8 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     explained: tuple[tuple[Variant, ...], ...] = ()
     in_part: tuple[tuple[Variant, int], ...] = ()
     if any(verdict.outcome is Outcome.DIFFERS for verdict in verdicts):
-        told = zip(answered, verdicts, strict=True)
-        there = [(case, answer.values) for (case, answer), verdict in told if verdict.outcome in _TOLD]
+        pairs = zip(answered, verdicts, strict=True)
+        there = [(case, answer.values) for (case, answer), verdict in pairs if verdict.outcome in _TOLD]
         explained = explanations(there)
         in_part = () if explained else tuple(explained_in_part(there).items())
     return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)

@@ -39,8 +39,8 @@ class Barrier:
     stopped: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.value} at alpha = {self.at:.6g}, on {number_of(self.pieces, 'piece')}"
-        return f"{said}; {self.stopped}" if self.stopped else said
+        text = f"{self.value} at alpha = {self.at:.6g}, on {number_of(self.pieces, 'piece')}"
+        return f"{text}; {self.stopped}" if self.stopped else text
 
 
 def loss_barrier(

@@ -191,8 +191,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             "df.to_csv('data.csv', index=False)"
         )
     require_file(path)
-    arrays, said = read_csv(path) if is_csv(path.name) else _read_npz(path)
-    NOTES.info(said)
+    arrays, note = read_csv(path) if is_csv(path.name) else _read_npz(path)
+    NOTES.info(note)
     return arrays
 
 
@@ -244,25 +244,25 @@ def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
         used = {role: name for role, name in names.items() if name is not None}
         arrays = {role: array_of(archive, name, path, words=role in ("y", "owner")) for role, name in used.items()}
         others = [name for name in archive.files if name not in used.values()]
-    said = {role: f"{role} is {arrays[role].shape}" for role in used}
-    said |= {role: f"{role} is {name!r}, {arrays[role].shape}" for role, name in used.items() if role != name}
+    notes = {role: f"{role} is {arrays[role].shape}" for role in used}
+    notes |= {role: f"{role} is {name!r}, {arrays[role].shape}" for role, name in used.items() if role != name}
     if arrays["y"].dtype.kind == "U":
         if "y_test" in arrays:
             raise ValueError(f"array {used['y']!r} of {path} holds words; beside y_test the labels must be numbers")
         arrays["y"], classes = labels_of(_words(arrays["y"]), lambda k: f"{path}: {used['y']}[{k}]")
-        said["y"] += f" ({classes})" if classes else ""
+        notes["y"] += f" ({classes})" if classes else ""
     if "owner" in arrays:
         owner = arrays["owner"]
         if owner.dtype.kind == "b":
             raise ValueError(f"array {used['owner']!r} of {path} holds True and False, which name no clients")
         if owner.dtype.kind == "U":
             arrays["owner"] = owners_of(_words(owner), lambda k: f"{path}: {used['owner']}[{k}]")
-        said["owner"] += f" ({len(np.unique(arrays['owner']))} clients)"
+        notes["owner"] += f" ({len(np.unique(arrays['owner']))} clients)"
     else:
-        said["owner"] = "no array is the owner"
+        notes["owner"] = "no array is the owner"
     if others:
-        said["others"] = f"not read: {', '.join(others)}"
-    return arrays, f"{path.name}: {'; '.join(said.values())}"
+        notes["others"] = f"not read: {', '.join(others)}"
+    return arrays, f"{path.name}: {'; '.join(notes.values())}"
 
 
 def _words(array: np.ndarray) -> list[str]:

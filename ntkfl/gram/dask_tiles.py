@@ -82,10 +82,10 @@ class DaskTiles(Tiles):
         x = finite_array("x", x)
         shares = _shares(client, len(x), x.shape[1], dtype)
         with _said(client):
-            asked = partial(
+            submit = partial(
                 client.submit, _built, _sent(client, x), kernel, dtype, pure=False, allow_other_workers=True
             )
-            futures = tuple(asked(own, workers=[address]) for address, own in shares.items())
+            futures = tuple(submit(own, workers=[address]) for address, own in shares.items())
             counted = [client.submit(_checksum, future, pure=False) for future in futures]
         return cls(
             client=client,
@@ -111,11 +111,11 @@ class DaskTiles(Tiles):
         """The values of a function of each slab and these arguments, in the slabs' order, one worker at a time."""
         with _said(self.client):
             submit = self.client.submit
-            asked = [
+            futures = [
                 submit(_of_share, *share, function, arguments, pure=False)
                 for share in zip(self.shares, self.checksums, strict=True)
             ]
-        for future in asked:
+        for future in futures:
             yield from _awaited(self.client, future)
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

@@ -106,9 +106,9 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
     """
     x = checked_inputs("x", x)
     if groups := _groups(_parallel(x), np.arange(len(x))):
-        said = f"rows {said_groups(groups)} of x are parallel: lambda_min({kernel}) is 0; {_remove(groups)}"
+        message = f"rows {said_groups(groups)} of x are parallel: lambda_min({kernel}) is 0; {_remove(groups)}"
         more = "" if set(groups) <= set(equal_rows(x)) else " (a network with biases tells rows of two lengths apart)"
-        raise ParallelRows(groups, said + more)
+        raise ParallelRows(groups, message + more)
 
 
 def require_positive(x: Float[np.ndarray, "n d"]) -> None:
@@ -131,8 +131,8 @@ def require_positive(x: Float[np.ndarray, "n d"]) -> None:
 
 def said_groups(groups: Groups) -> str:
     """All sets of rows, as "0 and 3; 1, 2 and 5"; of very many, the first hundred."""
-    said = [f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in groups[:_NAMED]]
-    return "; ".join(said) + (f"; and {len(groups) - _NAMED} more sets" if len(groups) > _NAMED else "")
+    texts = [f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in groups[:_NAMED]]
+    return "; ".join(texts) + (f"; and {len(groups) - _NAMED} more sets" if len(groups) > _NAMED else "")
 
 
 def _remove(groups: Groups) -> str:

@@ -19,15 +19,15 @@ def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Re
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
     while answers:
         interruption.check()
-        asked = {}
+        requests = {}
         for number, answer in answers.items():
             try:
-                asked[number] = runs[number].send(answer)  # type: ignore[arg-type]  # None begins a run
+                requests[number] = runs[number].send(answer)  # type: ignore[arg-type]  # None begins a run
             except StopIteration as stop:
                 results[number] = stop.value
         answers = {}
-        if asked:
-            ends = np.cumsum([vectors.shape[1] for vectors in asked.values()])[:-1]
-            images = np.hsplit(product(np.hstack(list(asked.values()))), ends)
-            answers = dict(zip(asked, images, strict=True))
+        if requests:
+            ends = np.cumsum([vectors.shape[1] for vectors in requests.values()])[:-1]
+            images = np.hsplit(product(np.hstack(list(requests.values()))), ends)
+            answers = dict(zip(requests, images, strict=True))
     return [results[number] for number in range(len(runs))]

@@ -455,11 +455,11 @@ def run_of(
         residual, memory, move = now._next(state[:n], now._split(state[n:]))
         return np.concatenate([residual, *memory]), moved + move
 
-    states, asked = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
+    states, steps = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
     start = np.concatenate([initial, *regime._empty(initial)]), np.zeros_like(initial)
     with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
         cycle = (of_round(settled + number).as_map() for number in range(period))
-        for now, (state, moved) in visited(asked, start, step, settled, period, cycle):
+        for now, (state, moved) in visited(steps, start, step, settled, period, cycle):
             states[0, t == now], states[1, t == now] = state[:n], moved
     return states[0], states[1]
 

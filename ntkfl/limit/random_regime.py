@@ -524,9 +524,9 @@ class RandomRegime(Regime):
     def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
         """`quantity` of E r (n, C) and of the covariance (C, p, p) at each of these rounds, on a leading axis."""
         t, moments = checked_rounds(rounds), {}
-        initial, asked = self._initial_residual(initial_outputs), np.unique(t).tolist()
+        initial, steps = self._initial_residual(initial_outputs), np.unique(t).tolist()
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
-            for now, mean, own in self._visited(initial, asked, self.gram if gram is None else gram):
+            for now, mean, own in self._visited(initial, steps, self.gram if gram is None else gram):
                 moments[now] = quantity(mean, own)
         return self._finite(np.array([moments[int(now)] for now in t]))
 

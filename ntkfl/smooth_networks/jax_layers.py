@@ -69,9 +69,9 @@ def jax_layers(
             try:
                 closed = jax.make_jaxpr(function)(exact, np.zeros((n, features)))
             except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
-                said = str(error).splitlines()[0]
+                reason = str(error).splitlines()[0]
                 raise ValueError(
-                    f"the function cannot be read at params and x of shape ({n}, {features}): {said}"
+                    f"the function cannot be read at params and x of shape ({n}, {features}): {reason}"
                 ) from error
             read.append(_Reader(n, features, named).layers(closed))
         if any([_identity(layer) for layer in other] != [_identity(layer) for layer in read[0]] for other in read):

@@ -113,8 +113,8 @@ def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[
             f = torch.func.functional_call(module, own, torch.tensor(x))
             gradients = torch.autograd.grad((f * torch.tensor(b)).sum(), trained, allow_unused=True)
     except (RuntimeError, TypeError, ValueError) as error:
-        said = str(error).splitlines()[0]
-        raise ValueError(f"the network cannot be computed at x of shape {x.shape} in float64: {said}") from error
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"the network cannot be computed at x of shape {x.shape} in float64: {reason}") from error
     length = sum(float((part**2).sum()) for part in gradients if part is not None)
     for what, read, its in (
         ("outputs", done.outputs, f.detach().numpy()),

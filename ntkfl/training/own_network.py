@@ -98,9 +98,9 @@ def _in_eval_mode(module: nn.Module) -> str:
     for key, part in module.named_modules():
         parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")
     first = {does: f"{of[0]}{f' and {len(of) - 1} more' if of[1:] else ''}" for does, of in parts.items() if of}
-    said = [f"the statistics of {first[RENEWS]} are constants"] if RENEWS in first else []
-    said += [f"the randomness of {first[RANDOM]} is off"] if RANDOM in first else []
-    return f"the network is taken in eval mode: {', '.join(said)}" if said else ""
+    notes = [f"the statistics of {first[RENEWS]} are constants"] if RENEWS in first else []
+    notes += [f"the randomness of {first[RANDOM]} is off"] if RANDOM in first else []
+    return f"the network is taken in eval mode: {', '.join(notes)}" if notes else ""
 
 
 def _copied(module: nn.Module) -> nn.Module:

@@ -288,11 +288,11 @@ def _boundary(
 
     def say(value: float, judged: "Certified | None") -> None:
         if judged is None:
-            said = "training overflowed"
+            message = "training overflowed"
         else:
             certified.extend([value] if judged.found.certified else [])
-            said = "certified" if judged.found.certified else f"needs {judged.found.shortfall:.2g} times the radius"
-        typer.echo(f"{name} {value:g}: {said}", err=True)
+            message = "certified" if judged.found.certified else f"needs {judged.found.shortfall:.2g} times the radius"
+        typer.echo(f"{name} {value:g}: {message}", err=True)
 
     def kept() -> str:
         if not certified:
@@ -302,10 +302,10 @@ def _boundary(
 
     with if_stopped(kept):
         result = searched(problem, setup, after, every, steps=steps, progress=say)
-    asked = requirements(problem, result.setup.eta_global, SHARE)
-    _show(name, result, asked)
+    required = requirements(problem, result.setup.eta_global, SHARE)
+    _show(name, result, required)
     value = getattr(result.setup, name) if result.certified.found.certified else None
-    record = {"search": {"of": name, "certifies": value, "fails": result.fails, "theorem_b_3": asdict(asked)}}
+    record = {"search": {"of": name, "certifies": value, "fails": result.fails, "theorem_b_3": asdict(required)}}
     return result.setup, result.certified, record
 
 

@@ -139,9 +139,9 @@ def rate(
                 problem, own = of_their_outputs(problem, {LIMIT: matrix}), matrix.value
             named = "".join(f", {name} = {value}" for name, value in chosen.items()) + _drawn_said(drawn, by_round)
             of = "" if network == TWO_LAYER else f"{network}, "
-            said = f"{of}{method}{named}, {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}"
+            title = f"{of}{method}{named}, {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}"
             counted = {"rounds": options.rounds or ROUNDS, "runs": runs, "seed": options.seed}
-            _print_estimates(problem, setup, own, method, chosen, said, **counted, **drawn, **rounds)
+            _print_estimates(problem, setup, own, method, chosen, title, **counted, **drawn, **rounds)
         return
     with bad_input():
         matrices = kernels(network, problem, setup, finite=options.width is not None)
@@ -216,8 +216,8 @@ def _of_rows(problem: "Problem") -> str:
     norms = np.linalg.norm(problem.x, axis=1)
     if norms.max() <= 1 + UNIT_TOLERANCE:
         return ""
-    said = f"the rows of {problem.name} have norms from {norms.min():.3g} to {norms.max():.3g}"
-    return f"{said}, and long rows make stable steps small; --unit divides each row by its norm"
+    message = f"the rows of {problem.name} have norms from {norms.min():.3g} to {norms.max():.3g}"
+    return f"{message}, and long rows make stable steps small; --unit divides each row by its norm"
 
 
 def _why_some_stay(regime: "AnyRegime") -> str:
@@ -241,9 +241,9 @@ def _undecided(regime: "AnyRegime") -> str:
 
 
 def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
-    said = f", participation = {drawn['participation']:g}, batch_size = {drawn['batch_size'] or 'all'}"
-    said += f", noise = {drawn['noise']:g}" if drawn["noise"] else ""
-    return said + "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
+    sampling = f", participation = {drawn['participation']:g}, batch_size = {drawn['batch_size'] or 'all'}"
+    sampling += f", noise = {drawn['noise']:g}" if drawn["noise"] else ""
+    return sampling + "".join(f", {name.replace('-', '_')} = {value}" for name, value in by_round.items() if value)
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:

@@ -70,8 +70,8 @@ def simulation(
                 limit = {} if wide is None else {"its limit": wide.kernel(problem.x)}
                 for name, matrix in (limit | {"its own kernel": own_kernel(model, problem, setup).value}).items():
                     exact[name] = exact_run(problem, setup, matrix, run.outputs[0])
-        said = f"{network} width" if network in FL_NTK else model.name
-        typer.echo(f"{said}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
+        label = f"{network} width" if network in FL_NTK else model.name
+        typer.echo(f"{label}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
         rounds = np.unique(np.linspace(0, run.rounds, LINES).round().astype(int))
         with np.errstate(over="ignore"):  # an overflow of a square is printed as inf
             typer.echo("\n".join(_lines(run, rounds, exact)))

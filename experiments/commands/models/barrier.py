@@ -96,15 +96,15 @@ def _setting(given: "Compared", loss: str) -> tuple[dict[str, Any], str]:
     }
     sizes = ", ".join(f"{size} {what if size > 1 else what[:-1]}" for what, size in shape.items())
     biases = ", biases" if given.constant else ""
-    said = f"{sizes}{biases}; {given.data}, n = {len(given.x)}; {loss} loss"
-    return {"data": given.data, "samples": len(given.x), "loss": loss, "biases": given.constant, **shape}, said
+    description = f"{sizes}{biases}; {given.data}, n = {len(given.x)}; {loss} loss"
+    return {"data": given.data, "samples": len(given.x), "loss": loss, "biases": given.constant, **shape}, description
 
 
 def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
     numbers = _numbers(given.networks, given.x, given.y, loss)
     aligned = {} if align is None else _aligned(given, loss, align)
-    setting, said = _setting(given, loss)
-    lines = [f"{files[0]} (alpha = 1) to {files[1]} (alpha = 0)", said, *_lines(numbers)]
+    setting, description = _setting(given, loss)
+    lines = [f"{files[0]} (alpha = 1) to {files[1]} (alpha = 0)", description, *_lines(numbers)]
     if aligned:
         after = aligned["aligned"]
         before, now = after["cost before"], after["cost after"]
@@ -115,8 +115,8 @@ def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None)
 def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
     """The barriers of the mean of all networks, then of every pair; with `align` those of the aligned networks too."""
     content, lines = _group_numbers(files, given.networks, given, loss)
-    setting, said = _setting(given, loss)
-    lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]
+    setting, description = _setting(given, loss)
+    lines = [f"{len(files)} networks: the mean of all against their own means", description, *lines]
     aligned = {}
     if align is not None:
         from ntkfl.connectivity import align_group

@@ -94,7 +94,7 @@ def _lines(answers: "list[Applicability]", left_out: int, options: "Options") ->
             lines.append(f"  {answer.statement.id:<{label}} {answer.form.value:<9}{ratio}  {answer.statement.title}")
             lines += entry("", [answer.why], width) if answer.why else []
     counts = Counter(answer.applies for answer in answers)
-    summary = ", ".join(f"{counts[Applies(applies)]} {said}" for applies, said in SUMMARY.items())
+    summary = ", ".join(f"{counts[Applies(applies)]} {words}" for applies, words in SUMMARY.items())
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps of {setup.eta_local:g}"
     rest = f"{left_out} left out: known to fail, or not about one setup; {chosen}"

@@ -114,5 +114,5 @@ def _conventions(paper: str) -> list[str]:
 
 
 def _recorded(claim: "ClaimCard") -> str:
-    said = claim.recorded.value + (f" ({claim.nature.value})" if claim.nature else "")
-    return said + (f" [{claim.strongest}]" if claim.strongest else "")
+    outcome = claim.recorded.value + (f" ({claim.nature.value})" if claim.nature else "")
+    return outcome + (f" [{claim.strongest}]" if claim.strongest else "")

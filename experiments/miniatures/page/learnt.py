@@ -32,11 +32,11 @@ class Found:
 def sentences(results: Sequence[Result]) -> list[str]:
     """The sentences about miniatures that are among the results."""
     everything = Found(results)
-    said = [
+    makers = [
         *(_counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected),
         *(_undertrained, _scale),
     ]
-    return [sentence for make in said if (sentence := make(everything))]
+    return [sentence for make in makers if (sentence := make(everything))]
 
 
 def _counts(results: Found) -> str:
@@ -78,18 +78,18 @@ def _largest(results: Found) -> str:
     if not rows:
         return ""
     label, row = max(rows, key=lambda pair: pair[1].difference)
-    said = (
+    sentence = (
         f"Its largest gain, {_signed(row.difference, row.difference_error)} points ({row.setting}, in {label}), is "
         f"{_signed(row.beyond, row.beyond_error)} beyond that control"
     )
     released = results.one("ablation", "FedGuCci, as released")
     if released is not None:
-        said += (
+        sentence += (
             f"; as released, with two steps of the optimizer for one, it gains "
             f"{_signed(released.difference, released.difference_error)} points in ablation, and FedAvg at that step "
             f"size {_signed(released.difference - released.beyond)}"
         )
-    return f"{said}."
+    return f"{sentence}."
 
 
 def _sharpness_aware(keys: Mapping) -> bool:

@@ -113,8 +113,8 @@ def page(results: Sequence[Result], command: str) -> str:
 
 def _learnt(results: Sequence[Result]) -> list[str]:
     """The lessons of the miniatures, before everything else."""
-    said = sentences(results)
-    return ["## What they say", "", *(f"{number}. {text}" for number, text in enumerate(said, 1)), ""] if said else []
+    texts = sentences(results)
+    return ["## What they say", "", *(f"{number}. {text}" for number, text in enumerate(texts, 1)), ""] if texts else []
 
 
 def section(miniature: Miniature, cells: Sequence[Cell]) -> str:

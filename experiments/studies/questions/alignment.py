@@ -139,8 +139,8 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
     there = [(m, barriers) for m, barriers, error in measured if np.sqrt((barriers**2).mean()) > error.max()]
     note = "" if len(there) == len(measured) else "from some width on no barrier can be told from 0"
     if len(there) < FEWEST_SIZES or sum(len(barriers) for _, barriers in there) < FEWEST_CELLS:
-        said = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
-        return untested(claim, ENTEZARI, None, said)
+        reason = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
+        return untested(claim, ENTEZARI, None, reason)
 
     try:
         power = slope(np.array([m for m, _ in there]), [barriers for _, barriers in there])
@@ -163,8 +163,8 @@ def _longer(cells: Cells) -> Answer:
     claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
     if short == long:
         claim = "weight matching leaves a lower one after longer training, independent models"
-        said = f"all cells are of {long} passes; two lengths of training are needed"
-        return untested(claim, GIT, None, said, ("passes",))
+        reason = f"all cells are of {long} passes; two lengths of training are needed"
+        return untested(claim, GIT, None, reason, ("passes",))
     first, last = (cells.sel(models=INDEPENDENT, passes=count) for count in (short, long))
     change = (last["by_weights"] - first["by_weights"]).mean(
         [name for name in first["by_weights"].dims if name != "width"]
@@ -187,9 +187,9 @@ def _difference(claim: str, source: str, first: tuple[Cells, str], other: tuple[
     if len(change) < FEWEST_CELLS:
         return untested(claim, source, None, f"{len(change)} pairs of cells; {FEWEST_CELLS} are needed")
     half = half_width(change, LEVEL) + error.mean()
-    said = f"of {len(change)} pairs of cells lower in {np.sum(change < -error)}, higher in {np.sum(change > error)}"
+    counts = f"of {len(change)} pairs of cells lower in {np.sum(change < -error)}, higher in {np.sum(change > error)}"
     measured = Estimate(change.mean(), half, f"Student's {LEVEL:.0%} interval", Rigour.SAMPLED)
-    return at_most(claim, source, measured, 0.0, joined(said, note))
+    return at_most(claim, source, measured, 0.0, joined(counts, note))
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

@@ -99,18 +99,18 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     never, none = (measured & np.isnan(rounds) for rounds in (first, other))
     ours, theirs = (np.where(gone, np.inf, rounds) for gone, rounds in ((never, first), (none, other)))
     there, total, left = measured & ~(never & none), int(measured.sum()), cells.left.to_numpy()[never]
-    said = (
+    sentence = (
         f"of {total} cells {total - int(never.sum())} certify for any order by round {ROUNDS}, "
         f"{total - int(none.sum())} by X.11 or X.12, {int((prior <= 1).sum())} by the a-priori certificate at the start"
     )
     if len(left):
-        said += f"; where none came |y - f| was {left.min():.2g} or more in the end"
+        sentence += f"; where none came |y - f| was {left.min():.2g} or more in the end"
     claim = f"the largest D that certifies at the start ~ m^(-1/4), beside what the data say, from m = {WIDE} on"
     note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
     yield exponent(claim, SOURCE, -0.25, widths, scaled, axes=("width",), note=note)
     yield upper("the largest D that certifies at the start <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
     claim = "first round certified for any order <= first round that X.11 or X.12 certifies"
-    yield upper(claim, SOURCE, np.where(there, ours, np.nan), theirs, note=said)
+    yield upper(claim, SOURCE, np.where(there, ours, np.nan), theirs, note=sentence)
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

@@ -202,10 +202,10 @@ def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
         for label, members in families.items():
             powers = {power: f"m^({power:g})" for power in (POWER[quantity], *_also(quantity, label))}
             panels += width_panels(f"{quantity}, {label}", y, cells[quantity], "network", members, powers)
-    said = "; ".join(f"{name}: {says}" for name, says in QUANTITIES.items())
+    description = "; ".join(f"{name}: {says}" for name, says in QUANTITIES.items())
     return Chart(
         "deep-width-scaling",
-        f"{said}. {_setting(cells)}; {BARS}.",
+        f"{description}. {_setting(cells)}; {BARS}.",
         "Log-log plots: what is off the limit falls with the width as m^(-1/2), what is off the network's own kernel "
         "regime, and the drift of that kernel, as m^(-1), for ReLU more slowly at great widths.",
         tuple(panels),

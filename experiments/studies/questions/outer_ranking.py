@@ -211,9 +211,9 @@ def summarise(cells: Cells) -> Iterable[Answer]:
             f"{name}: the best steps for batches leave no more than the best for full batches, both with batches",
         )
         if ranking.seeds < FEWEST_COMPARED:
-            said = f"{ranking.seeds} seeds that all candidates have; {FEWEST_COMPARED} are needed"
+            reason = f"{ranking.seeds} seeds that all candidates have; {FEWEST_COMPARED} are needed"
             for claim in claims:
-                yield untested(claim, SOURCE, None, said)
+                yield untested(claim, SOURCE, None, reason)
             continue
         yield _order(claims[0], ranking)
         yield _regret(claims[1], ranking)

@@ -120,8 +120,8 @@ def _where_growth_begins(cells: Cells) -> Answer:
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
-        said = f"no column from a residual of {SMALL:g} or less, every run there"
-        return untested(claim, SOURCE, 1.0, said, (SEED,) if cells.sizes[SIZE] else (SIZE,))
+        reason = f"no column from a residual of {SMALL:g} or less, every run there"
+        return untested(claim, SOURCE, 1.0, reason, (SEED,) if cells.sizes[SIZE] else (SIZE,))
     slack = float(cells.finite_width.max()) * float(cells[SIZE].max())
     low, high = lows.max() - slack, highs.min() + slack
     if low <= 1 and high == np.inf:
@@ -198,9 +198,9 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
             for parity, of_it in (("even", even), ("odd", ~even)):
                 count = int((there & of_it).sum())
                 if count < FEWEST_COMPARED:
-                    said = f"{count} {kind} runs with {parity} K; {FEWEST_COMPARED} are needed"
+                    reason = f"{count} {kind} runs with {parity} K; {FEWEST_COMPARED} are needed"
                     by = SEED if of_it.any() else STEPS if cells.sizes[SIZE] else SIZE
-                    return untested(claim, SOURCE, 1.0, said, (by,))
+                    return untested(claim, SOURCE, 1.0, reason, (by,))
     return interval(claim, SOURCE, 1.0, Estimate.exact(float(right[chosen].mean())), note)
 
 

@@ -122,9 +122,9 @@ def rank_correlation(cells: Cells, fixed: tuple[str, ...], what: str) -> Answer:
         return untested(claim, SOURCE, None, f"{len(values)} seeds or groups; {FEWEST_UNITS} are needed")
     measured = Estimate(float(values.mean()), half_width(values, LEVEL), f"Student's interval, {LEVEL:.0%}")
     outcome = compare(Kind.UPPER, Estimate.exact(0.0), measured).outcome
-    said = "seeds" if SEED in fixed else "settings, which share their images"
+    population = "seeds" if SEED in fixed else "settings, which share their images"
     share = (correlations[np.isfinite(correlations)] > 0).mean()
-    note = joined(f"interval over {len(values)} {said}", f"positive in {share:.0%} of the groups")
+    note = joined(f"interval over {len(values)} {population}", f"positive in {share:.0%} of the groups")
     return Answer(claim, SOURCE, None, measured, outcome, note)
 
 

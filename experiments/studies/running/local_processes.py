@@ -172,11 +172,11 @@ class _Worker:
                 raise RunStopped(f"a worker process cannot start: {self.last_words()}")
             self.ready = False
             return None
-        said = json.loads(line)
-        if "stop" in said:
-            raise RunStopped(said["stop"])
+        message = json.loads(line)
+        if "stop" in message:
+            raise RunStopped(message["stop"])
         self.cell, self.ready = None, True
-        return None if said["status"] == READY else Status(said["status"])
+        return None if message["status"] == READY else Status(message["status"])
 
     def last_words(self) -> str:
         """How the process died, once its answers have ended."""

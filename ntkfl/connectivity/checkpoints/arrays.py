@@ -73,8 +73,8 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()
-        told = " " in text and "weights_only" not in text  # not torch's advice to unpickle, nor a bare number
-        reason = f" ({text.splitlines()[0]})" if told else ""
+        informative = " " in text and "weights_only" not in text  # not torch's advice to unpickle, nor a bare number
+        reason = f" ({text.splitlines()[0]})" if informative else ""
         raise ValueError(
             f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict(){reason}"
         ) from None

@@ -145,9 +145,9 @@ def _drawn(
         if samples < 1 or samples + test > pool:
             raise ValueError(f"{name}: {samples} training and {test} test samples are asked for; there are {pool}")
         return order[:samples], order[pool - test :]
-    for part, asked, there in (("training", samples, pool), ("test", test, len(samples_read.x_test))):
-        if asked is not None and asked > there:
-            raise ValueError(f"{name}: {asked} {part} samples are asked for; there are {there}")
+    for part, wanted, there in (("training", samples, pool), ("test", test, len(samples_read.x_test))):
+        if wanted is not None and wanted > there:
+            raise ValueError(f"{name}: {wanted} {part} samples are asked for; there are {there}")
     order_test = generator(seed, TEST).permutation(len(samples_read.x_test))
     return order[:samples], order_test[:test]
 

@@ -27,21 +27,21 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     """
     if not state.rounds or federation.method.personal:
         return None
-    data, said = federation.data, None
+    data, on_test = federation.data, None
     if data.x_test is not None and data.y_test is not None:
         summaries, nothing = summary(rows), float("nan")
         score = Score(
             *(summaries[name].mean if name in summaries else nothing for name in ("test_loss", "test_accuracy"))
         )
         before = rows[0].test_loss
-        said = _judged("test", data.y_test, data, score, before, score.loss < FLAT * before, state.rounds)
-        if said is None:
+        on_test = _judged("test", data.y_test, data, score, before, score.loss < FLAT * before, state.rounds)
+        if on_test is None:
             return None
     score = evaluate(lambda x: federation.model.outputs(state.model, x), data.x, data.y)
     before = rows[0].test_loss if isnan(rows[0].train_loss) else rows[0].train_loss
     fallen = score.loss < FLAT * rows[0].train_loss
     on_training = _judged("training", data.y, data, score, before, fallen, state.rounds)
-    return on_training and (said or on_training)
+    return on_training and (on_test or on_training)
 
 
 def _judged(
@@ -59,18 +59,18 @@ def _judged(
     if loss < FLAT * constant or (nothing_to_learn and not loss > GROWN * before):
         return None
     if isnan(accuracy) or share is None:
-        said = f"the {which} loss is {loss:.4g}, and {constant:.4g} by always answering the mean label"
+        comparison = f"the {which} loss is {loss:.4g}, and {constant:.4g} by always answering the mean label"
     else:
         margin = 0.0 if fallen else 2 * sqrt(share * (1 - share) / len(y))
         if accuracy > share + margin:
             return None
-        said = f"{which} accuracy is {accuracy:.2%}, and {share:.2%} by always answering one class"
+        comparison = f"{which} accuracy is {accuracy:.2%}, and {share:.2%} by always answering one class"
     if not loss <= GROWN * start:
         return (
             f"DIVERGED: the {which} loss is {loss:.4g} after {rounds} rounds, and {start:.4g} without training; a "
             "smaller rate may do"
         )
-    return f"NOT TRAINED: after {rounds} rounds {said}; another rate, more rounds or another model may do"
+    return f"NOT TRAINED: after {rounds} rounds {comparison}; another rate, more rounds or another model may do"
 
 
 def _most_frequent(y: Tensor) -> float | None:
