@@ -26,7 +26,7 @@ Told = TypeVar("Told", bound="Statement | Card")
 
 
 def catalogue() -> dict[str, Statement]:
-    """Every statement by id: this project's in the order of their files, then what others brought.
+    """Every statement by id: this project's in the order of their files, then those of packages and loaded files.
 
     Raises:
         ValueError: an id given twice, or an id that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
@@ -96,8 +96,8 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
     """The statements of one paper that have all words of a text in their ids, titles, sources, left sides or notes.
 
     Args:
-        statements: any, or their cards.
-        paper: as `papers` has it; None: any.
+        statements: statements, or their cards.
+        paper: one of `papers()`; None: all papers.
         text: words, in any case; default none.
 
     Raises:

@@ -75,7 +75,7 @@ def applicable(
     Args:
         statements: statements to check.
         options: the user's options: data, steps, seed.
-        progress: told of each form; default nobody.
+        progress: a function that is called with each form; default None.
         auto_step: give a form its own step where another step alone meets its hypotheses.
 
     Returns: the forms, and the number of forms that are left out.
@@ -124,7 +124,7 @@ def looked_at(
     Args:
         forms: as `about_data` gives them; forms of one family share their case.
         options: the user's options: data, steps, seed.
-        progress: told of each family; default nobody.
+        progress: a function that is called with each family; default None.
         auto_step: give a form its own step where another step alone meets its hypotheses.
     """
     by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}

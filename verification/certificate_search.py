@@ -47,7 +47,7 @@ def searched(
         after: rounds trained before the certificate, default 0.
         every: rounds between checkpoints; the last bits of the weights depend on it. Default 50.
         steps: look for the largest eta_local instead.
-        progress: called with each value that was tried, and its certificate; default nobody.
+        progress: a function that is called with each value tried and its certificate; default None.
 
     Raises:
         FloatingPointError: training overflowed at every value.

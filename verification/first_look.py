@@ -104,7 +104,7 @@ def first_look(
     Args:
         statements: statements to judge.
         options: the user's options: data, sizes, steps, seed.
-        progress: told of each family of cases; default nobody.
+        progress: a function that is called with each family of cases; default None.
         cases: cases of each checked statement; default 5.
 
     Raises:

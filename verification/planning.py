@@ -114,7 +114,7 @@ def plans_on_data(
         forms: only these; None: all.
         options: the user's options: data, sizes, steps, seed.
         auto_step: as in `planned`.
-        progress: told of each form; default nobody.
+        progress: a function that is called with each form; default None.
 
     Returns: the plans, and the number of forms that are not about data.
     """

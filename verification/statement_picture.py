@@ -21,7 +21,7 @@ def seen_of(
     Args:
         statements: in all their forms.
         options: data, sizes, steps and seed of the cases; default `Options()`.
-        progress: as of `verify_all`; default nobody.
+        progress: as for `verify_all`; default None.
         limit: how many cases of a form are kept; None: all.
 
     Raises:

@@ -37,7 +37,7 @@ ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 @lru_cache(maxsize=2)  # three forms use the same case, one after the other
 def _reach(case: FederatedRun) -> float:
-    """R: the largest distance from its start of a global weight by round t+1, or of a local weight in round t."""
+    """R: the largest movement from u(0), of global weights up to round t+1 and of local weights in round t."""
     inside = snapshot(case)
     moved = np.linalg.norm(inside.local[0] - case.weights.hidden, axis=-1).max()
     return max(inside.radius, float(moved) * (1 + 1e-9))
@@ -80,9 +80,9 @@ STATEMENTS = (
             "Claim B.4",
             note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
             "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
-            "R, or from 3 n R and Eq (16) without its factor. The proof's last two lines print eta_l K^2 n in the "
-            "growth factor for eta_l K n. R must bound the distance of the local weights from u(0); the proof cites a "
-            "bound on their distance from u(t)",
+            "R, or from 3 n R and Eq (16) without its factor. In the growth factor the proof's last two lines print "
+            "eta_l K^2 n in place of eta_l K n. R must bound the distance of the local weights from u(0); the "
+            "proof cites a bound on their distance from u(t)",
         ),
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
         forms={

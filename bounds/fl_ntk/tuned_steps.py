@@ -18,7 +18,7 @@ from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.infinite_width import KernelRegime
 
 DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of the rounding of the polynomial's coefficients
-BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # times the tuned steps
+BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # factors on the tuned steps
 
 slow, fast = sp.symbols("nu_1 nu_n", positive=True)
 KAPPA = fast / slow

@@ -1,4 +1,4 @@
-"""Directives that list the statements, and a page for each, written before Sphinx looks which pages there are.
+"""Directives that list the statements, and a page for each, written before Sphinx collects the pages.
 
 `statement-table [PAPER]`, `statement-page ID` (in full), `findings-by-nature`, `evidence-by-kind`, `symbol-table`.
 """
@@ -32,7 +32,7 @@ orphan: true
 
 
 class StatementTable(SphinxDirective):
-    """Every statement, or every one of a paper, in a row: id and title, the outcome of each form, where it is from."""
+    """A row for every statement, or for those of a paper: id and title, the outcome of each form, the source."""
 
     optional_arguments = 1
 
@@ -101,7 +101,7 @@ class StatementPage(SphinxDirective):
 
 
 class FindingsByNature(SphinxDirective):
-    """The forms that differ from what holds, by the nature of the difference, the weightiest first."""
+    """The forms that do not hold as printed, by the nature of the difference, the weightiest first."""
 
     def run(self) -> list[nodes.Node]:
         forms = [(s.id, form, s.forms[form].nature) for s in own().values() for form in s.forms]
@@ -115,7 +115,7 @@ class FindingsByNature(SphinxDirective):
 
 
 class EvidenceByKind(SphinxDirective):
-    """How many forms have each kind of evidence, for how many it is the strongest, and which these are."""
+    """A row for each kind of evidence: the number of forms with it, and the forms whose strongest evidence it is."""
 
     def run(self) -> list[nodes.Node]:
         forms = [(statement, form) for statement in own().values() for form in statement.forms]
@@ -161,12 +161,12 @@ def write_pages(app: Sphinx) -> None:
 
 
 def _root(document: str) -> str:
-    """What leads from a page to the first one."""
+    """The relative path from a page to the root of the site."""
     return "../" * document.count("/")
 
 
 def _with_links(source: str, root: str) -> list[nodes.Node]:
-    """A source; what it names in the folder of the proofs or among the findings is a link."""
+    """A source, with links to the pages of proofs and to the findings that it names."""
     parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+|FINDINGS\.md#[\w.-]+)", source)
     pages = [part.removeprefix("docs/").replace("FINDINGS", "findings").replace(".md", ".html") for part in parts]
     return [
@@ -176,7 +176,7 @@ def _with_links(source: str, root: str) -> list[nodes.Node]:
 
 
 def _old_address(statement: Statement) -> nodes.raw:
-    """Where a statement was when all of a paper were on one page: links from elsewhere find its row."""
+    """The anchor that a statement had on the former page of its paper, so that old links find its row."""
     return html(f'<a id="{label(statement.id)}"></a>')
 
 
@@ -197,7 +197,7 @@ def _neighbours(identifier: str) -> list[nodes.Node]:
 
 
 def _index_entries(identifier: str, target: str) -> addnodes.index:
-    """What the search box and the index find a statement by: its whole id, and the paper's label alone."""
+    """The words by which the search box and the index find a statement: its whole id, and the label alone."""
     words = (identifier, identifier.partition("/")[2])
     return addnodes.index(entries=[("single", word, target, "main", None) for word in words])
 

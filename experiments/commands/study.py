@@ -169,7 +169,9 @@ def run(
         str, typer.Argument(help="a study, as `ntkfl study list` names it, or a file of yours", autocompletion=_names)
     ],
     out: KeptRuns = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="how many, on this machine (as many as cores)")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="number of processes on this machine (as many as cores)")
+    ] = None,
     scheduler: Scheduler = None,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
@@ -203,7 +205,9 @@ def run(
     with bad_input():
         grid = chosen_grid(name, axis_options(context.args))
         if scheduler is not None and processes is not None:
-            raise ValueError("--processes is of this machine; with --scheduler its workers measure, leave it out")
+            raise ValueError(
+                "--processes is for this machine; with --scheduler the cluster's workers measure: leave it out"
+            )
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         if out is None and not dry_run:
             raise ValueError("give the folder that keeps the cells: --out DIR")
@@ -231,14 +235,14 @@ def run(
 
 @app.command("status", short_help="The progress of a study.")
 def status(folder: Folder) -> None:
-    """How far the study in a folder is: cells done, failed (with the last line of the traceback) and remaining."""
+    """The progress of the study in a folder: cells done, failed (with the last line of the traceback), remaining."""
     from experiments.studies.study_folder import StudyFolder
 
     with bad_input():
         _say(status_lines(StudyFolder(folder)))
 
 
-@app.command("show", short_help="What a study has found.")
+@app.command("show", short_help="The answers of a study.")
 def show(
     folder: Folder,
     plot: Charts = False,
@@ -256,11 +260,11 @@ def show(
         there = StudyFolder(folder)
         grid, cells = there.measured()
         if there.grid() != grid:
-            typer.echo("a run of another grid was begun since; these are the results of the one before", err=True)
+            typer.echo("a run with another grid was begun later; these are the results of the earlier run", err=True)
         if cells.attrs["version"] != version_of(grid.spec):
             typer.echo("the code has changed since these results were measured", err=True)
     if is_empty(cells):
-        typer.echo(f"none of the {cells.attrs['cells']} cells is there: ntkfl study status {folder}", err=True)
+        typer.echo(f"none of the {cells.attrs['cells']} cells is done: ntkfl study status {folder}", err=True)
         raise typer.Exit(SURPRISED)
     with shown_warnings():
         answers = grid.study.answers(cells)

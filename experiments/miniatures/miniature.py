@@ -136,7 +136,7 @@ class Miniature:
         by_scale = {self.at: self, **self.larger}
         if scale not in by_scale:
             why = f": {self.no_paper}" if scale == PAPER and self.no_paper else ""
-            raise ValueError(f"{self.name} is not there on the scale {scale!r}{why}; it is on {', '.join(by_scale)}")
+            raise ValueError(f"{self.name} does not exist on the scale {scale!r}{why}; it is on {', '.join(by_scale)}")
         return by_scale[scale]
 
     def also(
@@ -147,7 +147,7 @@ class Miniature:
         Args:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
-            here: a text on the `scale` there; everything else is as in the paper.
+            here: for each number in `scale` that differs from the paper's on the new scale, its value there.
             adds: a text to add to the caveat; default none.
             changes: other fields.
         """

@@ -156,7 +156,7 @@ class SwitchTracking:
         return Start(sum(sums), list(entries), max(shares))
 
     def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """The sums of the outputs over some chunks' neurons, the share of entries, and, up to the most, the entries."""
+        """The sums of the outputs over some chunks' neurons, the share of entries, and the entries, unless too many."""
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
         room, count = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
@@ -225,6 +225,6 @@ class SwitchTracking:
 
 
 def _shared(count: int, least: int = 1) -> list[range]:
-    """At most PIECES ranges over `count` things; all but the last have a least number of them."""
+    """At most PIECES ranges that cover `count` things; all but the last have at least `least` things."""
     step = max(least, -(-count // PIECES))
     return [range(begin, min(begin + step, count)) for begin in range(0, count, step)]

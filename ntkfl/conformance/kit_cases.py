@@ -278,7 +278,7 @@ LIMITS = (
     ),
     Limit(
         "identical-clients",
-        "workers with the same samples, without outer momentum, are one of them alone",
+        "workers with the same samples, without outer momentum, train as a single worker",
         replace(COPIES, rate=0.03, momentum=0.0),
         limits.one_adam_w,
         PLAIN_OUTER,
@@ -292,7 +292,7 @@ LIMITS = (
     ),
     Limit(
         "identical-clients",
-        "clients with the same samples train as one of them alone",
+        "clients with the same samples train as a single client with these samples",
         COPIES,
         limits.one_client,
         BY_SIZE
@@ -307,7 +307,7 @@ LIMITS = (
     ),
     Limit(
         "identical-clients",
-        "clients with the same samples train as one of them alone",
+        "clients with the same samples train as a single client with these samples",
         replace(ADAPTED, problem=Problem("lora", copies=3), work=SEVERAL, participation=1.0),
         limits.one_client,
         {"fedex-lora": {}, "fedit": {}},

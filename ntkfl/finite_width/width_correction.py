@@ -1,8 +1,8 @@
 """The order m^(-1/2) by which the outputs of a finite network differ from those of the infinite-width limit.
 
 Two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and neurons at the kinks change their pattern
-(deterministic to this order). Both start from the same residual at every width; a network with another y(0) differs by
-a third part, M^t (y_m(0) - y_inf(0)).
+(deterministic to this order). Both parts are for the same first residual at every width. A network with another y(0)
+adds a third part, M^t (y_m(0) - y_inf(0)).
 """
 
 import numpy as np
@@ -56,8 +56,8 @@ def gram_correction(
 ) -> Float[np.ndarray, "T n"]:
     """First order of the outputs y(t), t = 0..T, in a change dH of the Gram matrix (default: of H_inf).
 
-    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0): the residual moves by the sum, the outputs by minus the sum
-    (with a plus sign, r is y(0) - y). Source: fl-ntk/X.10.
+    It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0): the residual moves by the sum, the outputs by minus the sum.
+    Source: fl-ntk/X.10.
 
     `problem.y` is the residual r = y - y(0) at the start.
     """

@@ -1,4 +1,4 @@
-"""An upper bound of the largest eigenvalue of W^(1/2) H W^(1/2), W = w(H_D), by few Ritz vectors and |.|_F."""
+"""An upper bound of the largest eigenvalue of W^(1/2) H W^(1/2), W = w(H_D), by Ritz vectors and a Frobenius norm."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from ntkfl.limit.lanczos import Lanczos
 from ntkfl.limit.round_modes import ClientModes
 
 WHOLE = 500  # most samples for which the matrix is decomposed
-PRODUCTS, VECTORS = 60, 20  # products with H, and Ritz vectors that the bound may take out of the matrix
+PRODUCTS, VECTORS = 60, 20  # products with H; most Ritz vectors to remove before a norm is taken
 TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
 SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 

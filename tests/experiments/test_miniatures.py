@@ -211,9 +211,9 @@ def test_methods_of_the_ordering_are_trained_on_every_scale(scale):
 def test_a_scale_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match=r"no scale 'midle'. Did you mean 'middle'\? They are small, middle, paper"):
         catalogue()["ordering"].on("midle")
-    with pytest.raises(ValueError, match="ablation is not there on the scale 'middle'; it is on small, paper"):
+    with pytest.raises(ValueError, match="ablation does not exist on the scale 'middle'; it is on small, paper"):
         catalogue()["ablation"].on("middle")
-    with pytest.raises(ValueError, match=r"transitivity is not there on the scale 'paper': FedGuCci states neither"):
+    with pytest.raises(ValueError, match=r"transitivity does not exist on the scale 'paper': FedGuCci states neither"):
         catalogue()["transitivity"].on("paper")
     assert catalogue()["ordering"].on("small") is catalogue()["ordering"]
 
@@ -558,7 +558,7 @@ def test_the_list_names_every_miniature():
         (["all", "ima"], "error: there is no miniature 'all'."),
         (["ima", "--markdown", "."], "error: cannot write .: it is a folder; name a file"),
         (["ordering", "--scale", "large"], "error: there is no scale 'large'. They are small, middle, paper"),
-        (["ima", "--scale", "middle"], "error: ima is not there on the scale 'middle'; it is on small, paper"),
+        (["ima", "--scale", "middle"], "error: ima does not exist on the scale 'middle'; it is on small, paper"),
         (["plane", "--rounds", "9"], "error: plane is not trained in rounds; leave --rounds 9 out"),
         (["plane", "--device", "cuda"], "error: plane is computed on the CPU only; leave --device cuda out"),
         (["ima", "--scale", "paper"], "error: cifar-10 needs path=FOLDER, the folder of its files"),

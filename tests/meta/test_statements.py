@@ -1,6 +1,6 @@
-"""Every statement of the catalogue in every form: outcome as recorded, mutants caught, books that balance.
+"""Every statement of the catalogue in every form: outcome as recorded, mutants caught, counts that add up.
 
-Looks at few cases have the outcomes of all cases, which the table of all verdicts in FINDINGS.md lists.
+Checks of a few cases give the outcomes of all cases, which the table of all verdicts in FINDINGS.md lists.
 """
 
 import json
@@ -24,11 +24,11 @@ from verification.judging.looks import Part, drawn
 from verification.verdict import NOT_REFUTED, Verdict
 
 # `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are made once, and the
-# networks of a ladder are trained once for all verdicts and looks.
+# networks of a ladder are trained once for all verdicts and all checks of a few cases.
 
-# A verdict needs five cases: five of a single family, three of each of two, two of each of more.
+# A verdict needs five cases: five of one family, or three of each of two families, or two of each of several.
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
-LONG_RUN = Options(trials=2)  # runs of the engine, or along every way and order: seconds a case
+LONG_RUN = Options(trials=2)  # cases of some seconds: runs of the engine, and runs in every order
 NO_RUN = Options(trials=25)
 MANY_FAMILIES = Options(trials=12)
 MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to catch its mutants takes more cases
@@ -96,7 +96,7 @@ def run_of_family(family, seed):
 
 
 def drawn_once(family, seed, ladders):
-    """`drawn`, except that all verdicts share a ladder; a look at a part of it uses the measurements of the whole.
+    """`drawn`, except that all verdicts share a ladder, whose measurements also serve checks of a part of it.
 
     They also share the first runs of Algorithm 1, on which most statements are checked, whatever their options are.
     """
@@ -182,10 +182,10 @@ def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
 @CHECKED
 def test_necessity_cases_show_what_they_are_stored_for(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # a form that does not hold needs nothing
+    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # no necessity is recorded for it
     assert set(verdict.necessity) == (set() if fails_anyway else {h.name for h in statement.required(form)})
     if statement.forms[form].recorded is Outcome.VIOLATED:
-        return  # what does not hold needs no hypothesis
+        return  # a violated form has no necessity cases
     for name, needed in verdict.necessity.items():
         assert needed is (Needed.YES if name in statement.necessity else Needed.NO_CASE), name
 
@@ -258,7 +258,7 @@ def of_all_cases():
 
 
 def agrees(verdict):
-    """Whether few cases give the verdict of all; few may exclude less about a probability, and then say so."""
+    """Whether a few cases give the verdict of all cases; a probability may be "not refuted" instead of "holds"."""
     of_all = of_all_cases().get((verdict.id, verdict.form))
     if of_all is None:  # the table is older than the statement
         return verdict.as_recorded

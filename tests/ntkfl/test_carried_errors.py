@@ -231,7 +231,7 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
 @pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
 def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
-    """Where the rounds are stable an error is proved, and the literal rounds are within it; far beyond none is."""
+    """Stable rounds have a proved bound, and literal rounds are within it; far beyond the limit there is none."""
     problem = ragged(sizes, d=6)
     setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
     limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global

@@ -207,7 +207,7 @@ def changed_at_each_place(content, wrong):
 
 
 def test_a_file_with_any_value_of_another_type_is_refused_or_reported():
-    """Whatever is read can be printed: nothing but a ValueError comes of an edited file."""
+    """Every file that is read can be printed; an edited file raises nothing but a ValueError."""
     content = json.loads((Path(__file__).parent / "verdicts_with_sentences.json").read_text(encoding="utf-8"))
     new = [Verdict.from_json(old).to_json() for old in content["verdicts"]]
     read, refused = 0, 0
@@ -237,7 +237,7 @@ def test_each_fact_has_a_sentence_and_each_old_name_says_the_new():
     for name, new in MOVED.items():
         with pytest.raises(TypeError, match=f"Verdict has no {name}: .*{re.escape(new[-8:])}"):
             verdict(**{name: 0}) if name not in COUNTS else Verdict(**{name: 0})
-        if name != "own_data":  # it is a question still
+        if name != "own_data":  # `own_data` is still a method
             with pytest.raises(AttributeError, match=f"Verdict has no {name}: "):
                 getattr(verdict(), name)
 

@@ -60,7 +60,7 @@ def replay_path(statement: Told, form: Form) -> str | None:
 
 
 def findings_of(statement: Told) -> list[Form]:
-    """The forms that differ from what holds.
+    """The statement's forms that do not hold as printed.
 
     Args:
         statement: the claim.

@@ -13,7 +13,7 @@ from bounds.federated_run import FederatedRun
 from ntkfl import Problem, Setup, Weights, interruption
 from verification.search.ascent import initial_outputs, relabelled
 
-ONE_BY_ONE = 128  # neurons up to which each is left out in turn
+ONE_BY_ONE = 128  # in networks of at most this many neurons each neuron is left out in turn
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
@@ -157,7 +157,7 @@ def _rounder(value: float) -> Iterator[float]:
 
 
 def _rounder_fractions(value: Fraction) -> Iterator[Fraction]:
-    """The fraction with smaller denominators; never 0, which is no simpler version of another number."""
+    """The fraction with smaller denominators; never 0, since 0 is not a simpler form of another number."""
     candidates = [Fraction(1), *(value.limit_denominator(d) for d in (1, 2, 4))]
     for candidate in candidates:
         if candidate and (candidate == 1 or candidate.denominator < value.denominator) and candidate != value:

@@ -1,4 +1,4 @@
-"""Generalisation: the bound of Theorem C.11 against what held-out digits show, with their labels and with random ones.
+"""Generalisation: the bound of Theorem C.11 against the loss on held-out digits, with true and with random labels.
 
 Networks of infinite width, trained by FedAvg from f = 0 for the theorem's number of rounds.
 """
@@ -40,7 +40,7 @@ class RandomLabels(UserData):
 
 
 def trained_case(point: Point) -> TrainedOnSample:
-    """A draw of its own for each n: draws of one seed are nested, and failures of their cells dependent."""
+    """A case with a separate draw for each n: nested draws would make failures of different cells dependent."""
     source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
     seed = own_seed(point[SEED], point["n"], bits=32)
     return TrainedOnSample(source, point["n"], LOSS, seed, DELTA, held_out=HELD_OUT)
@@ -64,7 +64,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The bound for each kind of labels, if it says anything, and the coins, which no network predicts."""
+    """The bound for each kind of labels, where it is below 1; and random labels, which no network predicts."""
     for labels in cells.labels.to_numpy():
         at = cells.sel(labels=labels)
         bound, unsure, loss, less_sure = at.bound, errors(at, "bound"), at["loss"], errors(at, "loss")

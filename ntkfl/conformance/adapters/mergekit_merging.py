@@ -19,7 +19,7 @@ NAMES = {"ties": "ties", "task-arithmetic": "task_arithmetic"}
 def run(case: Any) -> Any:
     """The model after every round."""
     if case.method not in NAMES:
-        raise NotImplementedError(f"mergekit has nothing that is {case.method}")
+        raise NotImplementedError(f"mergekit has no method {case.method}")
     given, method = case.options, get(NAMES[case.method])
     w = case.start
     for number in range(case.rounds):

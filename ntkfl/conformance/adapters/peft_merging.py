@@ -26,7 +26,7 @@ def run(case: Any) -> Any:
         return adapters(case)
     if case.method in ("ties", "task-arithmetic"):
         return models(case)
-    raise NotImplementedError(f"peft has nothing that is {case.method}")
+    raise NotImplementedError(f"peft has no method {case.method}")
 
 
 def models(case: Any) -> Any:

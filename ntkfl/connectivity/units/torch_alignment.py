@@ -28,8 +28,8 @@ class TorchAlignment:
         permutations: a permutation for each group of units, by the name of the group's first weight; unit r of
             `aligned` is unit permutation[r] of the given network.
         aligned: the moved network; the same function.
-        cost_before: squared distance, as given, of the weights, or of the activations or parts of the outputs (in the
-            arithmetic of the module, whose rounding the error leaves out).
+        cost_before: squared distance before permuting, of the weights, the activations or the parts of the outputs, as
+            `by` says. Activations and parts have the module's rounding, which the error leaves out.
         cost_after: the squared distance in the new order.
         sweeps: number of sweeps over all groups, from the best start.
         held: the weights whose units stay in their places, with the reasons.
@@ -52,7 +52,7 @@ def align_torch(
     group norm, and of a grouped convolution, have their channels permuted alike. Batch norm is taken in evaluation
     mode: its weights and running averages move with their channels. The mean of two aligned networks has the mean of
     their running averages, which differ from the averages of its own activations (Jordan et al. 2023, REPAIR): compute
-    them anew before judging it.
+    them again before you evaluate the mean.
 
     Args:
         first: the network that stays.

@@ -38,8 +38,8 @@ class Units:
     Args:
         names: for each group, the first weight that it moves.
         sizes: the size of each group.
-        factors: for every weight the factors of all its axes, in order; viewed in this shape, a weight's entries move
-            along the groups.
+        factors: for every weight the factors of all its axes, in order. A weight that is reshaped to the sizes of its
+            factors has its own axis for each group.
         held: weights whose first axis stays in its place without being the network's output, with the reason.
     """
 
@@ -116,7 +116,7 @@ OUTPUT, INPUT = "it is the network's output", "it is the network's input"
 # operations for whose arguments only the shape counts
 CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")
 COPIES = ("detach", "alias", "clone")  # operations on any tensor, also on one whose axes are not known
-CONSTANT = "it meets a constant, whose entries have places"
+CONSTANT = "an operation combines it with a constant"
 
 
 class _Walk(TorchDispatchMode):
@@ -193,11 +193,11 @@ def _tensors(value: Any) -> list[Tensor]:
 
 
 def _where(after: str) -> str:
-    return f", on what {after!r} makes" if after else ""
+    return f", applied to results of {after!r}" if after else ""
 
 
 def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
-    """The axes whose lengths are the tensor's; a shorter axis is part of a split."""
+    """The axes, where their lengths are the tensor's sizes; a shorter axis is held, since it is a part of a split."""
     return [
         atoms if length(atoms) == size else axis(size, "it is a part of a split")
         for atoms, size in zip(axes, tensor.shape, strict=True)

@@ -124,7 +124,7 @@ def test_training_is_the_engine_s(small, method, linear):
 
 
 def test_little_steps_leave_the_first_kernel_s_distance_alone(small):
-    """Over what the limit moves, a network's distance from its linearisation vanishes with the steps."""
+    """Relative to the limit's movement, a network's distance from its linearisation vanishes with the steps."""
     whole, little = (measured_in((1,), step) for step in (1.0, 0.001))
     bent, linear = ([of[name][0] / of["moved"][0] for of in (whole, little)] for name in ("bent", "linear"))
     assert bent[1] < bent[0] / 1000 and linear[1] > 0.5

@@ -158,7 +158,7 @@ def test_when_every_cell_fails_no_answers_are_left_and_show_says_so(pendulum, tm
     assert invoke("run", pendulum, "--lengths", "3", "--out", out).exit_code == 1
     assert not (out / "answers.json").exists()
     result = invoke("show", out)
-    assert result.exit_code == 1 and "none of the 4 cells is there" in result.stderr and not result.stdout
+    assert result.exit_code == 1 and "none of the 4 cells is done" in result.stderr and not result.stdout
 
 
 def test_show_keeps_to_the_grid_of_the_results_and_says_that_another_was_begun(pendulum, tmp_path, trap):
@@ -168,7 +168,7 @@ def test_show_keeps_to_the_grid_of_the_results_and_says_that_another_was_begun(p
     trap.write_text("interrupt")
     assert invoke("run", pendulum, "--lengths", "3,5", "--out", out).exit_code == 130
     result = invoke("show", out)
-    assert result.stdout == shown and "a run of another grid was begun since" in result.stderr
+    assert result.stdout == shown and "a run with another grid was begun later" in result.stderr
 
 
 def test_a_damaged_cell_is_named_and_measured_again(pendulum, tmp_path):

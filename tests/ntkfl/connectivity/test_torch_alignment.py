@@ -210,7 +210,7 @@ def test_what_cannot_be_aligned_is_refused():
         align_torch(first, second, inputs(), starts=0)
     with pytest.raises(ValueError, match=r"has no units that could be permuted$"):
         align_torch(*networks(mlp(3, 2), 0), inputs())
-    with pytest.raises(ValueError, match=r"through the operation \w+, on what '\w+_l0' makes"):
+    with pytest.raises(ValueError, match=r"through the operation \w+, applied to results of '\w+_l0'"):
         align_torch(*networks(nn.LSTM(3, 4), 0), inputs())
     with pytest.raises(ValueError, match="computes with more than torch's operations"):
         align_torch(*networks(Escaping(), 0), inputs())

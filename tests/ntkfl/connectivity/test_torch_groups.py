@@ -69,7 +69,7 @@ def test_with_one_hidden_layer_it_is_the_group_of_two_layer_networks(seed, by, m
 @given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE), st.sampled_from([None, 1]))
 @settings(max_examples=15)
 def test_permuted_copies_become_one_point(seed, by, name, reference):
-    """With more than two copies the rounds end where no turn is nearer, which need not be one point."""
+    """With more than two copies the rounds end where no turn lowers the distance, perhaps at several points."""
     (first,) = networks(NETWORKS[name](), seed, 1)
     units, _ = unit_numbers(first, X)
     rng = np.random.default_rng(seed)

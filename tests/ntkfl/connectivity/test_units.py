@@ -146,7 +146,7 @@ def test_what_stays_in_its_place_is_said_with_the_reason():
     )
     weights = {"in": torch.randn(192, 4, dtype=torch.float64), "out": torch.randn(4, 2, dtype=torch.float64)}
     groups, _ = units_of(lambda w, x: masked(x, w), weights, X)
-    assert groups.sizes == () and groups.held == {"out": "it meets a constant, whose entries have places"}
+    assert groups.sizes == () and groups.held == {"out": "an operation combines it with a constant"}
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,14 @@ class Odd(nn.Module):
 @pytest.mark.parametrize(
     "odd, message",
     [
-        (lambda z: z.cumsum(1), "through the operation cumsum, on what 'layer.weight' makes"),
+        (lambda z: z.cumsum(1), "through the operation cumsum, applied to results of 'layer.weight'"),
         (lambda z: functional.dropout(z, 0.5), "operation bernoulli_, which draws random numbers"),
-        (lambda z: z * z.abs().max(1, keepdim=True).indices, "through the operation max, on what"),
+        (lambda z: z * z.abs().max(1, keepdim=True).indices, "through the operation max, applied to"),
         (
             lambda z: z * functional.max_pool1d_with_indices(z[:, None], 1)[1][:, 0],
-            "through the further results of an operation, on what 'layer.weight' makes",
+            "through the further results of an operation, applied to results of 'layer.weight'",
         ),
-        (lambda z: z[:, [1, 0, 2, 3]], "through the operation index, on what"),
+        (lambda z: z[:, [1, 0, 2, 3]], "through the operation index, applied to"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_layer(odd, message):

@@ -20,7 +20,7 @@ BAND = 0.2
 
 
 def case(seed, outputs=1, width=12, depth=3, samples=3, often=0.3):
-    """Layers, inputs, their outputs, and labels whose bands have these outputs just outside or well inside."""
+    """Layers, inputs, outputs, and labels; the outputs lie just outside or well inside the bands of their labels."""
     rng = np.random.default_rng([seed, 9])
     layers = network(seed, (4, *[width] * (depth - 1), outputs), ["tanh", "gelu", "tanh"][: depth - 1])
     x = rng.standard_normal((samples, 4))
@@ -148,7 +148,7 @@ def test_an_adversary_is_long_in_vain_and_soon_succeeds_without_a_hypothesis(see
 
 
 def test_only_samples_that_may_get_a_pull_count():
-    """A sample well inside its interval changes nothing; one that the reach may take out of it is kept."""
+    """A sample well inside its interval changes nothing; a sample that may leave its interval is kept."""
     certificate = certified(3, samples=4, outputs=1)
     problem, layers = certificate.problem, certificate.start.curvature.layers
     extra = np.ones((1, 4))
@@ -187,7 +187,7 @@ def test_hubers_loss_is_squares_while_outputs_stay_near_their_labels():
 
 
 def test_a_band_narrower_than_rounding_is_still_no_point():
-    """Its ends are one float, and the bound on how far fits move is proved for points only."""
+    """The band's ends are one float, yet it counts as an interval: the bound of moving fits is proved for points."""
     layers, x, f, _ = case(3)
     problem = Problem(x, 1 + f[:, 0] * 0)
     narrow, wide_enough, squares = (
@@ -221,7 +221,7 @@ def test_samples_are_named_as_they_were_given():
 
 
 def test_equal_samples_are_told_apart_by_the_ends_of_their_intervals():
-    """Three equal samples whose bands meet two by two, in all, or not at all; nothing is said of targets as labels."""
+    """Three equal samples whose bands meet in pairs, all together, or nowhere; messages never call targets labels."""
     layers, x, f, _ = case(0, samples=2)
     equal, start = x[[0, 1, 1, 1]], np.append(f[0], f[1].repeat(3)) + np.array([BAND / 2, 9, 9, 9])
     for offsets, why in (

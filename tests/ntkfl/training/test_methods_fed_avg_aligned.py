@@ -136,7 +136,7 @@ def test_a_model_whose_units_cannot_be_followed_is_refused():
     known = network()
     sorted_units = Model("sorted", known.initial, lambda p, x: known.features(p, x).sort().values, known.head)
     run = replace(on_classes("fedavg-aligned", work=LocalWork(batch_size=None)), model=sorted_units)
-    with pytest.raises(ValueError, match=r"through the operation sort, on what 'body\.0\.weight' makes"):
+    with pytest.raises(ValueError, match=r"through the operation sort, applied to results of 'body\.0\.weight'"):
         run.round(run.start())
     with pytest.raises(ValueError, match="fedavg-aligned: server_rate is 0; it must be positive"):
         build("fedavg-aligned", CrossEntropy(), server_rate=0)
