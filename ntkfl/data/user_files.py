@@ -57,16 +57,16 @@ def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
     x = [[_feature(columns[j], k, where(k, j)) for j in features] for k in range(len(rows))]
     y, classes = labels_of(columns[label], lambda k: where(k, label))
     arrays = {"x": np.array(x), "y": y}
-    said = [f"y is column {header[label]!r}" + (f" ({classes})" if classes else "")]
+    notes = [f"y is column {header[label]!r}" + (f" ({classes})" if classes else "")]
     if owner is not None:
         arrays["owner"] = owners_of(columns[owner], lambda k: where(k, owner))
-        said.append(f"the owner is column {header[owner]!r} ({len(np.unique(arrays['owner']))} clients)")
+        notes.append(f"the owner is column {header[owner]!r} ({len(np.unique(arrays['owner']))} clients)")
     else:
-        said.append("no column is the owner")
-    said.append(listed([header[j] for j in features]))
-    said += [f"column {j + 1} ({header[j]!r}) numbers the rows and is not read" for j in numbering]
+        notes.append("no column is the owner")
+    notes.append(listed([header[j] for j in features]))
+    notes += [f"column {j + 1} ({header[j]!r}) numbers the rows and is not read" for j in numbering]
     warn_of_features([header[j] for j in features], str(path))
-    return arrays, f"{path.name}: {'; '.join(said)}"
+    return arrays, f"{path.name}: {'; '.join(notes)}"
 
 
 def csv_rows(path: Path) -> list[Row]:
