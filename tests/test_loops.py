@@ -45,7 +45,7 @@ SHORT = {
     "experiments/studies/running/code_version.py _modules": "each turn takes a module, none of them twice",
     "experiments/studies/running/dask_cluster.py run": "the cells that are left or waited for",
     "experiments/studies/running/local_processes.py run": "the processes that are not yet started",
-    "experiments/studies/running/local_processes.py main": "the work that is sent, until it says stop",
+    "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
 # `while True` loops, and what ends each. The caller of a generator checks for interrupts.

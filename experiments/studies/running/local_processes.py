@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 
 from threadpoolctl import threadpool_limits
 
@@ -21,44 +19,8 @@ from experiments.studies.running.cell_store import CellStore
 from experiments.studies.running.code_version import ROOT
 from experiments.studies.running.measuring import RunStopped, Status, keep, settle
 from experiments.studies.running.one_thread import limit_to_one_thread
+from experiments.studies.running.worker import READY
 from ntkfl import interruption
-
-READY = "ready"
-
-
-def main(folder: str, spec: str) -> None:
-    """Answer every line with one: the cell's status, or why this process stops."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a study's prints must not be taken for an answer
-    lines: SimpleQueue[str] = SimpleQueue()
-    Thread(target=_read, args=(lines,), daemon=True).start()
-
-    from experiments.studies.running.cell import Cell
-    from experiments.studies.running.cell_store import CellStore
-    from experiments.studies.running.code_version import OtherCode
-    from experiments.studies.running.measuring import settle
-
-    store, answer = CellStore(Path(folder)), {"status": READY}
-    while "stop" not in answer:
-        print(json.dumps(answer), file=answers, flush=True)
-        cell = Cell(**json.loads(lines.get()))
-        try:
-            answer = {"status": settle(store, spec, cell)}
-        except (OSError, OtherCode, ValueError) as error:
-            answer = {"stop": str(error)}
-        sys.stdout.flush()
-    print(json.dumps(answer), file=answers, flush=True)
-
-
-def _read(lines: SimpleQueue[str]) -> None:
-    """Read the input; its end means that the run is over or was killed, and this process must end too."""
-    for line in sys.stdin:
-        lines.put(line)
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
 
 
 class InProcess:
