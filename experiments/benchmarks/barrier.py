@@ -8,7 +8,7 @@ import resource
 
 import numpy as np
 
-from experiments.benchmarks.runner import timed
+from experiments.benchmarks.candidate import timed
 from ntkfl.connectivity import TwoLayer, loss_barrier, plane_losses, plane_through
 from ntkfl.connectivity.paths.long_sums import LONG
 

@@ -4,67 +4,19 @@ import importlib.util
 import json
 import math
 import os
-import resource
 import signal
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from experiments.benchmarks.elsewhere import PYTHON, THREADS
-from experiments.benchmarks.workload import Candidate, Sizes, Timed, Workload, said
+from experiments.benchmarks.workload import Candidate, Sizes, Workload, said
 from ntkfl import interruption
-
-KEPT = 64  # numbers of a result that are compared, spread evenly
-
-
-def main(workload: str, candidate: str, sizes: str) -> None:
-    """Serve until the input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # prints of libraries go to stderr
-    interruption.end_with(sys.stdin.fileno())
-    from experiments.benchmarks.workloads import catalogue
-
-    chosen = next(c for c in catalogue()[workload].candidates if c.name == candidate)
-    call = chosen.build(json.loads(sizes))
-    result, *first = timed(call)
-    result = np.asarray(result, float).ravel()
-    numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
-    print(json.dumps({"numbers": numbers.tolist(), **_said(*first)}), file=answers, flush=True)
-    del result
-    for _ in sys.stdin:
-        _, *again = timed(call)
-        print(json.dumps(_said(*again)), file=answers, flush=True)
-
-
-def _said(clock: float, processor: float) -> dict[str, float]:
-    return {"clock": clock, "processor": processor, "memory": _memory()}
-
-
-def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
-    """Do the work once, and give its seconds: its own measurement if it has one."""
-    clock, processor = time.perf_counter(), time.process_time()
-    returned = call(*arguments)
-    if isinstance(returned, Timed):
-        return returned
-    return Timed(returned, time.perf_counter() - clock, time.process_time() - processor)
-
-
-def _memory() -> int:
-    """The largest resident memory so far, in bytes, of this process or of any child process that has ended."""
-    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return largest * (1 if sys.platform == "darwin" else 1024)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from experiments.benchmarks.candidate import timed
 from experiments.benchmarks.elsewhere import Seconds, by_script, how_to_get, interpreters
-from experiments.benchmarks.runner import timed
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem
 from ntkfl.training.datasets import load

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from experiments.benchmarks import elsewhere, runner
 from experiments.benchmarks.bench_report import as_json, from_json, page
-from experiments.benchmarks.runner import Timing, _skipped, exponent, measured, timed
+from experiments.benchmarks.candidate import timed
+from experiments.benchmarks.runner import Timing, _skipped, exponent, measured
 from experiments.benchmarks.workload import Candidate, Timed, Workload
 from experiments.benchmarks.workloads import catalogue
 from experiments.command_line import app
