@@ -18,7 +18,6 @@ from torch import nn
 import ntkfl
 from ntkfl import exact_dynamics, fastest_method, gram, partition, privacy, tuned_outer
 from ntkfl.connectivity import (
-    affine_network,
     alignment,
     barrier,
     curves,
@@ -32,7 +31,7 @@ from ntkfl.connectivity import (
     planes,
     quadratic_clients,
 )
-from ntkfl.connectivity.network import TwoLayer, checked_inputs
+from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, checked_inputs, with_constant
 from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units import numbers, torch_alignment, torch_groups
 from ntkfl.gram.tiles import Tiles
@@ -227,10 +226,10 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
     ("checked_inputs", partial(checked_inputs, NETWORKS[0]), {"x": X}),
     (
         "AffineTwoLayer",
-        affine_network.AffineTwoLayer,
+        AffineTwoLayer,
         {"hidden": U, "readout": SIGNS, "bias": SIGNS, "output_bias": np.ones(1)},
     ),
-    ("with_constant", affine_network.with_constant, {"x": X}),
+    ("with_constant", with_constant, {"x": X}),
     (
         "from_arrays",
         lambda **arrays: network_files.from_arrays(arrays, "these", True),

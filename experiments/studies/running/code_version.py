@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 WITHOUT_NUMBERS = (  # parts of `experiments` that compute no cell's numbers
     *("commands", "console", "report", "formulas", "pictures", "benchmarks", "miniatures"),
-    "studies/running/width_charts.py",
     *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers", "series", "default_charts")),
 )
 LIBRARIES = "numpy scipy scikit-learn numba jax jaxlib torch sympy python-flint dp-accounting pillow".split()

@@ -294,7 +294,7 @@ def test_the_version_changes_when_two_modules_change_places(tmp_path, monkeypatc
 def test_what_measures_is_in_the_version_and_libraries_and_other_studies_are_not():
     files = {path.relative_to(code_version.ROOT).as_posix() for path in code_version._files_of_the_packages()}
     measuring = {
-        f"experiments/studies/running/{name}.py" for name in ("measuring", "one_thread", "cell_file", "stored_ladder")
+        f"experiments/studies/running/{name}.py" for name in ("measuring", "one_thread", "cell_store", "stored_ladder")
     }
     assert measuring | {"ntkfl/data/__init__.py", "bounds/formula.py", "experiments/connectivity_rows.py"} <= files
     assert not {f"experiments/studies/{name}.py" for name in ("study", "chart", "answers", "questions/drift")} & files
