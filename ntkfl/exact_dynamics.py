@@ -426,6 +426,7 @@ def random_rounds(
     noise: float = 0.0,
     eta_local: Sequence[float] | None = None,
     eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
     cohorts: Sequence[Sequence[int]] | None = None,
 ) -> RandomRegime:
     """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
@@ -439,29 +440,32 @@ def random_rounds(
         problem: data.
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn (without
-            noise), or a file of yours whose linear round brings its `server`.
+        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn, or a
+            file of yours whose linear round brings its `server`.
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
         batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
         shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
-            order. For fl-ntk, fedavg and fedavgm; exact for clients of up to some twelve samples.
+            order. Not for clients that are drawn back to the start but remember nothing, as fedprox's. Exact for
+            clients of up to some thirteen samples, ten where clients remember.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
             training also clips displacements: its moments are these only while every displacement is below the clipping
             norm.
         eta_local: the steps of rounds 0, 1, ..., in place of the setup's; the last step serves all later rounds.
         eta_global: the server's steps, likewise; default the setup's.
+        local_steps: the numbers of local steps (of passes, if `shuffled`), likewise; default the setup's.
         cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
             first has its turn again. Default: clients are drawn.
 
     Raises:
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown one, or come with a
-            participation; a schedule that is empty or has a value that is no step. A method whose server remembers the
-            noise, whose clients train one after the other, or do more than plain steps. A participation outside (0, 1],
-            a batch_size below 1 or above every client's samples, a noise that is negative or not finite. Shuffled
-            passes without a batch_size, with another method, in batches that do not divide a client's samples, or with
-            too many orders to be counted. More samples than the moments have memory for; `sampled_rounds` takes them.
+            participation; a schedule that is empty or has a value that is no step. A method whose clients train one
+            after the other, do more than plain steps, or are weighed by more than their shares. A participation outside
+            (0, 1], a batch_size below 1 or above every client's samples, a noise that is negative or not finite.
+            Shuffled passes without a batch_size, with a pull and no memory, in batches that do not divide a client's
+            samples, or with too many orders to be counted. More samples than the moments have memory for;
+            `sampled_rounds` takes them.
         OverflowError: steps with which one round leaves float64.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
@@ -482,6 +486,7 @@ def random_rounds(
         noise=noise,
         eta_local=eta_local,
         eta_global=eta_global,
+        local_steps=local_steps,
         cohorts=cohorts,
     )
     if regime.step_warning:
@@ -547,6 +552,7 @@ def random_of_method(
     *,
     eta_local: Sequence[float] | None = None,
     eta_global: Sequence[float] | None = None,
+    local_steps: Sequence[int] | None = None,
     cohorts: Sequence[Sequence[int]] | None = None,
     participation: float = 1.0,
     **drawn: Any,
@@ -556,9 +562,10 @@ def random_of_method(
     Raises:
         ValueError: as `random_rounds`. Nothing warns of unstable steps, so that their limit is not searched for.
     """
-    if eta_local is None and eta_global is None and cohorts is None:
+    if eta_local is eta_global is local_steps is cohorts is None:
         return _of_one_round(regime, method, options, participation=participation, **drawn)
-    setup_of, settled = _setups_by_round(regime.setup, method, options, eta_local=eta_local, eta_global=eta_global)
+    named = {"eta_local": eta_local, "local_steps": local_steps}
+    setup_of, settled = _setups_by_round(regime.setup, method, options, eta_global=eta_global, **named)
     turns = [()] if cohorts is None else _turns(cohorts, regime.problem.n_clients, participation)
 
     @lru_cache(len(turns) + 1)
@@ -570,9 +577,9 @@ def random_of_method(
 
     last = of_round(settled)
     shared = (last.problem, last.setup, last.gram, last.kernel)
-    return ScheduledRegime(
-        *shared, mean=last.mean, noise=last.noise, of_round=of_round, settled=settled, period=len(turns)
-    )
+    turning: dict[str, Any] = {"of_round": of_round, "settled": settled, "period": len(turns)}
+    busiest = max(setup_of(number).local_steps for number in range(settled + 1))
+    return ScheduledRegime(*shared, mean=last.mean, noise=last.noise, busiest=busiest, **turning)
 
 
 def _setups_by_round(
@@ -648,16 +655,21 @@ def _of_one_round(
     blocks = replace(regime.blocks, cohort=cohort, given=given)
     if batch_size is not None:
         Noise(blocks, "uniform", 0.0, batch_size).require_few_steps()
-    if shuffled:
-        if batch_size is None:
-            raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
-        blocks = shuffled_blocks(blocks, batch_size)
+    if shuffled and batch_size is None:
+        raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
+    remembers = hasattr(module_of(method), "drawn")
+    if shuffled and not remembers:
+        blocks = shuffled_blocks(blocks, cast(int, batch_size))
     mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses what is not linear
     _require_one_round(mean)
-    module, built = module_of(method), build(method, HalfSquares("sum"), **options)
-    if hasattr(module, "drawn"):
-        return drawn_memory_regime(mean, blocks, module.drawn(built, blocks), batch_size, float(noise))
-    return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
+    built = build(method, HalfSquares("sum"), **options)
+    if not remembers:
+        return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
+    if shuffled:
+        blocks = shuffled_blocks(blocks, cast(int, batch_size), mean.round.pull, sloped=True)
+    drawn = drawn_memory_regime(mean, blocks, module_of(method).drawn(built, blocks), batch_size, float(noise))
+    _require_one_round(drawn.mean)
+    return drawn
 
 
 def _require_batches(batch_size: int, largest: int) -> None:

@@ -44,6 +44,9 @@ LocalSchedule = Annotated[
 ServerSchedule = Annotated[
     str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., and later rounds")
 ]
+StepsSchedule = Annotated[
+    str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., and later rounds")
+]
 AUTO = "auto"  # the step that the hypotheses allow
 LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # default width and rounds of the networks in a first look at the user's data
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise

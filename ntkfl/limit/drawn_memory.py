@@ -4,7 +4,8 @@ Let z = (r, m), where m are the clients' memories, one entry for each of their s
 A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A
 + p B and Z = E z z^T the moments follow E z <- M E z and Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z
 B_c^T. The batches of a drawn client add a noise to its displacement, hence to its move and to its memory, of covariance
-p sum_c J_c V_c J_c^T, V_c as in `batch_noise`.
+p sum_c J_c V_c J_c^T, V_c as in `batch_noise`. Where a server sums up the means that it gets, the state ends with the
+effect on the outputs of the Gaussian noise so far, which each later round adds again.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class DrawnRound:
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
     owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # clients that are drawn, without replacement
-    jump: float | None = None  # factor from noise on the mean to the residual; None: the server remembers the noise
-    given: tuple[int, ...] = ()  # the participants, where they are named and not drawn
+    jump: float  # factor of noise on the mean in the residual
+    remembered: float = 0.0  # share of the noise on the mean by which every later round moves the model again
+    given: tuple[int, ...] = ()  # the participants, if they are not drawn
 
     @cached_property
     def clients(self) -> int:
@@ -112,12 +114,14 @@ class DrawnMoments:
     drawn: DrawnRound
     gram: Float[np.ndarray, "p p"]
     noise: Noise  # noise of the batches
+    size: int  # s
 
     @cached_property
     def mean(self) -> Float[np.ndarray, "s s"]:
         """M."""
-        matrix = np.eye(len(self.gram) + self._n)
+        matrix, points = np.eye(self.size), len(self.gram)
         matrix[:, self.known] += self._lifted(self.drawn.mean)
+        matrix[:points] -= np.eye(points, self.size, points + self._n)
         return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
@@ -152,7 +156,8 @@ class DrawnMoments:
 
     def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
         """The change of residuals and memories by moves and by changes of the memories."""
-        return np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
+        after = np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
+        return np.pad(after, ((0, self.size - len(after)), (0, 0)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,12 +173,12 @@ class DrawnMemoryRegime(RandomRegime):
     def mean_square(self) -> StateMoments:  # type: ignore[override]
         noise = None
         if not self.noise.nothing_drawn:
-            require_search(self._size(self.problem.n))  # before H is decomposed
-            noise = self._moments_of_samples.added
-        return StateMoments(self._map, noise, bool(self.mean.unreachable.shape[1]))
+            require_search(self._quiet._size(self.problem.n))  # before H is decomposed
+            noise = self._quiet._moments_of_samples.added
+        return StateMoments(self._quiet._map, noise, bool(self.mean.unreachable.shape[1]))
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows:
+        if self.mean_square.grows or self._wanders:
             return float("inf")
         if self.mean_square.rests:
             raise ValueError(
@@ -188,22 +193,31 @@ class DrawnMemoryRegime(RandomRegime):
         return outputs * float(np.trace(self.mean_square.resting(self._added)[:n, :n]))
 
     @property
+    def _wanders(self) -> bool:
+        return bool(self.noise.gaussian and self.drawn.remembered)
+
+    @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        return np.array([self.drawn.jump, 0.0])  # memories have the residuals that clients saw, without the noise
+        # memories are of what clients have seen, without the noise
+        return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._wanders else 2]
 
     def _size(self, points: int) -> int:
-        return points + self.problem.n  # memories are kept as coefficients
+        return (2 if self._wanders else 1) * points + self.problem.n  # memories are kept as coefficients
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
         drawn, n = self.drawn, self.problem.n
-        own = draws.taking[drawn.owner]
-        changes, move = own * (drawn.changes @ states), drawn.always @ states + own * (drawn.moves @ states)
-        move += (drawn.weights_of_clients @ draws.taking) * (drawn.shared @ states)
+        own, known = draws.taking[drawn.owner], states[: 2 * n]
+        changes, move = own * (drawn.changes @ known), drawn.always @ known + own * (drawn.moves @ known)
+        move += (drawn.weights_of_clients @ draws.taking) * (drawn.shared @ known)
         if self.noise.batch is not None:
-            drift = drawn.drift @ states
-            noise = draws.displacements(states[:n], drift) - draws.displacements(states[:n], drift, mean=True)
+            drift = drawn.drift @ known
+            noise = draws.displacements(states[:n], drift)
+            noise -= own * self.noise.blocks.moved(states[:n], drift, self.noise.pull)
             move, changes = move + drawn.noise[0][:, None] * noise, changes + drawn.noise[1][:, None] * noise
-        return np.concatenate([states[:n] - self.gram @ move, states[n:] + changes])
+        after = states[:n] - self.gram @ move
+        if self._wanders:
+            after -= states[2 * n :]
+        return np.concatenate([after, states[n : 2 * n] + changes, states[2 * n :]])
 
     def _next(
         self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " 2n"], gram: Float[np.ndarray, "p p"]
@@ -213,7 +227,9 @@ class DrawnMemoryRegime(RandomRegime):
         second[np.ix_(moments.known, moments.known)] += np.outer(mean, mean)
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
         if self.noise.gaussian:
-            after[: len(gram), : len(gram)] += (self._jump[0] * self.noise.gaussian) ** 2 * gram
+            noised = np.delete(np.arange(len(after)), len(gram) + np.arange(self.problem.n))
+            jump = self._jump[::2]  # in the residual, and in the sum of noises where there is one
+            after[np.ix_(noised, noised)] += np.kron(np.outer(jump, jump), self.noise.gaussian**2 * gram)
         return (after + after.T) / 2
 
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
@@ -226,28 +242,23 @@ class DrawnMemoryRegime(RandomRegime):
         return super()._work_of_round(points) + 4.0 * self._size(points) ** 3 + 16.0 * self.problem.n**3
 
     def _moments_at(self, gram: Float[np.ndarray, "p p"]) -> DrawnMoments:
-        return self._moments_of_samples if gram is self.gram else DrawnMoments(self.drawn, gram, self.noise)
+        return self._moments_of_samples if gram is self.gram else self._moments_of(gram)
 
     @cached_property
     def _moments_of_samples(self) -> DrawnMoments:
-        return DrawnMoments(self.drawn, self.gram, self.noise)
+        return self._moments_of(self.gram)
+
+    def _moments_of(self, gram: Float[np.ndarray, "p p"]) -> DrawnMoments:
+        return DrawnMoments(self.drawn, gram, self.noise, self._size(len(gram)))
 
 
 def drawn_memory_regime(
     mean: LinearRegime, blocks: Blocks, drawn: DrawnRound, batch: int | None, gaussian: float
 ) -> DrawnMemoryRegime:
-    """The regime of a method with drawn clients; `mean` is its round with all clients.
-
-    Raises:
-        ValueError: noise on the mean, for a server that would remember it.
-    """
-    if gaussian and drawn.jump is None:
-        raise ValueError(
-            f"noise is {gaussian:g}; the server of {mean.method} sums up the means it gets, and with them the noise of "
-            "all rounds, which is not computed here. Leave it out, or take another method"
-        )
+    """The regime of a method with drawn clients; `mean` is its round with all clients on full batches."""
     drawn = replace(drawn, given=blocks.given)
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
+    vars(own)["_clients"] = blocks.clients
     noise = Noise(blocks, "uniform", mean.round.pull, batch, gaussian)
     shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
     return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)

@@ -78,12 +78,9 @@ class Draws:
         return shares / shares.sum(axis=0)
 
     def displacements(
-        self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None, *, mean: bool = False
+        self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None
     ) -> Float[np.ndarray, "n m"]:
-        """Each drawn client's displacement on its batches, 0 for the other clients; `drift` as in `DrawnRound`.
-
-        For the `mean` over batches each step takes all samples, except in shuffled passes.
-        """
+        """Each drawn client's displacement on its batches, 0 for the other clients; `drift` as in `DrawnRound`."""
         blocks, pull = self.noise.blocks, self.noise.pull
         if self.noise.batch is None and drift is None:
             return blocks.apply(blocks.response(pull), residual) * self.taking[blocks.owner]
@@ -96,7 +93,7 @@ class Draws:
             for scale in self.batches(client):
                 interruption.check()
                 left = start - own @ gone - (0 if drift is None else length * drift[owned])
-                gone = gone + blocks.eta_local * ((left if mean else scale * left) - pull * gone)
+                gone = gone + blocks.eta_local * (scale * left - pull * gone)
                 length = (1 - blocks.eta_local * pull) * length + blocks.eta_local
             moved[owned] = gone * self.taking[client]
         return moved

@@ -88,6 +88,33 @@ class Blocks:
         """
         return self._response(np.full(len(self.gram), pull))
 
+    def drift_response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
+        """g(q): residuals that each unit of step lowers by a slope e lower a client's displacement by g(H_cc) e.
+
+        Args:
+            pull: mu, added to every eigenvalue q; default 0: none.
+        """
+        walked, response = np.zeros(len(self.gram)), np.zeros(len(self.gram))
+        for size in self.local_steps():
+            response = (1 - size * (self.clients.values + pull)) * response + size * walked
+            walked = (1 - size * pull) * walked + size
+        return response
+
+    def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
+        """The clients' mean displacements from residuals that each unit of step lowers by a slope.
+
+        Args:
+            residual: r, n rows.
+            slope: e, n rows.
+            pull: mu; default 0: none.
+        """
+        return self.apply(self.response(pull), residual) - self.apply(self.drift_response(pull), slope)
+
+    @property
+    def own_gram(self) -> Float[np.ndarray, "n n"]:
+        """H_D: the clients' own blocks of H, and 0 elsewhere."""
+        return np.where(self.owner[:, None] == self.owner, self.gram, 0.0)
+
     def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
         """The size of each local step, for each sample's client; 0 once the client has finished.
 

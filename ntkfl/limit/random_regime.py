@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -113,11 +113,11 @@ class Noise:
         sizes = [len(owned) for owned in self.blocks.clients.members]
         work = 8.0 * len(self.blocks.gram) ** 2 * max(sizes) + 10 * CALL
         if self.batch is not None:
-            shuffled = isinstance(self.blocks, ShuffledBlocks)
             count = self.blocks.steps if steps is None else steps
-            a_step = [
-                2.5 * CALL + (2.0 * size**4 if shuffled else 4.0 * size**3) for size in sizes if size > self.batch
-            ]
+            products = [4.0 * size**3 for size in sizes]
+            if isinstance(self.blocks, ShuffledBlocks):
+                products = [2.0 * own.mean.size**2 for own in self.blocks.passes]
+            a_step = [2.5 * CALL + of for size, of in zip(sizes, products, strict=True) if size > self.batch]
             work += 5 * CALL * len(sizes) + count * sum(a_step)
         return work
 
@@ -341,7 +341,7 @@ class RandomRegime(Regime):
             return variance.reshape(np.shape(rounds))
         one = require_few(self.noise, self._size(self.problem.n))
         require_work("fourth moments", lambda rounds: rounds * (one + 10 * CALL), hint=ESTIMATE, rounds=last)
-        moments = FourthMoments.start(np.concatenate([initial, *self.mean._empty(initial)]))
+        moments = FourthMoments.start(self._state(initial))
         variances = {}
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now in range(last + 1):
@@ -400,14 +400,14 @@ class RandomRegime(Regime):
         require_size("seed", seed, least=0)
         t, initial = np.atleast_1d(checked_rounds(rounds)), self._initial_residual(initial_outputs)
         n, outputs, rng = self.problem.n, initial.shape[1], np.random.default_rng(seed)
-        states = np.tile(mean := np.concatenate([initial, *self.mean._empty(initial)]), runs)
-        need = 8 * (8 + self.noise.blocks.steps) * outputs * runs * len(states) / n  # bytes a sample
+        states = np.tile(self._state(initial), runs)
+        mean = states[: self.mean._size, :outputs]
+        need = 8 * (8 + self._most_steps) * outputs * runs * len(states) / n  # bytes a sample
         require("runs of random rounds", lambda n: need * n, n=n)
         kept: dict[int, tuple[np.ndarray, ...]] = {}
         last = int(t.max(initial=-1))
-        one = (
-            10 * CALL + 4.0 * len(states) * n * runs * outputs + (0 if self.noise.batch is None else self.noise.work())
-        )
+        of_batches = 0 if self.noise.batch is None else self.noise.work(self._most_steps)
+        one = 10 * CALL + 4.0 * len(states) * n * runs * outputs + of_batches
         require_work("runs of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=last)
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now, regime in zip(range(last + 1), self._in_rounds(), strict=False):
@@ -594,6 +594,11 @@ class RandomRegime(Regime):
         drawn = 0.0 if self.noise.nothing_drawn else self.noise.work()
         return 10 * CALL + 4.0 * points * self.problem.n * self._size(points) + drawn
 
+    @property
+    def _most_steps(self) -> int:
+        """The most local steps, or passes, of a round."""
+        return self.noise.blocks.steps
+
     def _recurring(self) -> tuple[int, int]:
         """The round from which on the rounds recur, and the length of a period."""
         return 0, 1
@@ -612,7 +617,11 @@ class RandomRegime(Regime):
     def _start(self, initial: Float[np.ndarray, "n C"], points: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the state before the first round."""
         size = self._size(points)
-        return np.concatenate([initial, *self.mean._empty(initial)]), np.zeros((initial.shape[1], size, size))
+        return self._state(initial)[: self.mean._size], np.zeros((initial.shape[1], size, size))
+
+    def _state(self, initial: Float[np.ndarray, "n C"]) -> Float[np.ndarray, "s C"]:
+        """The state of the samples before the first round: residuals, then zeros."""
+        return np.pad(initial, ((0, self._size(len(initial)) - len(initial)), (0, 0)))
 
     def _onto(
         self, mean: Float[np.ndarray, "m C"], covariance: Float[np.ndarray, "C s s"], gram: Float[np.ndarray, "p p"]
@@ -672,10 +681,19 @@ class RandomRegime(Regime):
         stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
         return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
 
+    @cached_property
+    def _quiet(self) -> Self:
+        """The same rounds without Gaussian noise, and without what a server keeps of it."""
+        return replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
+
+    @property
+    def _wanders(self) -> bool:
+        """Whether the server keeps the sum of all Gaussian noise."""
+        return False
+
     def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
         """E z z^T after a round, from E z z^T before it, without Gaussian noise."""
-        quiet = replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
-        return quiet._next(second, np.zeros(self.mean._size), self.gram)
+        return self._quiet._next(second, np.zeros(self.mean._size), self.gram)
 
     @property
     def _map(self) -> Float[np.ndarray, "s s"]:
@@ -750,7 +768,13 @@ def random_regime(
         raise ValueError(
             f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
             "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm, "
-            "fednova and fl-ntk; also scaffold, and without noise feddyn"
+            "fednova and fl-ntk; also scaffold and feddyn"
         )
     noise = Noise(blocks, weighting, round_.pull, batch, gaussian)
+    taken = noise.weights.mean[blocks.owner] * blocks.response(round_.pull)
+    if not np.allclose(round_.mean_response, taken, rtol=1e-9, atol=0):
+        raise ValueError(
+            f"{mean.method} has no exact second moments here: it weighs displacements by more than the clients' "
+            "shares, as fednova by numbers of steps, which differ where passes have different numbers of batches"
+        )
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

@@ -34,6 +34,7 @@ class ScheduledRegime(RandomRegime):
     of_round: Callable[[int], RandomRegime]
     settled: int
     period: int
+    busiest: int  # most local steps of a round
 
     @cached_property
     def absent(self) -> tuple[int, ...]:
@@ -49,7 +50,7 @@ class ScheduledRegime(RandomRegime):
         if not last.noise.blocks.given:
             return last.mean_square
 
-        cycle, mean = self._cycle, np.eye(self._size(self.problem.n))
+        cycle, mean = [regime._quiet for regime in self._cycle], np.eye(last._quiet._size(self.problem.n))
         for regime in cycle:
             mean = regime._map @ mean
 
@@ -64,7 +65,7 @@ class ScheduledRegime(RandomRegime):
         return StateMoments(mean, drawn, rests, self.period)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows:
+        if self.mean_square.grows or self.of_round(self.settled)._wanders:
             return float("inf")
         if self.mean_square.stable:
             if not self.noise.gaussian:
@@ -135,7 +136,12 @@ class ScheduledRegime(RandomRegime):
         return self.of_round(number)
 
     def _work_of_round(self, points: int) -> float:
-        return self.of_round(self.settled)._work_of_round(points)
+        last = self.of_round(self.settled)
+        return last._work_of_round(points) + last.noise.work(self.busiest) - last.noise.work()
+
+    @property
+    def _most_steps(self) -> int:
+        return self.busiest
 
     def _size(self, points: int) -> int:
         return self.of_round(0)._size(points)

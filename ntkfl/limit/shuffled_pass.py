@@ -1,12 +1,11 @@
 """Passes over shuffled samples: the exact moments of a client's displacement over all orders.
 
-A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere. A step of size
-s maps a to a + s D_j (r - Q a). From a = 0 the pass ends at s (I - s Lambda) r, and from any a at a + s (I - s Lambda)
-(r
-- Q a): a pass has the form of a step, and passes are composed like steps. Lambda is 0 at first and goes to (I - s D_j
-Q) Lambda + D_j Q D_S, where S are the samples of the earlier batches. Given S, the next batch is independent of the
-order within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of n!
-orders.
+A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere, u the residual
+at the start of the pass and v what a unit of step lowers it by. A step of size s maps the displacement since then, W_j
+(u, v), to W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}), where a pull to the start makes k = 1 - eta pull and t
+is the length walked along v. Given the samples S of the earlier batches, the next batch is independent of the order
+within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of n! orders.
+Passes are composed like steps.
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
 
@@ -22,110 +21,140 @@ from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, Vectors
-from ntkfl.limit.round_modes import ClientModes
+from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
 WORK = 1e9  # most numbers that the sets of a client may take
+
+Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]  # mean and covariance of W; None: 0
 
 
 @dataclass(frozen=True, eq=False)
 class ShuffledPass:
-    """The moments of Lambda over the orders of a client's batches, and of its displacement after some passes."""
+    """The moments of W over the orders of a client's batches, and of its displacement after some passes.
+
+    W is a map of u alone where nothing but its own samples moves the client: no pull, no correction of its gradients.
+    """
 
     own: Float[np.ndarray, "k k"]  # Q
-    step: float  # s
-    mean: Float[np.ndarray, "k k"]  # E Lambda, symmetric
-    square: Float[np.ndarray, "k k k k"]  # E Lambda_ik Lambda_jl at [i, j, k, l]
+    eta: float  # step on the sum of the client's losses
+    batches: int
+    pull: float  # mu
+    mean: Float[np.ndarray, "k c"]  # E W
+    square: Float[np.ndarray, "k k c c"] | None  # covariance of W_ik and W_jl at [i, j, k, l]; None: 0
 
     @classmethod
-    def of(cls, own: Float[np.ndarray, "k k"], step: float, batch: int) -> ShuffledPass:
+    def of(
+        cls, own: Float[np.ndarray, "k k"], eta: float, batch: int, pull: float = 0.0, *, sloped: bool = False
+    ) -> ShuffledPass:
         """The moments over all orders, by a recursion over the sets of samples that may have come before.
+
+        `sloped` says whether the client's gradients are corrected. Given S, W has entries for the samples of S alone.
 
         Raises:
             ValueError: a batch that does not divide the samples; too many sets.
         """
-        size = len(own)
-        if batch >= size:
-            return cls(own, step, np.zeros((size, size)), np.zeros((size,) * 4))
+        size, batch, inputs = len(own), min(batch, len(own)), 2 if sloped or pull else 1
         if size % batch:
             raise ValueError(
                 f"batch_size is {batch} and a client has {size} samples; a shuffled pass takes batches of one size, so "
                 "it must divide them: in an order with a smaller last batch the mean displacement is not symmetric"
             )
-        work = sum(comb(size, k) * comb(k, batch) for k in range(batch, size + 1, batch)) * float(size) ** 4
-        if work > WORK:
+        taken = range(batch, size + 1, batch)
+        work = sum(comb(size, k) * comb(k, batch) * float(inputs * k**2) ** 2 for k in taken)
+        if work > WORK and batch < size:
             raise ValueError(
                 f"a client has {size} samples in batches of {batch}: the orders of its pass are too many to be counted "
                 f"exactly ({work:.1g} numbers, at most {WORK:.1g}); independent batches take any number of samples"
             )
-        none = np.zeros((size, size))
-        before: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {(): (none, np.zeros((size,) * 4))}
-        for taken in range(batch, size + 1, batch):
-            following: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
-            for now in combinations(range(size), taken):
+        step, kept = eta * size / batch, 1 - eta * pull
+        before: dict[tuple[int, ...], Moments] = {(): (np.zeros((0, 0)), None)}
+        for turn, count in enumerate(taken):
+            length = float(geometric_sum(np.array(pull), eta, turn))
+            start = np.eye(count, inputs * count) - length * np.eye(count, inputs * count, count)
+            following: dict[tuple[int, ...], Moments] = {}
+            for now in combinations(range(size), count):
                 interruption.check()
-                share, mean, square = 1 / comb(taken, batch), none.copy(), np.zeros((size,) * 4)
-                for last in combinations(now, batch):
-                    came = tuple(sorted(set(now).difference(last)))
-                    of_mean, of_square = _after(own, step, last, came, *before[came])
-                    mean += share * of_mean
-                    square += share * of_square
-                following[now] = mean, square
+                turned = kept * np.eye(count) - step * own[np.ix_(now, now)]
+                after = []
+                for last in combinations(range(count), batch):
+                    came = [place for place in range(count) if place not in last]
+                    mean, square = before[tuple(now[place] for place in came)]
+                    rows, moved = list(last), np.zeros((count, inputs * count))
+                    columns = [place + part * count for part in range(inputs) for place in came]
+                    moved[np.ix_(came, columns)] = mean
+                    new = turned[rows] @ moved + step * start[rows]
+                    moved *= kept
+                    moved[rows] = new
+                    after.append((moved, square, came, columns, rows))
+                following[now] = _mixed(after, turned, kept)
             before = following
         mean, square = before[tuple(range(size))]
-        return cls(own, step, (mean + mean.T) / 2, square)
+        if not pull:
+            mean[:, :size] = (mean[:, :size] + mean[:, :size].T) / 2
+        return cls(own, eta, size // batch, pull, mean, square)
 
-    @cached_property
-    def response(self) -> Float[np.ndarray, "k k"]:
-        """The symmetric s (I - s E Lambda), which times r is the mean displacement of a pass."""
-        return self.step * (np.eye(len(self.own)) - self.step * self.mean)
+    @property
+    def kept(self) -> float:
+        """The share of a displacement that the pull leaves in a pass."""
+        return (1 - self.eta * self.pull) ** self.batches
 
-    def noise(self, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-        """The covariance of a pass's displacement given r, averaged over r with E r r^T = second."""
-        spread = np.tensordot(self.square, second, 2) - self.mean @ second @ self.mean
-        return self.step**4 * (spread + spread.T) / 2
+    def length(self, passes: int) -> float:
+        """The length that these passes walk along a constant slope."""
+        return float(geometric_sum(np.array(self.pull), self.eta, passes * self.batches))
 
-    def after(self, passes: int) -> Float[np.ndarray, "k k"]:
-        """The matrix A of the mean displacement A r after these passes: a symmetric polynomial in response and Q."""
-        moved, doubled = np.zeros_like(self.own), self.response
-        for power in range(passes.bit_length()):
-            if passes >> power & 1:
-                moved = moved + doubled @ (np.eye(len(doubled)) - self.own @ moved)
-            doubled = 2 * doubled - doubled @ self.own @ doubled  # doubles the number of passes
-        return (moved + moved.T) / 2
+    def after(self, passes: int) -> Float[np.ndarray, "k c"]:
+        """The map of residual and slope at the start of a round to the mean displacement after these passes."""
+        moved = np.zeros_like(self.mean)
+        for done in range(passes):
+            moved = self.kept * moved + self.mean @ self._met(moved, done)
+        return moved
 
-    def noise_after(self, passes: int, second: Float[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-        """The covariance, as in `noise`, of the displacement after these passes."""
-        noise, moved, unit = np.zeros_like(second), np.zeros_like(second), np.eye(len(second))
-        kept = unit - self.response @ self.own
-        for _ in range(passes):
-            left = unit - self.own @ moved
-            unfitted = left @ second @ left.T + self.own @ noise @ self.own
-            noise = kept @ noise @ kept.T + self.noise(unfitted)
-            moved = moved + self.response @ left
+    def noise_after(self, passes: int, second: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "k k"]:
+        """The covariance of the displacement after these passes, averaged over starts with this second moment."""
+        (size, columns), noise = self.mean.shape, np.zeros_like(self.own)
+        if self.square is None:
+            return noise
+        second = np.pad(second, (0, columns - len(second)))
+        moved, lowered = np.zeros_like(self.mean), np.concatenate([self.own, self.pull * self.own])[:columns]
+        kept = self.kept * np.eye(size) - self.mean @ lowered
+        for done in range(passes):
+            met = self._met(moved, done)
+            unfitted = met @ second @ met.T + lowered @ noise @ lowered.T
+            noise = kept @ noise @ kept.T + np.tensordot(self.square, unfitted, 2)
+            noise = (noise + noise.T) / 2
+            moved = self.kept * moved + self.mean @ met
         return noise
 
+    def _met(self, moved: Float[np.ndarray, "k c"], passes: int) -> Float[np.ndarray, "c c"]:
+        """The map of residual and slope at the start of a round to those that a pass meets after these passes.
 
-def _after(
-    own: np.ndarray, step: float, last: tuple[int, ...], came: tuple[int, ...], mean: np.ndarray, square: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """E Lambda and E Lambda (x) Lambda after a batch, from those before it: only the rows of the batch change.
+        u = r - t e - Q a, and v = e - mu (r - u), since the pull undoes what has been lowered.
+        """
+        size, columns = moved.shape
+        start, slope = np.eye(size, columns), np.eye(size, columns, size)
+        left = start - self.length(passes) * slope - self.own @ moved
+        return left if columns == size else np.concatenate([left, slope - self.pull * (start - left)])
 
-    The new rows are those of Q D_S - s Q Lambda, with Lambda before the batch; Lambda has rows only in S.
-    """
-    rows, mean, square = list(last), mean.copy(), square.copy()
-    came_before = np.zeros(len(own))
-    came_before[list(came)] = 1.0
-    coupling, start = -step * own[rows], own[rows] * came_before  # new rows: coupling Lambda + start
-    once = np.tensordot(coupling, square, (1, 0))  # E (coupling Lambda)_ik Lambda_jl
-    once += np.einsum("ik,jl->ijkl", start, mean)
-    twice = np.tensordot(once, coupling, (1, 1)).transpose(0, 3, 1, 2)
-    fresh = coupling @ mean + start
-    twice += np.einsum("ik,jl->ijkl", fresh, start)
-    mean[rows] = fresh
-    square[rows] = once
-    square[:, rows] = once.transpose(1, 0, 3, 2)
-    square[np.ix_(rows, rows)] = twice
-    return mean, square
+
+def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) -> Moments:
+    """Mean and covariance of W over its last batches: for each the mean after it, and the covariance before it."""
+    mean = sum(moved for moved, *_ in after) / len(after)
+    off = np.array([moved - mean for moved, *_ in after])
+    if len(after) == 1 and after[0][1] is None:
+        return mean, None
+    square = np.einsum("mik,mjl->ijkl", off, off, optimize=True)
+    for _, before, came, columns, rows in after:
+        if before is None:
+            continue
+        part = np.zeros_like(square)
+        part[np.ix_(came, came, columns, columns)] = before
+        for _ in range(2):  # each time the first axis, which becomes the second
+            new = np.tensordot(turned[rows], part, (1, 0))
+            part = kept * part
+            part[rows] = new
+            part = part.transpose(1, 0, 2, 3)
+        square += part
+    return mean, square / len(after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +173,7 @@ class ShuffledBlocks(Blocks):
         if pull:
             raise ValueError(
                 f"clients are drawn back by {pull:g} to where they began, and the mean over shuffled passes is then "
-                "not symmetric; independent batches take a pull"
+                "not symmetric: it has no orthogonal modes; independent batches take a pull"
             )
         assert self.responses is not None
         return self.responses
@@ -158,23 +187,39 @@ class ShuffledBlocks(Blocks):
             )
         return super().apply(values, vectors)
 
+    def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
+        """As `Blocks.moved`; the pull is that of the passes."""
+        moved = np.empty_like(residual)
+        for owned, matrix in zip(self.clients.members, self._moves, strict=True):
+            moved[owned] = matrix @ np.concatenate([residual[owned], slope[owned]])
+        return moved
+
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """Raise a ValueError: methods that need the lengths have no moments over shuffled passes."""
-        raise ValueError("shuffled passes have exact moments for fl-ntk, fedavg and fedavgm alone")
+        """As `Blocks.lengths`; a pass has a step for each of its batches, and the pull is that of the passes."""
+        lengths = np.empty(len(self.gram))
+        for owned, own in zip(self.clients.members, self.passes, strict=True):
+            lengths[owned] = own.length(self.steps)
+        return lengths
+
+    @cached_property
+    def _moves(self) -> list[np.ndarray]:
+        """Each client's map of residual and slope to its mean displacement."""
+        return [own.after(self.steps) for own in self.passes]
 
 
-def shuffled_blocks(blocks: Blocks, batch: int) -> ShuffledBlocks:
+def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bool = False) -> ShuffledBlocks:
     """The same blocks, but each local step is a pass in batches of at most `batch` samples.
+
+    A `pull` and a correction of gradients, `sloped`, are those of clients that remember.
 
     Raises:
         ValueError: as `ShuffledPass.of`.
     """
-    passes, vectors, responses = [], [], np.empty(len(blocks.gram))
+    passes, vectors, responses = [], [], np.full(len(blocks.gram), np.nan)
     for owned in blocks.clients.members:
-        size = len(owned)
-        step = blocks.eta_local * size / min(batch, size)
-        passes.append(ShuffledPass.of(blocks.gram[np.ix_(owned, owned)], step, batch))
-        responses[owned], basis = np.linalg.eigh(passes[-1].after(blocks.steps))
+        passes.append(ShuffledPass.of(blocks.gram[np.ix_(owned, owned)], blocks.eta_local, batch, pull, sloped=sloped))
+        moved = passes[-1].after(blocks.steps)[:, : len(owned)]
+        responses[owned], basis = np.linalg.eigh(moved) if not pull else (np.nan, moved)
         vectors.append(basis)
     clients = ClientModes(blocks.clients.members, tuple(vectors), np.full(len(blocks.gram), np.nan))
     given = {name: getattr(blocks, name) for name in Blocks.__dataclass_fields__} | {"clients": clients}

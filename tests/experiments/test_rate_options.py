@@ -45,11 +45,13 @@ def test_uneven_steps_and_a_window_are_heard():
 
 def test_schedules_cohorts_and_noise_are_heard():
     turns = ("--cohorts", "0/1", "--local-schedule", ".3,.2", "--server-schedule", "1,.5", "--noise", "0.02")
+    turns += ("--steps-schedule", "3,1")
     result = run(*turns, "--eps", "0.3")
     assert result.exit_code == 0
-    said = "noise = 0.02, local_schedule = .3,.2, server_schedule = 1,.5, cohorts = 0/1"
+    said = "noise = 0.02, local_schedule = .3,.2, server_schedule = 1,.5, steps_schedule = 3,1, cohorts = 0/1"
     assert said in result.stdout and "of the mean" not in result.stdout
     by_round = {"cohorts": [[0], [1]], "eta_local": [0.3, 0.2], "eta_global": [1.0, 0.5], "noise": 0.02}
+    by_round["local_steps"] = [3, 1]
     regime = random_rounds(data.sphere(6, seed=3), Setup(), None, "fedavgm", {"momentum": 0.5}, **by_round)
     for label, value in (
         ("contracts the root mean square residual by the factor", regime.rate),
@@ -122,6 +124,7 @@ def test_what_cannot_be_is_refused():
         (("--cohorts", "0/5"), "a cohort is [5]; it must name some of the clients 0 to 1"),
         (("--cohorts", "0/x"), "--cohorts is 'x'; it must be numbers"),
         (("--cohorts", "0", "--participation", "0.5"), "participation is 0.5 and cohorts are given"),
+        (("--steps-schedule", "2,0"), "local_steps is 0; it must be a positive integer"),
         (("--local-schedule", ".3,0"), "eta_local is 0.0; it must be a positive finite number"),
         (("--server-schedule", "1,", "--noise", "0.1"), "--server-schedule is '1,'; it must be numbers"),
         (("--client-steps", "1,x"), "--client-steps is '1,x'; it must be numbers"),

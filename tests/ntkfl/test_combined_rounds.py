@@ -59,6 +59,51 @@ CASES = {
         [1.0],
         {"cohorts": [[0, 1], [1, 2]], "batch": 1},
     ),
+    "scaffold, passes by round, drawn": (
+        (2, 1, 3),
+        "scaffold",
+        {},
+        [2, 1],
+        [0.3, 0.4],
+        [1.2, 0.8],
+        {"cohort": 2, "batch": 1, "shuffled": True, "noise": 0.2},
+    ),
+    "scaffold I, passes in turn": (
+        (2, 4),
+        "scaffold",
+        {"option": "I"},
+        2,
+        [0.8],
+        [1.2],
+        {"cohorts": [[1], [0, 1]], "batch": 2, "shuffled": True},
+    ),
+    "feddyn, passes by round, drawn": (
+        (2, 1, 2),
+        "feddyn",
+        {"alpha": 0.9},
+        [1, 3],
+        [0.4, 0.2],
+        [1.0],
+        {"cohort": 2, "batch": 1, "shuffled": True, "noise": 0.3},
+    ),
+    "feddyn, noise and steps by round in turn": (
+        (2, 1, 2),
+        "feddyn",
+        {"alpha": 0.6},
+        [2, 1, 3],
+        [0.3, 0.5],
+        [1.0],
+        {"cohorts": [[0, 1], [1], [0, 1, 2]], "batch": 2, "noise": 0.3},
+    ),
+    "heavy ball, steps by round": (
+        (2, 1, 2),
+        "fedavgm",
+        {"momentum": 0.5},
+        [1, 3, 2],
+        [0.3, 0.15],
+        [1.3, 0.9],
+        {"cohort": 2, "batch": 1, "noise": 0.2},
+    ),
     "fedprox, drawn": (
         (3, 2, 1),
         "fedprox",
@@ -98,7 +143,9 @@ def moved(method, options, problem, features, eta, server, cohort, taken, states
             model = model - eta * gradient
         move = model - weights
         moves.append(move)
-        if method == "scaffold":
+        if options.get("option") == "I":
+            after[client] = features[own].T @ (features[own] @ weights - np.outer(problem.y[own], one))
+        elif method == "scaffold":
             after[client] = memory[client] - sum(memory) / clients - move / (len(batches) * eta)
         elif method == "feddyn":
             after[client] = memory[client] - options["alpha"] * move
@@ -110,7 +157,8 @@ def moved(method, options, problem, features, eta, server, cohort, taken, states
         step = server * (mean + options["momentum"] * velocity if options.get("nesterov") else velocity)
         after = [velocity]
     elif method == "feddyn":
-        step = mean - sum(after) / clients / options["alpha"]
+        after[-1] = memory[-1] - options["alpha"] * len(cohort) / clients * mean
+        step = mean - after[-1] / options["alpha"]
     return np.concatenate([weights + step, *after, one])
 
 
@@ -120,24 +168,27 @@ def test_moments_of_combined_rounds_are_those_over_every_draw(name):
     problem, rounds = ragged(sizes, seed=len(name)), 4
     n, noise, shuffled = problem.n, drawn.get("noise", 0.0), drawn.get("shuffled", False)
     features = np.linalg.cholesky(gram.infinite(problem.x))
-    parts = 1 + {"scaffold": len(sizes), "feddyn": len(sizes), "fedavgm": 1}.get(method, 0)
+    parts = 1 + {"scaffold": len(sizes), "feddyn": len(sizes) + 1, "fedavgm": 1}.get(method, 0)
     unit = np.eye(parts * n + 1)
     second, mean = np.outer(unit[-1], unit[-1]), unit[-1]
     seen = np.concatenate([-features, np.zeros((n, n * (parts - 1))), problem.y[:, None]], axis=1)  # the residual
     given = {"noise": noise, "batch_size": drawn["batch"], "shuffled": shuffled, "eta_local": eta_local}
     given |= {} if method == "feddyn" else {"eta_global": eta_global}
+    by_round = steps if isinstance(steps, list) else [steps]
+    given |= {"local_steps": steps} if isinstance(steps, list) else {}
     if "cohorts" in drawn:
         given["cohorts"] = drawn["cohorts"]
     else:
         given["participation"] = drawn["cohort"] / len(sizes)
-    regime = random_rounds(problem, Setup(local_steps=steps), None, method, options, **given)
+    regime = random_rounds(problem, Setup(local_steps=by_round[0]), None, method, options, **given)
     for now in range(rounds):
         eta, server = eta_local[min(now, len(eta_local) - 1)], eta_global[min(now, len(eta_global) - 1)]
+        local = by_round[min(now, len(by_round) - 1)]
         cohorts = [drawn["cohorts"][now % len(drawn["cohorts"])]] if "cohorts" in drawn else None
         cohorts = cohorts or list(itertools.combinations(range(len(sizes)), drawn["cohort"]))
         following, onward = np.zeros_like(second), np.zeros_like(mean)
         for cohort in cohorts:
-            ways = list(itertools.product(*(sequences(sizes[c], drawn["batch"], steps, shuffled) for c in cohort)))
+            ways = list(itertools.product(*(sequences(sizes[c], drawn["batch"], local, shuffled) for c in cohort)))
             for taken in ways:
                 step = moved(method, options, problem, features, eta, server, cohort, taken, unit)
                 chance = 1 / (len(cohorts) * len(ways))
@@ -146,6 +197,9 @@ def test_moments_of_combined_rounds_are_those_over_every_draw(name):
         jump = np.zeros(parts)
         jump[0] = server * (1 + options["momentum"] if options.get("nesterov") else 1)
         jump[1:] = method == "fedavgm"
+        if method == "feddyn":
+            share = len(cohorts[0]) / len(sizes)
+            jump[0], jump[-1] = 1 + share, -options["alpha"] * share
         second[:-1, :-1] += noise**2 * np.kron(np.outer(jump, jump), np.eye(n))
         residual, moments = seen @ mean, seen @ second @ seen.T
         scale = np.trace(moments)

@@ -260,9 +260,19 @@ def test_noise_leaves_what_late_rounds_have(drawn):
     assert late.min() > 1e-3
 
 
-def test_noise_that_the_server_would_remember_is_refused():
-    with pytest.raises(ValueError, match=r"noise is 0\.1; the server of feddyn sums up the means it gets"):
-        random_rounds(ragged((2, 3)), Setup(eta_local=0.1), None, "feddyn", participation=0.5, noise=0.1)
+@pytest.mark.parametrize("drawn", [{"participation": 0.67}, {"batch_size": 1}, {"cohorts": [(0,), (1, 2)]}, {}])
+def test_noise_that_the_server_sums_up_grows_by_as_much_in_every_late_round(drawn):
+    problem = ragged((2, 1, 2), d=12, seed=3)
+    setup, options = Setup(eta_local=0.3, local_steps=2), {"alpha": 1.0}
+    regime = random_rounds(problem, setup, None, "feddyn", options, noise=0.1, **drawn)
+    late = np.diff(regime.root_mean_square([600, 800, 1000]) ** 2)
+    assert late[0] > 0.01 and late[1] == pytest.approx(late[0], rel=1e-6)
+    assert regime.stationary_mean_square() == float("inf")
+    without = random_rounds(problem, setup, None, "feddyn", options, **drawn)
+    assert regime.rate == without.rate < 1 and regime.stable
+    assert np.abs(regime.prediction_covariance(problem.x, 3) - regime.covariance(3)).max() < 1e-12
+    sampled, exact = regime.sampled(3, runs=4000), regime.root_mean_square(3) ** 2
+    assert abs(sampled.mean_square.value[0] - exact) <= 4 / 3 * sampled.mean_square.error[0] <= 0.1 * exact
 
 
 def test_many_orders_of_cohorts_are_told_apart():

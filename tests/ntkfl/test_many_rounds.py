@@ -119,11 +119,11 @@ def test_a_hundred_million_slow_rounds_fall_by_the_rate():
 
 
 def test_passes_are_composed_as_one_after_the_other():
-    once = ShuffledPass.of(np.array([[1.0, 0.3], [0.3, 0.8]]), 0.4, 1)
+    once = ShuffledPass.of(np.array([[1.0, 0.3], [0.3, 0.8]]), 0.2, 1)
     moved, unit = np.zeros((2, 2)), np.eye(2)
     for passes in range(12):
         assert np.abs(once.after(passes) - moved).max() <= 1e-15
-        moved = moved + once.response @ (unit - once.own @ moved)
+        moved = moved + once.after(1) @ (unit - once.own @ moved)
 
 
 def refused(call):

@@ -12,6 +12,7 @@ from experiments.console.choices import (
     Eps,
     LocalSchedule,
     ServerSchedule,
+    StepsSchedule,
     amount,
     chosen_problem,
     numbers_of,
@@ -71,6 +72,7 @@ def rate(
     noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
     local_schedule: LocalSchedule = None,
     server_schedule: ServerSchedule = None,
+    steps_schedule: StepsSchedule = None,
     cohorts: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +98,8 @@ def rate(
     from ntkfl.estimate import Rigour
     from ntkfl.exact_dynamics import MovingWindow
 
-    by_round = {"local-schedule": local_schedule, "server-schedule": server_schedule, "cohorts": cohorts}
+    by_round = {"local-schedule": local_schedule, "server-schedule": server_schedule, "steps-schedule": steps_schedule}
+    by_round["cohorts"] = cohorts
     chance = bool(participation != 1 or batch_size is not None or noise)
     random = chance or any(by_round.values())
     with bad_input():
@@ -120,6 +123,7 @@ def rate(
         rounds: dict[str, Any] = {
             "eta_local": numbers_of("local-schedule", local_schedule, float),
             "eta_global": numbers_of("server-schedule", server_schedule, float),
+            "local_steps": numbers_of("steps-schedule", steps_schedule, int),
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.console.choices import Everything, LocalSchedule, ServerSchedule, numbers_of, setting, takes_options
+from experiments.console.choices import (
+    Everything,
+    LocalSchedule,
+    ServerSchedule,
+    StepsSchedule,
+    numbers_of,
+    setting,
+    takes_options,
+)
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
 from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.method_options import method_options, methods_with_options
@@ -35,9 +43,7 @@ def limit(
     ] = None,
     local_schedule: LocalSchedule = None,
     server_schedule: ServerSchedule = None,
-    steps_schedule: Annotated[
-        str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., and later rounds")
-    ] = None,
+    steps_schedule: StepsSchedule = None,
     test: Annotated[int | None, typer.Option(min=1, help="test samples to draw from a named data set")] = None,
     tiles: Annotated[
         Literal["auto", "float64", "float32"],

@@ -111,18 +111,21 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
 
 def drawn(method: Method, blocks: Blocks) -> DrawnRound:
-    """The round on (r, gamma) as in `linear`: a drawn client moves by delta = P (r + gamma), its dual by -alpha delta.
+    """The round on (r, gamma) as in `linear`: a drawn client moves by delta, its dual by -alpha delta.
 
-    The server moves by the mean of the drawn clients' delta less h / alpha, with h the mean of all duals after the
-    round. Source: docs/proofs/random_rounds.md#clients-that-remember.
+    On full batches delta = P (r + gamma). A unit of step along the dual lowers the residual by H_cc gamma. The server
+    moves by the mean of the drawn clients' delta less h / alpha, with h the mean of all duals after the round. Noise
+    xi on the mean lowers h by alpha s / N times xi, so that every later round moves by s / N times it again.
+
+    Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
     n, owner, alpha = len(blocks.gram), blocks.owner, method.local.pull
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
-    response = blocks.apply(blocks.response(alpha), np.eye(n))
-    delta = np.hstack([response, response])
-    always = np.hstack([np.zeros((n, n)), -np.eye(n) / (alpha * clients)])
-    drift = np.hstack([np.zeros((n, n)), blocks.apply(blocks.clients.values, np.eye(n))])
-    share = 1 / cohort + 1 / clients
+    residual, dual = np.split(np.eye(2 * n), 2)
+    drift = np.hstack([np.zeros((n, n)), blocks.own_gram])
+    delta = blocks.moved(residual, drift, alpha) + blocks.lengths(alpha)[:, None] * dual
+    always, share, kept = -dual / (alpha * clients), 1 / cohort + 1 / clients, cohort / clients
     noise = np.stack([np.full(n, share), np.full(n, -alpha)])
     nothing = np.zeros(n)  # a client changes only its own samples
-    return DrawnRound(always, share * delta, -alpha * delta, 0 * delta, drift, noise, nothing, owner, cohort)
+    own = share * delta, -alpha * delta, 0 * delta
+    return DrawnRound(always, *own, drift, noise, nothing, owner, cohort, -1 - kept, kept)

@@ -98,7 +98,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     members, length = blocks.clients.members, blocks.lengths()
     clients, even = len(members), length.min() == length.max()
     mean_length = length[0] if even else np.mean([length[owned[0]] for owned in members])
-    response, later, uneven = blocks.response(), drift_response(blocks), (mean_length - length)[:, None]
+    response, later, uneven = blocks.response(), blocks.drift_response(), (mean_length - length)[:, None]
     exact = method.local.needs_full_gradient
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
@@ -157,24 +157,13 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     """
     n, length, owner = len(blocks.gram), blocks.lengths(), blocks.owner
     clients, cohort = len(blocks.clients.members), blocks.cohort or len(blocks.clients.members)
-    drift = blocks.gram / clients - blocks.apply(blocks.clients.values, np.eye(n))
-    later = blocks.apply(drift_response(blocks), drift)
-    met = np.hstack([blocks.apply(blocks.response(), np.eye(n)), -later])
     residual, control = np.split(np.eye(2 * n), 2)
+    drifts = np.hstack([np.zeros((n, n)), blocks.gram / clients - blocks.own_gram])
+    met = blocks.moved(residual, drifts)
     fresh = residual if method.local.needs_full_gradient else met / length[:, None]
     server_rate = method.options["server_rate"]
     rate = server_rate / cohort
     moves = rate * (met - length[:, None] * control)
     noise = np.stack([np.full(n, rate), np.zeros(n) if method.local.needs_full_gradient else 1 / length])
-    drifts = np.hstack([np.zeros((n, n)), drift])
     kept = fresh - control, rate / clients * control
     return DrawnRound(0 * met, moves, *kept, drifts, noise, length, owner, cohort, -server_rate)
-
-
-def drift_response(blocks: Blocks) -> np.ndarray:
-    """G: the change of the mean gradient by a constant drift, as a function of the clients' eigenvalues q, (n,)."""
-    walked, response = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
-    for size in blocks.local_steps():
-        response = (1 - size * blocks.clients.values) * response + size * walked
-        walked += size
-    return response
