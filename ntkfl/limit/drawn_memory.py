@@ -25,6 +25,28 @@ from ntkfl.limit.state_moments import StateMoments, require_search
 Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 
 
+class ByClient:
+    """A map whose rows belong to clients, as the blocks of the columns that each client's rows read."""
+
+    def __init__(self, matrix: Float[np.ndarray, "k m"], owner: Float[np.ndarray, " k"]) -> None:
+        self.rows, self.parts = len(matrix), []
+        for client in np.unique(owner):
+            own = np.flatnonzero(owner == client)
+            read = np.flatnonzero(matrix[own].any(axis=0))
+            self.parts.append((own, read, matrix[np.ix_(own, read)]))
+
+    def __matmul__(self, other: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "k r"]:
+        product = np.empty((self.rows, other.shape[1]))
+        for own, read, block in self.parts:
+            product[own] = block @ other[read]
+        return product
+
+    def around(self, second: Float[np.ndarray, "m m"]) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k k"]]:
+        """The product with a symmetric matrix, and that with the map's transpose too."""
+        met = self @ second
+        return met, self @ np.ascontiguousarray(met.T)
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnRound:
     """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row is of its sample's client."""
@@ -67,6 +89,15 @@ class DrawnRound:
         return np.concatenate([own * self.moves + shared, own * self.changes])
 
     @cached_property
+    def _own(self) -> ByClient:
+        return ByClient(np.concatenate([self.moves, self.changes]), np.tile(self.owner, 2))
+
+    @cached_property
+    def by_client(self) -> ByClient:
+        """`mean`, by clients."""
+        return ByClient(self.mean, np.tile(self.owner, 2))
+
+    @cached_property
     def weights_of_clients(self) -> Float[np.ndarray, " N"]:
         """Each client's weight in the shared map."""
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
@@ -82,9 +113,8 @@ class DrawnRound:
         if self.given or s == clients:
             return np.zeros_like(second)
         p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # chances of a client and of a pair
-        own, owner, n = np.concatenate([self.moves, self.changes]), np.tile(self.owner, 2), len(self.owner)
-        met = own @ second
-        drawn = met @ own.T
+        owner, n = np.tile(self.owner, 2), len(self.owner)
+        met, drawn = self._own.around(second)
         drawn *= np.where(owner[:, None] == owner, p - p**2, q - p**2)
         if not self.shared.any():
             return drawn
@@ -131,6 +161,23 @@ class DrawnMoments:
         second = second[np.ix_(self.known, self.known)]
         return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
 
+    def following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        """E z z^T after a round of (r, m), which is z + J w: w are the moves and changes, few of which a client reads.
+
+        That is Z + J E w z^T + E z w^T J^T + J E w w^T J^T.
+        """
+        met, spread = self.drawn.by_client.around(second)
+        if not self.noise.nothing_drawn:
+            spread = spread + self.drawn.covariance(second) + self._of_batches(second)
+        mixed = self._lifted(met)
+        return second + mixed + mixed.T + self._lifted(self._lifted(spread).T)
+
+    @property
+    def between(self) -> float:
+        """At least the norm of H times that of the moves that it is applied to."""
+        of_moves = np.abs(self.drawn.mean)
+        return float(np.abs(self.gram).sum(0).max() * (of_moves.sum(0).max() * of_moves.sum(1).max()) ** 0.5)
+
     def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
         """The covariance of moves and of changes of the memories that the drawn clients' batches cause."""
         added, n, drawn = np.zeros_like(second), self._n, self.drawn
@@ -157,7 +204,7 @@ class DrawnMoments:
     def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
         """The change of residuals and memories by moves and by changes of the memories."""
         after = np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
-        return np.pad(after, ((0, self.size - len(after)), (0, 0)))
+        return after if len(after) == self.size else np.pad(after, ((0, self.size - len(after)), (0, 0)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,7 +222,9 @@ class DrawnMemoryRegime(RandomRegime):
         if not self.noise.nothing_drawn:
             require_search(self._quiet._size(self.problem.n))  # before H is decomposed
             noise = self._quiet._moments_of_samples.added
-        return StateMoments(self._quiet._map, noise, bool(self.mean.unreachable.shape[1]))
+        moments = self._quiet._moments_of_samples
+        rests, size = bool(self.mean.unreachable.shape[1]), moments.between
+        return StateMoments(moments.mean, noise, rests, onward=moments.following, between=size)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
         if self.mean_square.grows or self._wanders:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Complex, Float
-from scipy.linalg import LinAlgError, eigvalsh, solve_discrete_lyapunov
+from scipy.linalg import LinAlgError, cholesky, eigvalsh, solve_discrete_lyapunov
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
@@ -23,10 +23,15 @@ from ntkfl.limit.radius import EPSILON, sides
 from ntkfl.memory import require
 
 BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
-TURNS, KEPT = 200, 24  # steps of Davidson's search, and the second moments that it combines
+# steps of Davidson's search, the second moments that it combines, and those that stay where these are too many
+TURNS, KEPT, STAY = 200, 12, 4
+FURTHER = 8  # second moments that are tried for the sides of a radius after the search for it
+ASIDE = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its sides are looked for
+SINGLE = 1e-4  # least relative distance of a radius from that of the mean at which single precision preconditions
 RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
 WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
+LOOSE = 1e-4  # the same for eigenvectors that only precondition a search
 MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
 WITH_RESTS = 1 + 1e-4  # takes the place of 1 where part of the residual stays, since 1 is then an eigenvalue
 ROUNDED = 16  # rounding errors that are allowed for each row of the state
@@ -42,6 +47,7 @@ class RealBasis:
     columns: Float[np.ndarray, "s s"]
     inverse: Float[np.ndarray, "s s"]
     first: np.ndarray  # the first column of every pair
+    off: float = 0.0  # how far they miss the matrix, over its norm plus 1
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
@@ -51,16 +57,18 @@ class RealBasis:
         columns = vectors.real.copy()
         columns[:, first + 1] = vectors.imag[:, first]
         with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
-            basis = cls(values.astype(complex), columns, np.linalg.inv(columns), first)
+            inverse = np.linalg.inv(columns)
             blocks = np.diag(values.real)
             blocks[first, first + 1], blocks[first + 1, first] = values.imag[first], -values.imag[first]
-            if np.linalg.norm(columns @ blocks @ basis.inverse - matrix) <= EXACT * (1 + np.linalg.norm(matrix)):
-                return basis
+            missed = np.linalg.norm(columns @ blocks @ inverse - matrix) / (1 + np.linalg.norm(matrix))
+            if missed <= LOOSE:
+                return cls(values.astype(complex), columns, inverse, first, float(missed))
         return None
 
     def turned(self, second: Second) -> Complex[np.ndarray, "s s"]:
         """The entries of a symmetric matrix in the basis of eigenvectors."""
-        turned, k = (self.inverse @ second @ self.inverse.T).astype(complex), self.first
+        second = second.astype(self.inverse.dtype, copy=False)
+        turned, k = (self.inverse @ second @ self.inverse.T).astype(self.values.dtype), self.first
         turned[k], turned[k + 1] = (turned[k] - 1j * turned[k + 1]) / 2, (turned[k] + 1j * turned[k + 1]) / 2
         turned = turned.T
         turned[k], turned[k + 1] = (turned[k] + 1j * turned[k + 1]) / 2, (turned[k] - 1j * turned[k + 1]) / 2
@@ -68,9 +76,15 @@ class RealBasis:
 
     def spread(self, turned: Complex[np.ndarray, "s s"], level: float) -> Second:
         """The X of level X - M X M^T = Y, from the entries of Y in the eigenvectors."""
-        inner = self._untwisted(turned / (level - self._products)).real
+        inner = self._untwisted(turned / (self.values.dtype.type(level) - self._products)).real
         spread = self.columns @ inner @ self.columns.T
         return (spread + spread.T) / 2
+
+    @cached_property
+    def single(self) -> RealBasis:
+        """The same basis in single precision."""
+        columns, inverse = self.columns.astype(np.float32), self.inverse.astype(np.float32)
+        return RealBasis(self.values.astype(np.complex64), columns, inverse, self.first)
 
     @cached_property
     def _products(self) -> Complex[np.ndarray, "s s"]:
@@ -85,6 +99,47 @@ class RealBasis:
         return entries.T
 
 
+class Tried:
+    """Orthonormal second moments and those that follow them, in packed form, and an eigenvalue in their span."""
+
+    def __init__(self, following: Callable[[Second], Second], size: int) -> None:
+        self.following, self.used, self.radius = following, 0, 0.0
+        self._before, self._after = np.zeros((2, KEPT + FURTHER, size * (size + 1) // 2))
+        self.share = np.zeros(0)
+
+    @property
+    def before(self) -> Float[np.ndarray, "t d"]:
+        """The second moments."""
+        return self._before[: self.used]
+
+    @property
+    def after(self) -> Float[np.ndarray, "t d"]:
+        """Those after a round."""
+        return self._after[: self.used]
+
+    def add(self, second: Second) -> None:
+        """Try the part of these second moments that is orthogonal to all before."""
+        new = _packed(second)
+        for _ in range(2):
+            new = new / np.linalg.norm(new)
+            new -= (self.before @ new) @ self.before
+        new /= np.linalg.norm(new)
+        self._before[self.used], self._after[self.used] = new, _packed(self.following(_unpacked(new)))
+        self.used += 1
+
+    def settle(self) -> Second:
+        """Set the largest eigenvalue in the span, with its eigenvector's combination; what it leaves is returned."""
+        values, vectors = np.linalg.eig(self.before @ self.after.T)
+        order = values.real.argsort()[::-1]
+        self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
+        if self.used == KEPT:
+            stay = np.linalg.qr(vectors[:, order[:STAY]].real)[0].T
+            self._before[:STAY], self._after[:STAY], self.used = stay @ self.before, stay @ self.after, STAY
+            share = stay @ share
+        self.share = share / np.linalg.norm(share)
+        return _unpacked(self.share @ self.after - self.radius * self.share @ self.before)
+
+
 @dataclass(frozen=True, eq=False)
 class StateMoments:
     """The map of second moments, its rate per round and its limit."""
@@ -93,12 +148,14 @@ class StateMoments:
     noise: Callable[[Second], Second] | None  # N; None: 0
     rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
     rounds: int = 1  # number of rounds in the map
+    onward: Callable[[Second], Second] | None = None  # the map, where it takes less than products with M
+    between: float = 0.0  # norm of the largest matrix times those beside it there, whose product is part of M
 
     def following(self, second: Second) -> Second:
         """The second moments after those rounds."""
         interruption.check()
-        after = self.mean @ second @ self.mean.T
-        if self.noise is not None:
+        after = self.mean @ second @ self.mean.T if self.onward is None else self.onward(second)
+        if self.noise is not None and self.onward is None:
             after += self.noise(second)
         return (after + after.T) / 2
 
@@ -115,19 +172,19 @@ class StateMoments:
     def sides(self) -> tuple[float, float]:
         """Two numbers between which the rate is, rounding included.
 
-        If l S <= S_+ <= u S for a positive definite S with next moments S_+, the radius is between l and u; it is never
-        below the radius of the mean round. If 1 is between these bounds, the limit of a driven state decides on which
-        side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
+        The radius is never below that of the mean round. If 1 is between these bounds, the limit of a driven state
+        decides on which side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
-        least, most = (float(side) ** 2 for side in sides(self.mean))
+        least, most, tried = 0.0, float("inf"), None
         if self.noise is not None:
-            most, second = float("inf"), None
             with suppress(ValueError):  # the search for S has not ended
-                second = self._radius[1]
-            if second is not None:
-                below, above = self._ratios(self.following(second), second)
-                least, most = max(least, below), min(most, above)
+                tried = self._radius[1]
+            if tried is not None:
+                least, most = self._beside(tried)
+        if least == 0:
+            below, above = (float(side) ** 2 for side in sides(self.mean))
+            least, most = below, above if self.noise is None else most
         level = WITH_RESTS if self.rests else 1.0
         if least <= level <= most:
             mean, noise = self.mean / level**0.5, self.noise
@@ -151,15 +208,43 @@ class StateMoments:
         """Whether rounding hides whether every mean square goes to 0, where no part of the residual stays."""
         return not (self.rests or self.stable or self.grows)
 
-    def _ratios(self, after: Second, before: Second) -> tuple[float, float]:
-        """l and u with l S <= S_+ <= u S, rounding included; 0 and infinity where S is not known to be definite."""
-        with suppress(LinAlgError):  # S is not positive definite beyond rounding
-            lowest = float(eigvalsh(before, subset_by_index=(0, 0))[0])
-            error = self._rounding * float(np.linalg.norm(before)) / lowest
-            if 0 < lowest and error < 1:
-                ratios = eigvalsh(after, before)
-                return max(0.0, float(ratios[0]) - error), float(ratios[-1]) + error
-        return 0.0, float("inf")
+    def _beside(self, tried: Tried) -> tuple[float, float]:
+        """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
+
+        Let Z be a combination of what was tried for which radius Z - T(Z) is the unit matrix less a multiple of the
+        eigenvector S, nearly. At a level beside the radius X = Z + c S above it, and Z - c S below it, then have a D =
+        level X - T(X) near the unit matrix, for some c. D is tested, and X.
+        Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
+        """
+        unit, known = _packed(np.eye(len(self.mean))), [0.0, float("inf")]
+        for further in range(FURTHER + 1):
+            radius, direction = tried.radius, tried.share @ tried.before
+            left = radius * direction - tried.share @ tried.after
+            columns = np.concatenate([radius * tried.before - tried.after, direction[None]])
+            combined = np.linalg.lstsq(columns @ columns.T, columns @ unit, rcond=1e-14)[0]
+            near, found = combined[:-1] @ tried.before, combined @ columns
+            for side, sign in ((0, -1), (1, 1)):
+                for aside in ASIDE if known[side] in (0.0, float("inf")) else ():
+                    c, level = float(combined[-1]) / (aside * radius), radius * (1 + sign * aside)
+                    moments = _unpacked(near + sign * c * direction)
+                    driven = _unpacked(found + sign * (aside * radius * near + c * left))
+                    off = self._rounding * float(np.abs(combined[:-1]).sum() + abs(c) * np.abs(tried.share).sum())
+                    positive = _definite(moments, off) if sign > 0 else np.diag(moments).min() > -off
+                    if positive == (sign > 0) and _definite(driven, off):
+                        known[side] = level
+                        break
+            if (known[0] > 0 and known[1] < float("inf")) or further == FURTHER:
+                break
+            tried.add(self._spread(_unpacked(unit - found), radius))
+            tried.share = np.append(tried.share, 0.0)
+        return known[0], known[1]
+
+    def _spread(self, second: Second, level: float) -> Second:
+        """The X of level X - M X M^T = Y, or nearly so, up to a factor."""
+        assert self._nearly is not None
+        apart = level > self._mean_radius**2 * (1 + SINGLE)
+        basis = self._nearly.single if apart else self._nearly
+        return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     @cached_property
     def _rounding(self) -> float:
@@ -169,7 +254,7 @@ class StateMoments:
         """
         size = len(self.mean)
         of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(size))))
-        return ROUNDED * size * EPSILON * (1 + float(np.linalg.norm(self.mean)) ** 2 + of_noise)
+        return ROUNDED * size * EPSILON * (1 + float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise)
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
@@ -244,9 +329,13 @@ class StateMoments:
         return (second + second.T) / 2
 
     @cached_property
-    def _basis(self) -> RealBasis | None:
+    def _nearly(self) -> RealBasis | None:
         self._require("the rate of random rounds", MATRICES)
         return RealBasis.of(self.mean)
+
+    @property
+    def _basis(self) -> RealBasis | None:
+        return None if self._nearly is None or self._nearly.off > EXACT else self._nearly
 
     @cached_property
     def _mean_radius(self) -> float:
@@ -254,37 +343,23 @@ class StateMoments:
         return float(np.abs(values).max())
 
     @cached_property
-    def _radius(self) -> tuple[float, Second | None]:
-        """The radius, and the S of Davidson's method if it converged."""
+    def _radius(self) -> tuple[float, Tried | None]:
+        """The radius, and what Davidson's method has tried if it has found it."""
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
         require_search(size)
-        if size * (size + 1) // 2 <= BASIS + 2 or self._basis is None:
+        if size * (size + 1) // 2 <= BASIS + 2 or self._nearly is None:
             return self._by_arnoldi(), None
-        least = self._mean_radius**2 * (1 + PRECISE)
-        tried, after = np.zeros((2, KEPT, size**2))
-        new = (np.eye(size) / size**0.5).ravel()
-        used = 0
+        least, tried = self._mean_radius**2 * (1 + PRECISE), Tried(self.following, size)
+        new = np.eye(size)
         for _ in range(TURNS):
             interruption.check()
-            tried[used], after[used] = new, self.following(new.reshape(size, size)).ravel()
-            used += 1
-            values, vectors = np.linalg.eig(tried[:used] @ after[:used].T)
-            best = int(values.real.argmax())
-            radius, share = float(values[best].real), vectors[:, best].real / np.linalg.norm(vectors[:, best].real)
-            second, following = share @ tried[:used], share @ after[:used]
-            left = following - radius * second
-            if np.linalg.norm(left) <= PRECISE / 100 * radius:
-                return radius, second.reshape(size, size) * np.sign(np.trace(second.reshape(size, size)))
-            if used == KEPT:
-                tried[0], after[0], used = second, following, 1
-            turned = self._basis.turned(left.reshape(size, size))
-            new = self._basis.spread(turned, max(radius, least)).ravel()
-            for _ in range(2):
-                new = new / np.linalg.norm(new)
-                new = new - (tried[:used] @ new) @ tried[:used]
-            new = new / np.linalg.norm(new)
+            tried.add(new)
+            left = tried.settle()
+            if np.linalg.norm(left) <= PRECISE / 100 * tried.radius:
+                return tried.radius, tried
+            new = self._spread(left, max(tried.radius, least))
         return self._by_arnoldi(), None
 
     def _by_arnoldi(self) -> float:
@@ -319,5 +394,39 @@ class StateMoments:
 
 def require_search(state: int) -> None:
     """Refuse the search for the rate of a state with this many numbers if it does not fit the memory."""
-    needs = 8.0 * (2 * KEPT + MATRICES)
+    needs = 8.0 * (KEPT + FURTHER + MATRICES)
     require("the rate of random rounds", lambda state: needs * state**2, hint=ESTIMATE, state=state)
+
+
+def _packed(second: Second) -> Float[np.ndarray, " d"]:
+    """The upper triangle of a symmetric matrix, row by row, with entries off the diagonal times the root of 2."""
+    packed = 2**0.5 * np.concatenate([row[place:] for place, row in enumerate(second)])
+    diagonal = np.cumsum([0, *range(len(second), 1, -1)])
+    packed[diagonal] = np.diag(second)
+    return packed
+
+
+def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
+    size, start = int((2 * len(packed)) ** 0.5), 0
+    second = np.zeros((size, size))
+    for place, row in enumerate(second):
+        row[place:] = packed[start : start + size - place]
+        start += size - place
+    diagonal = np.diag(second).copy()
+    second *= 2**-0.5
+    second += second.T
+    second[np.diag_indices(size)] = diagonal
+    return second
+
+
+def _definite(matrix: Second, off: float) -> bool:
+    """Whether every matrix that differs by at most `off` in norm is known to be positive definite.
+
+    A Cholesky factor that was found is that of a matrix near by: up to (s + 1) rounding errors of the trace.
+    """
+    size = len(matrix)
+    off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
+    with suppress(LinAlgError, ValueError):
+        cholesky(matrix - off * np.eye(size), lower=True, overwrite_a=True)
+        return True
+    return False

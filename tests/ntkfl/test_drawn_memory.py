@@ -336,6 +336,28 @@ def test_no_sides_are_claimed_without_eigenvectors():
         assert least <= rate * (1 + 1e-12) and rate <= most * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
+def test_the_sides_of_a_radius_are_close_and_right(kind):
+    """Against all eigenvalues of the map written out; S is singular where the parts are apart or one leads."""
+    rng, size = np.random.default_rng(len(kind)), 14
+    for _ in range(4):
+        mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()
+        if kind == "all but defective":
+            mean = 0.8 * np.eye(size) + 0.05 * np.eye(size, k=1) + 1e-3 * mean
+        if kind == "slow":
+            turned = np.linalg.qr(mean)[0]
+            mean, others = (turned * (1 - 10 ** rng.uniform(-4, 0, size))) @ turned.T, [0.01 * part for part in others]
+        for part in (mean, *others):
+            part[7:, :7] *= kind in ("any", "all but defective", "slow")
+            part[:7, 7:] *= kind != "apart"
+        radius = np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in (mean, *others)))).max()
+        moments = StateMoments(mean, lambda z, parts=tuple(others): sum(a @ z @ a.T for a in parts), rests=False)
+        least, most = moments.sides
+        assert least <= radius**0.5 * (1 + 1e-9) and radius**0.5 * (1 - 1e-9) <= most
+        assert moments.rate == pytest.approx(radius**0.5, rel=1e-8)
+        assert most - least <= 1e-3 * radius**0.5 or kind == "all but defective"
+
+
 @pytest.mark.parametrize("off", [0.0, 1e-10])
 @quietly
 def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
