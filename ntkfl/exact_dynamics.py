@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ntkfl.gram.features import kernel_of
+from ntkfl.gram.features import FeatureGram, Features, kernel_of
 from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.carried_errors import BlockErrors
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
+FEW, TINY = 3, 1e-30  # clients, and the feature of every sample, in `on_few_samples`
 REMEMBERED = 4  # rounds of a schedule whose regimes are kept
 
 __all__ = [
@@ -205,6 +206,10 @@ def kernel_regime(
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
     schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
+    if matrix_free and loss is None and not ima and not momentum:
+        few = on_few_samples(problem, setup, client_steps)
+        some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
+        (of_schedules if schedules else of_method)(few, method, options or {}, **some, **schedules)
     regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster, device)
     another = (
         method != "fl-ntk"
@@ -261,6 +266,22 @@ def base_regime(
             f"matrix_free is {matrix_free!r} with {not_for}; it is for kernels (x, z) -> (p, n) and sent models alone"
         )
     return algorithm1_limit(problem, setup, gram)
+
+
+def on_few_samples(problem: Problem, setup: Setup, client_steps: Sequence[int] | None) -> KernelRegime:
+    """Algorithm 1 on one sample of each of a few clients: it refuses methods and options before tiles are computed.
+
+    Its kernel is so small that no steps are beyond their limit.
+
+    Raises:
+        ValueError: client_steps of which there is not one for each client.
+    """
+    if client_steps is not None:
+        _one_a_client(client_steps, problem.n_clients)
+    first = [owned[0] for owned in problem.members[:FEW]]
+    few = Problem(problem.x[first], problem.y[first], np.arange(len(first)))
+    kernel = Features(lambda x: np.full((len(x), 1), TINY), 1)
+    return KernelRegime(few, setup, cast(np.ndarray, FeatureGram.by(kernel, few.x)), kernel)
 
 
 def device_named(name: str | None) -> "torch.device | None":

@@ -404,8 +404,11 @@ def tiles_bytes(n: int, dtype: str) -> float:
 
 
 def tiles_room(n: int, dtype: str) -> float:
-    """Bytes of the kernel's temporaries for one slab: the memory that tiles in a file take."""
-    return 8 * 1.5 * n * min(n, SLAB)
+    """Bytes of a slab's entries before they are stored: the memory that tiles in a file take.
+
+    A slab's symmetric part is there three times, the rest once and half; a user's kernel may take more inside.
+    """
+    return 8 * 1.5 * min(n, SLAB) * (n + min(n, SLAB))
 
 
 def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh_tridiagonal
 
 from ntkfl import interruption
+from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
 
@@ -33,6 +34,7 @@ class Lanczos:
         """
         count, n = starts.shape[1], len(starts)
         steps = min(steps, n)
+        require("the Krylov space", lambda n, steps: 8 * n * (count * (2 * steps + 1) + 2 * steps), n=n, steps=steps)
         bases, images = np.zeros((count, n, steps + 1)), np.zeros((count, n, steps))
         bases[:, :, 0] = (starts / np.linalg.norm(starts, axis=0)).T
         tridiagonals, ends = np.zeros((count, steps + 1, steps + 1)), np.full(count, steps)

@@ -12,6 +12,7 @@ from ntkfl.limit.round_modes import ClientModes
 
 WHOLE = 500  # most samples for which the matrix is decomposed
 PRODUCTS, VECTORS = 60, 20  # products with H; most Ritz vectors to remove before a norm is taken
+KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # vectors of n numbers that a search holds at most
 TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
 SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 

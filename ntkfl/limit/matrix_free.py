@@ -21,6 +21,7 @@ from ntkfl.gram import infinite
 from ntkfl.gram.dask_tiles import DaskTiles, has_room
 from ntkfl.gram.device_tiles import DeviceTiles, device_bytes, room_on
 from ntkfl.gram.features import FeatureGram, Features, features_bytes
+from ntkfl.gram.threads import blas_threads
 from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
 from ntkfl.limit.asked_products import run_together
 from ntkfl.limit.carried_errors import (
@@ -36,11 +37,11 @@ from ntkfl.limit.carried_errors import (
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.lanczos import Lanczos
-from ntkfl.limit.largest_eigenvalue import largest_at_most
+from ntkfl.limit.largest_eigenvalue import KRYLOV, TOGETHER, largest_at_most
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
-from ntkfl.limit.regime import checked_rounds
+from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.ritz_rounds import RitzRounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
@@ -59,6 +60,7 @@ LONGEST = 1e60  # a run stops at responses of this size, since squares of later 
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
+DECOMPOSED = 4  # (m, m) matrices that a client of m samples needs until its block is decomposed, beside its basis
 STATE, REPORTED = 8, 5  # vectors of n numbers that a run holds for each label column, and for each reported round
 
 
@@ -95,18 +97,23 @@ def tiles_of(
     """
     if how not in (False, True, "auto", "float64", "float32"):
         raise ValueError(f"matrix_free is {how!r}; it is False, True, 'auto', 'float64' or 'float32'")
-    n = problem.n
+    n, tested = problem.n, 0 if problem.x_test is None else len(problem.x_test)
     if how is False or (how == "auto" and (whole := 8 * DENSE * n * n) <= left_for(whole)):
         return None
     if problem.outputs > 1:
         raise ValueError("matrix_free takes labels of several columns, but no problem per_output(): give that itself")
-    sizes = np.bincount(problem.owner).astype(float)
-    clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
+    sizes = np.sort(np.bincount(problem.owner)).astype(float)
+    bases, decomposed = float(sizes @ sizes), DECOMPOSED * float(np.square(sizes[-blas_threads() :]).sum())
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
-    def runs(n: int, label_columns: int, reported_rounds: int = 0) -> float:
+    def runs(n: int, label_columns: int, reported_rounds: int = 0, room: float = 0.0) -> float:
+        """Bytes beside the tiles; `room` is free again when they are there, and later work may have it."""
         vectors = methods * (STATE + REPORTED * reported_rounds)
-        return clients * (n / problem.n) ** 2 + 8 * vectors * label_columns * n
+        share = n / problem.n
+        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # a piece while the next is computed
+        pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # `largest_at_most`
+        later = max(decomposed * share**2, pieces, pairs)
+        return 8 * (bases * share**2 + vectors * label_columns * n) + max(room, 8 * later)
 
     sized: dict[str, Any] = {"n": n, "label_columns": problem.y.size // n} | (
         {"reported_rounds": rounds} if rounds else {}
@@ -121,7 +128,8 @@ def tiles_of(
         return FeatureGram.by(kernel, problem.x)
 
     def needs(dtype: str, n: int, **of: int) -> float:
-        return (tiles_room if held_elsewhere else tiles_bytes)(n, dtype) + runs(n, **of)
+        held = 0.0 if held_elsewhere else tiles_bytes(n, dtype) - tiles_room(n, dtype)
+        return held + runs(n, **of, room=tiles_room(n, dtype))
 
     def wide() -> bool:
         """Whether tiles of float64 fit the memory."""

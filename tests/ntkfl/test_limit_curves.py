@@ -318,18 +318,14 @@ def test_steps_far_beyond_the_limit_are_refused_with_the_step_that_would_do(eta_
         limit_curves(data.sphere(n=6), [1], method="fl-ntk", eta_local=eta_local, local_steps=5)
 
 
-@pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
-def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
-    """1500 columns: the memory asked for is the run's peak, and too little memory is refused at once."""
-    base, rng = ragged([40, 25, 60]), np.random.default_rng(0)
-    y = np.eye(1500)[rng.integers(0, 1500, base.n)]
-    problem = Problem(base.x, y, base.owner, rng.standard_normal((30, base.d)), np.eye(1500)[rng.integers(0, 1500, 30)])
-    named, rounds, asked = [(method, {}) for method in methods], [1, 3, 10, 30, 100], []
+def asked_and_peak(problem, named, rounds):
+    """The memory that a run with float64 tiles asks for, and the most that it takes."""
+    asked = []
 
     def seen(what, needs, limit=None, hint="", **sizes):
         asked.append((what, needs(**sizes)))
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix_free, "require", seen)
         several_limit_curves(images(), rounds, named)  # a first run, so that imports and compiled code do not count
         asked.clear()
@@ -338,7 +334,57 @@ def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, mon
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     what, needed = asked[0]
-    assert what == "the rounds with float64 tiles" and 0.5 * needed < peak < needed
+    assert what == "the rounds with float64 tiles"
+    return needed, peak
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tested"), [([200] * 3, 4000), ([1] * 700, 5), ([500] + [5] * 100, 5)], ids=["tests", "one each", "half"]
+)
+def test_free_memory_below_what_a_run_takes_is_refused_before_the_build(sizes, tested, monkeypatch):
+    rng, owner = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
+    x, y = rng.standard_normal((len(owner) + tested, 6)), rng.choice([-1.0, 1.0], len(owner) + tested)
+    problem = Problem(x[tested:], y[tested:], owner, x[:tested], y[:tested])
+    needed, peak = asked_and_peak(problem, [("fedavg", {})], [1, 10])
+    assert 0.5 * needed < peak < needed
+    monkeypatch.setattr(matrix_free.Tiles, "of", lambda *arguments: pytest.fail("built before memory was asked for"))
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available", lambda: peak)
+    with pytest.raises(memory.TooLittleMemory, match=r"float64 tiles takes .* of memory and .* are available"):
+        limit_curves(problem, [1, 10], method="fedavg", local_steps=2, tiles="float64")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"method": "fedavy"}, "there is no method 'fedavy'"),
+        ({"method": "scaffold", "options": {"mu": 1}}, "scaffold has no option 'mu'"),
+        ({"method": "fedadam"}, "fedadam has no exact linear limit"),
+        ({"method": "scaffold", "participation": 0.5}, "participation is 0.5"),
+        ({"client_steps": [1, 2]}, r"client_steps are \[1, 2\]; there must be a positive integer for each of"),
+    ],
+)
+def test_what_no_samples_would_make_right_is_refused_before_the_build(more, said, monkeypatch):
+    def build(*arguments):
+        raise AssertionError("built before the refusal")
+
+    monkeypatch.setattr(matrix_free.Tiles, "of", build)
+    with pytest.raises(ValueError, match=said):
+        limit_curves(images(), [1], **more)
+    if "participation" not in more:
+        with pytest.raises(ValueError, match=said):
+            kernel_regime(images(), Setup(), matrix_free=True, **more)
+
+
+@pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
+def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
+    """1500 columns: the memory asked for is the run's peak, and too little memory is refused at once."""
+    base, rng = ragged([40, 25, 60]), np.random.default_rng(0)
+    y = np.eye(1500)[rng.integers(0, 1500, base.n)]
+    problem = Problem(base.x, y, base.owner, rng.standard_normal((30, base.d)), np.eye(1500)[rng.integers(0, 1500, 30)])
+    named, rounds = [(method, {}) for method in methods], [1, 3, 10, 30, 100]
+    needed, peak = asked_and_peak(problem, named, rounds)
+    assert 0.5 * needed < peak < needed
 
     def build(*arguments):
         raise AssertionError("built before memory was asked for")

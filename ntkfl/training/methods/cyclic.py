@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ntkfl.gram.tiles import TILE
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.training.method import Average, Method, Objective
 
@@ -33,7 +34,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         move = np.zeros_like(residual)
         for owned, basis in zip(blocks.clients.members, blocks.clients.vectors, strict=True):
-            met = residual[owned] - blocks.gram[owned] @ move
+            some = np.array_split(owned, -(-len(owned) // TILE))  # a whole row of tiles is a copy
+            met = residual[owned] - np.concatenate([blocks.gram[rows] @ move for rows in some])
             move[owned] = (basis * values[owned]) @ (basis.T @ met)
         return move, ()
 
