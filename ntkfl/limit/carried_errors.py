@@ -135,8 +135,15 @@ class Margins:
             steepest,
         )
 
-    def proved(self, work: Blocks, round: LinearRound) -> "Margins":
+    @property
+    def grown(self) -> float:
+        """How much a round of plain averaging lengthens an error at most: the norm of I - H P in its own metric."""
+        return max(1.0, self.largest - 1)
+
+    def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
         """These margins, if error bounds of the rounds are proved for these steps.
+
+        `passing`: other steps follow, so that a round of plain averaging may lengthen errors.
 
         Raises:
             ValueError: no error bound is proved for these steps.
@@ -152,7 +159,8 @@ class Margins:
                 f"no error bound is proved for these steps: the eigenvalues of a client's own map are at most "
                 f"{self.alone:.6g}, which must be at most 2"
             )
-        if round.feedback is None and (self.least <= 0 or (round.in_turn is None and self.largest > 2)):
+        beyond = round.in_turn is None and self.largest > 2 and not (passing and self.largest < np.inf)
+        if round.feedback is None and (self.least <= 0 or beyond):
             raise ValueError(
                 f"no error bound is proved for these steps: a round's eigenvalues are at most {self.largest:.6g}, "
                 f"which must be at most 2, and its response is at least {self.least:.6g}, which must be positive"
@@ -282,9 +290,9 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
     return local.product * size + rounding, lost, drift + local.stored * (after - before)
 
 
-def loose_within(largest: float) -> float:
-    """(2 - nu)^(-1/2), infinite for nu >= 2: near the limit of the steps an error hardly shrinks."""
-    return float((2 - largest) ** -0.5) if largest < 2 else np.inf
+def spread_within(seen: float, largest: float) -> float:
+    """seen (2 - nu)^(-1/2), infinite from nu = 2 on: steps near their limit hardly shorten an error."""
+    return seen * float((2 - largest) ** -0.5) if largest < 2 else np.inf
 
 
 def further(length: float, once: float, spread: float) -> float:
@@ -309,7 +317,7 @@ class _Averaging(Carried):
         (defect, lost, farther), drift = lost_in(local, old, move, new), old.sums[0]
         slip = local.response * float(np.linalg.norm(old.residual))
         seen = np.sqrt(margins.most) * drift
-        energy = further(old.sums[1], np.sqrt(margins.largest) * seen, seen * loose_within(margins.largest))
+        energy = further(old.sums[1], np.sqrt(margins.largest) * seen, spread_within(seen, margins.largest))
         energy += np.sqrt(local.size) * (slip + lost)
         return farther, energy, defect + local.size * slip, 0.0
 
@@ -338,7 +346,7 @@ class _InTurn(Carried):
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
         met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # of all clients
         slip = root * local.response / margins.least * size
-        energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, met * loose_within(margins.alone))
+        energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
         energy += np.sqrt(local.size) * (slip + lost)
         return farther, energy, 0.0, 0.0
 
@@ -362,8 +370,9 @@ class Changing(Carried):
         drift, energy, defects, _ = own.added(old, move, new)
         if round.response is None:  # clients in turn
             return drift, energy, np.inf, 0.0
-        weight, norm = np.sqrt(margins.most / margins.least), old.sums[2]
-        return drift, energy, (norm if old.round else weight * norm) - norm + weight * defects, 0.0
+        weight, norm, grown = np.sqrt(margins.most / margins.least), old.sums[2], margins.grown
+        energy += (grown - 1) * old.sums[1]
+        return drift, energy, grown * (norm if old.round else weight * norm) - norm + weight * defects, 0.0
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         (round, margins, _), (later, following, _) = self.of_round(old.round), self.of_round(new.round)

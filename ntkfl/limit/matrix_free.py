@@ -552,12 +552,17 @@ class MatrixFreeRegime(LinearRegime):
     @cached_property
     def _margins(self) -> Margins:
         """The margins of these rounds; a ValueError if no error bound is proved."""
+        return self._sharper.proved(self.work, self.round)
+
+    @cached_property
+    def _sharper(self) -> Margins:
+        """The margins of any steps, with a sharper bound of the largest eigenvalue where that decides."""
         measured, averages = self._measured, self.round.feedback is None and self.round.in_turn is None
         if averages and measured.largest > 2 and measured.steepest <= 2 and measured.least > 0:
             assert self.round.response is not None
             own = self._largest(self.round.response) + measured.local.size * measured.local.response
             measured = replace(measured, largest=min(measured.largest, SAFE * own))
-        return measured.proved(self.work, self.round)
+        return measured
 
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
         """At least every eigenvalue of W^(1/2) H W^(1/2) for the computed W with these values at those of H_D."""
@@ -581,7 +586,8 @@ class MatrixFreeRegime(LinearRegime):
 
         def of_round(t: int) -> tuple[LinearRound, Margins, Carried]:
             own = cast(MatrixFreeRegime, self._of_round(t))
-            return own.round, own._margins, carried(own.work, own.round, own._margins, rounds)
+            margins = own._margins if own is self else own._sharper.proved(own.work, own.round, passing=True)
+            return own.round, margins, carried(own.work, own.round, margins, rounds)
 
         for t in range(min(rounds, self.before.count) + 1):  # refused before the first round
             interruption.check()

@@ -14,7 +14,7 @@ from scipy.fft import dct
 from ntkfl import interruption
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import Asking
-from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, loose_within
+from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, spread_within
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
 
@@ -137,7 +137,7 @@ def bounded_powers(
             # |P^(1/2) r| is at most this times most^(1/2)
             left = start * float(np.exp(min(series.rounds[i] * _off(margins), 100.0)))
             seen = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
-            apart = np.sqrt(series.rounds[i]) * loose_within(margins.largest) * seen
+            apart = np.sqrt(series.rounds[i]) * spread_within(seen, margins.largest)
             drift = skew * wrong[0] + local.stored * way
             norm_error = min(norm_error, drift + np.sqrt(local.size) * apart)
             entry_error = min(norm_error, drift + np.sqrt(margins.entry) * apart)
