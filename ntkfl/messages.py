@@ -13,6 +13,11 @@ def number_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+def labels_differ(outputs: int, name: str, labels: int) -> str:
+    """ "the network has 2 outputs; wine has 1 label a sample", for data with other labels than a network's outputs."""
+    return f"the network has {number_of(outputs, 'output')}; {name} has {number_of(labels, 'label')} a sample"
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
     near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)

@@ -23,6 +23,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
+from ntkfl.messages import labels_differ
 from ntkfl.problem import (
     Problem,
     Weights,
@@ -589,7 +590,7 @@ def without_biases(
     if network.bias is not None:
         plain, x = network.with_feature(), with_constant(x)
     if plain.n_outputs != y.shape[1]:
-        raise ValueError(f"the network has {plain.n_outputs} outputs; {problem.name} has {y.shape[1]} labels a sample")
+        raise ValueError(labels_differ(plain.n_outputs, problem.name, y.shape[1]))
     shift = np.zeros(y.shape[1]) if network.output_bias is None else network.output_bias
     moved = y - shift
     back = moved - y

@@ -14,6 +14,7 @@ from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
+from ntkfl.messages import labels_differ
 from ntkfl.problem import Problem, Setup, Weights, require_features
 
 Network: TypeAlias = Weights | TwoLayer | AffineTwoLayer
@@ -99,9 +100,7 @@ def loss_checkpoints(
     readout = np.atleast_2d(plain.signs / np.sqrt(len(plain.hidden)) if isinstance(plain, Weights) else plain.readout)
     labels = problem.y.reshape(problem.n, -1)
     if len(readout) != labels.shape[1]:
-        raise ValueError(
-            f"the network has {len(readout)} outputs; {problem.name} has {labels.shape[1]} labels a sample"
-        )
+        raise ValueError(labels_differ(len(readout), problem.name, labels.shape[1]))
     shift = given.output_bias if isinstance(given, AffineTwoLayer) and given.output_bias is not None else 0.0
 
     def train(hidden: np.ndarray, leg: range) -> np.ndarray:

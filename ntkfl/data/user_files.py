@@ -23,6 +23,9 @@ UNNAMED = re.compile(r"Unnamed: [\d.]+")  # pandas' name for a column without a 
 WHOLE = re.compile(r"\d+")
 NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
 
+GZIP = b"\x1f\x8b"  # the first bytes of a file compressed by gzip
+# the first bytes of other compressed files
+COMPRESSED = {b"PK\x03\x04": "zip", b"BZh91A": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 Row = tuple[int, list[str]]  # the line, and its cells
 
 
@@ -92,7 +95,17 @@ def csv_rows(path: Path) -> list[Row]:
 
 
 def _is_gz(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
+    """Whether the file is compressed by gzip, by its suffix or by its first bytes.
+
+    Raises:
+        ValueError: the first bytes are those of another compressed file.
+    """
+    with path.open("rb") as file:
+        first = file.read(6)
+    for begins, kind in COMPRESSED.items():
+        if first.startswith(begins):
+            raise ValueError(f"{path} is a {kind} file, not text: uncompress it, or compress it by gzip")
+    return path.suffix.lower() == ".gz" or first.startswith(GZIP)
 
 
 def _delimiter(line: str) -> str:

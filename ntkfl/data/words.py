@@ -21,13 +21,19 @@ def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
     """Labels (n,), and a sentence about names of classes: in alphabetical order they become -1 and 1, or 0, 1, 2, ...
 
     Raises:
-        ValueError: numbers beside words, missing names, or all names different; the message has the place.
+        ValueError: numbers beside words, missing names, all names different, or only one name; the message has the
+            place.
     """
     if not _are_names(words, where, is_class):
         return np.array([number(word, where(k)) for k, word in enumerate(words)]), ""
     names, places = np.unique(np.array(words), return_inverse=True)
     if len(names) == len(words) > 2:
         raise ValueError(f"{where(0)}: {words[0]!r}, and all other labels, are different words: they name no classes")
+    if len(names) == 1:
+        raise ValueError(
+            f"{where(0)}: {words[0]!r} is the label of every sample; a class needs another one beside it, or give "
+            "numbers as labels"
+        )
     values = np.array([-1, 1]) if len(names) == 2 else np.arange(len(names))
     shown = [f"{name} = {value}" for name, value in zip(names[:SAID], values, strict=False)]
     return values[places].astype(float), ", ".join(shown + ["..."] * (len(names) > SAID))

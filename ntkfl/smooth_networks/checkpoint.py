@@ -13,6 +13,7 @@ from ntkfl.estimate import Estimate, NotFinite
 from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.memory import require
+from ntkfl.messages import labels_differ
 from ntkfl.problem import Problem, require_features
 from ntkfl.ranges import require_number
 from ntkfl.smooth_networks.curvature import Curvature, sizes_of_all, sizes_of_each, weight_norms
@@ -134,4 +135,4 @@ def require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
     require_features(problem, features)
     labels = problem.y[0].size
     if outputs != labels:
-        raise ValueError(f"the network has {outputs} outputs; {problem.name} has {labels} labels a sample")
+        raise ValueError(labels_differ(outputs, problem.name, labels))

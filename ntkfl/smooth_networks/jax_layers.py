@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -258,8 +258,8 @@ class _Reader:
             phi, inside = _activation(tree)
             if phi is None:
                 raise ValueError(
-                    f"the function has the operation {tree[0]}{self.after([hidden])}, which is none of those of its "
-                    f"activations; {ADVICE}"
+                    f"the function has the operation {_stranger(tree)}{self.after([hidden])}, which is none of those "
+                    f"of its activations; {ADVICE}"
                 )
             if not layers or layers[-1].activation is not IDENTITY or layers[-1].closes:
                 size = len(layers[-1].weight) if layers else self.features
@@ -328,6 +328,20 @@ def _activation(tree: Tree) -> tuple[Smooth | None, float]:
             if _with_base(known, base) == tree:
                 return ACTIVATIONS[name], number
     return None, 1.0
+
+
+def _stranger(tree: Tree) -> str:
+    """The first operation of a tree, as it is computed, that no activation has; else the tree's last one."""
+    known = {operation for reference in _references().values() for operation in _operations(reference)}
+    return next((operation for operation in _operations(tree) if operation not in known), tree[0])
+
+
+def _operations(tree: Any) -> Iterator[str]:
+    """The operations of a tree, arguments first."""
+    if isinstance(tree, tuple) and tree != BASE:
+        for part in tree[2:]:
+            yield from _operations(part)
+        yield tree[0]
 
 
 def _scaled_bases(tree: Any) -> list[tuple[Tree, float]]:

@@ -1,7 +1,9 @@
 """Users' files: round trips, owners and partitions, and errors that name the faulty place."""
 
+import bz2
 import csv
 import gzip
+import lzma
 import re
 from contextlib import nullcontext
 from itertools import permutations
@@ -321,6 +323,25 @@ def test_usual_names_and_words_in_npz(tmp_path, caplog):
         problem = data.load(tmp_path / "mine.npz")
     assert problem.y.tolist() == [1, -1, 1] and problem.owner.tolist() == [0, 1, 0]
     assert "x is 'X_train', (3, 3)" in caplog.text and "not read: notes" in caplog.text
+
+
+def test_a_csv_that_gzip_compressed_is_read(tmp_path):
+    (tmp_path / "mine.csv").write_bytes(gzip.compress(b"a,y\n1,2\n3,5\n"))
+    problem = data.load(tmp_path / "mine.csv", clients=1)
+    assert problem.x.tolist() == [[1], [3]] and problem.y.tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("pack, kind", [(bz2.compress, "bzip2"), (lzma.compress, "xz")], ids=["bzip2", "xz"])
+def test_another_compressed_file_is_named(tmp_path, pack, kind):
+    (tmp_path / "mine.csv").write_bytes(pack(b"a,y\n1,2\n"))
+    with pytest.raises(ValueError, match=rf"mine\.csv is a {kind} file, not text: uncompress it"):
+        data.load(tmp_path / "mine.csv")
+
+
+def test_labels_of_one_class_are_refused(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y\n1,cat\n2,cat\n3,cat\n")
+    with pytest.raises(ValueError, match=r"line 2, column 'y': 'cat' is the label of every sample; a class needs"):
+        data.load(path, clients=1)
 
 
 def test_a_csv_that_is_not_text_is_refused(tmp_path):

@@ -190,7 +190,7 @@ def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
     np.testing.assert_allclose(last.hidden, server[0].numpy(), rtol=1e-11, atol=1e-12)
     if biases:
         np.testing.assert_allclose(last.bias, server[1].numpy(), rtol=1e-11, atol=1e-12)
-    with pytest.raises(ValueError, match="the network has 3 outputs; data has 1 labels a sample"):
+    with pytest.raises(ValueError, match="the network has 3 outputs; data has 1 label a sample"):
         loss_checkpoints(Problem(x, y[:, 0]), setup, loss, 4, 3, start)
     with pytest.raises(ValueError, match="momentum is tuned for networks that are drawn"):
         trained_checkpoints(problem, setup, 4, 3, momentum=True, start=start)

@@ -66,7 +66,7 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
     assert not doubled.certified and "less the output's bias they are rounded" in doubled.why
     with pytest.raises(ValueError, match="takes 6 features; data has 4"):
         certify_any_order(problem, AffineTwoLayer(np.ones((3, 6)), np.ones(3)))
-    with pytest.raises(ValueError, match="has 2 outputs; data has 1 labels a sample"):
+    with pytest.raises(ValueError, match="has 2 outputs; data has 1 label a sample"):
         certify_any_order(problem, AffineTwoLayer(np.ones((3, 4)), np.ones((2, 3))))
 
 

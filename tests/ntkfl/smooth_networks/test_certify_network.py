@@ -359,7 +359,7 @@ def test_windows_of_convolutions_keep_to_the_certificate(pools):
         (nn.Sequential(linear(4, 3), linear(2, 1)), r"layer 1 takes 2 numbers; layer 0 gives 3"),
         (nn.Sequential(nn.Flatten()), "the network Sequential has no Linear layer"),
         (nn.Sequential(linear(5, 1)), "the network takes 5 features; data has 4"),
-        (nn.Sequential(linear(4, 2)), "the network has 2 outputs; data has 1 labels a sample"),
+        (nn.Sequential(linear(4, 2)), "the network has 2 outputs; data has 1 label a sample"),
         (nn.Sequential(nn.Flatten(0), linear(4, 1)), r"layer 0 is Flatten\(start_dim=0"),
         (linear(4, 1), "network is a Linear; it must be a torch Sequential"),
         (lambda p, x: x, "params have no array; give the function's parameters"),
