@@ -107,6 +107,11 @@ class DaskTiles(Tiles):
         """The dtype of the stored entries."""
         return np.dtype(self.entries)
 
+    @property
+    def work(self) -> float:
+        """Products are not computed by this machine's cores."""
+        return 0.0
+
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
         """The values of a function of each slab and these arguments, in the slabs' order, one worker at a time."""
         with _said(self.client):

@@ -73,6 +73,11 @@ class DeviceTiles(Tiles):
         """A bound of |fl(H v) - H v|_F over |v|_F, for sums in any order."""
         return 1.01 * (len(self) + len(self) / TILE + 4) * UNIT * self.norm
 
+    @property
+    def work(self) -> float:
+        """Products are not computed by this machine's cores."""
+        return 0.0
+
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
         """The values of a function of each slab and these arguments, in the slabs' order; each slab is copied here."""
         for slab in self.slabs:

@@ -113,6 +113,11 @@ class FeatureGram(HeldGram):
         return float(np.linalg.norm(thin.T @ thin)) + self.product_rounding
 
     @property
+    def work(self) -> float:
+        """The operations of a product with a vector."""
+        return 4.0 * self.held.size
+
+    @property
     def largest_own(self) -> float:
         """The largest entry of the diagonal."""
         return float(self._own.max())

@@ -111,6 +111,11 @@ class HeldGram(ABC):
     def product_rounding(self) -> float:
         """A bound of |fl(H v) - H v|_F over |v|_F."""
 
+    @property
+    def work(self) -> float:
+        """The operations on numbers, by this machine's cores, of a product with a vector."""
+        return 2.0 * len(self) ** 2
+
     @abstractmethod
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]: ...
 

@@ -90,17 +90,19 @@ class Margins:
                 "fednova, fedavgm, scaffold (option II, equal steps), feddyn and cyclic, without momentum of the "
                 "clients. `residual` and `predict` give the numbers without a bound"
             )
-        tiles, steps = errors.tiles, np.stack(list(work.local_steps()))
-        length, plain = steps.sum(axis=0), work.response(round.pull)
-        cut = steps.max(axis=0)
+        tiles, plain = errors.tiles, work.response(round.pull)
+        count, length, cut = 0, np.zeros(len(tiles)), np.zeros(len(tiles))
+        for steps in work.local_steps():  # one after another: all of them together are n K numbers
+            interruption.check()
+            count, length, cut = count + 1, length + steps, np.maximum(cut, steps)
 
         def of_client(owned: np.ndarray, turning: float, off: float) -> tuple[float, ...]:
             q, u = work.clients.values[owned], response[owned]
             top, walked = float(q.max()), float(length[owned[0]])
             steepest = cut[owned[0]] * (top + off + round.pull)
-            grown = max(1.0, steepest - 1) ** (len(steps) - 1)  # 1 if every step contracts
+            grown = max(1.0, steepest - 1) ** (count - 1)  # 1 if every step contracts
             weight = float((u / plain[owned]).max())
-            rounded = turning + (8 + 4 * len(steps)) * UNIT
+            rounded = turning + (8 + 4 * count) * UNIT
             turned = weight * walked * grown * rounded
             wrong = weight * walked * grown * walked * off / 2 + turned
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong

@@ -17,11 +17,13 @@ import numpy as np
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
+from ntkfl.work import CALL, require_work
 
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported one
+A_ROUND = 20 * CALL  # operations of a round beside its product: two tenths of a millisecond, measured
 ROWS = 16  # rows of the kernel in the mark; kernels of one method with common landmarks share some rows
 
 
@@ -101,6 +103,7 @@ class KeptRun:
             memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
             sums, image = tuple(kept["sums"].tolist()), kept["image"]
             first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
+        self._require_time(first.round)
 
         def seen(run: RunState, bounded: BoundedRound) -> None:
             now = run.round
@@ -117,6 +120,20 @@ class KeptRun:
 
         yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
+
+    def _require_time(self, done: int) -> None:
+        """Refuse rounds one after another that take more than about a day of one core.
+
+        Raises:
+            ValueError: they do; the message says how many rounds would fit.
+        """
+        each = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
+        require_work(
+            f"the rounds of {self.regime.method}, one after another,",
+            lambda rounds: (rounds - done) * each,
+            hint="ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory",
+            rounds=self._last,
+        )
 
     def _mark(self) -> str:
         """The mark, with some rows of the kernel, by which a file of another run is refused."""

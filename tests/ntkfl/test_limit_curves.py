@@ -1,5 +1,6 @@
 """Curves of whole data sets agree with the regime with a matrix; a killed run goes on where it was."""
 
+import re
 import tracemalloc
 from itertools import combinations
 
@@ -13,6 +14,7 @@ from ntkfl import data, gram, kernel_regime, memory, random_rounds
 from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit import matrix_free, round_modes
+from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
 
@@ -296,6 +298,36 @@ def test_labels_that_are_no_classes_have_no_accuracy():
 def test_bad_input_is_said(rounds, more, said):
     with pytest.raises(ValueError, match=said):
         limit_curves(images(), rounds, **more)
+
+
+def test_rounds_one_after_another_that_take_more_than_a_day_are_refused(tmp_path):
+    """A run that a file has is counted from where it is."""
+    problem, keep = images(), tmp_path / "run.npz"
+    with pytest.raises(
+        ValueError, match=r"the rounds of fedavgm, one after another, .* rounds up to \d+ would fit"
+    ) as why:
+        limit_curves(problem, [10**10], method="fedavgm")
+    most = int(re.search(r"up to (\d+) would fit", str(why.value))[1])
+    assert 10**7 < most < 10**9
+    regime = kernel_regime(problem, Setup(eta_local=1e-3), method="fedavgm", matrix_free=True)
+    run = KeptRun(regime, np.array([most + 5]), problem.y, file=keep)
+    with pytest.raises(ValueError, match="would fit"):
+        run._require_time(0)
+    run._require_time(5)
+
+
+def test_error_bounds_of_many_local_steps_take_no_memory_for_each_step():
+    steps, problem = 20_000, images()
+    regime = kernel_regime(problem, Setup(eta_local=1e-3, local_steps=steps), method="fedavg", matrix_free=True)
+    _ = regime._block_errors, regime.tiles.norm
+    tracemalloc.start()
+    try:
+        margins = regime._margins
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * steps * problem.n / 10
+    assert margins.steepest < 2
 
 
 def test_no_method_at_all_is_said():
