@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case import Case, TooCostly, another_network, computed_once
+from bounds.drawn_networks import drawn_network
 from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
@@ -65,7 +66,7 @@ class FederatedRun(Case):
         rounded to float64.
         """
         if self.arithmetic is None:
-            return self._simulate(self.weights)
+            return self._simulate(self.weights, (self.snapshot_round, self.setup.rounds))
         names = ("outputs", "local_outputs", "movement", "total_movement", "local_movement", "step", "flips")
         values = {name: np.asarray(getattr(self._plain, name).value) for name in names}
         return Trajectory(
@@ -79,10 +80,9 @@ class FederatedRun(Case):
     @computed_once
     def _other_order(self) -> Trajectory:
         reverse = Weights(self.weights.hidden[::-1], self.weights.signs[::-1])
-        return self._simulate(reverse)
+        return self._simulate(reverse, keep=())
 
-    def _simulate(self, weights: Weights) -> Trajectory:
-        keep = (self.snapshot_round, self.setup.rounds)
+    def _simulate(self, weights: Weights, keep: tuple[int, ...]) -> Trajectory:
         how: dict[str, Any] = {"linearised": self.linearised, "movements": self.movements}
         if self.device is None:
             how["compiled"] = compiled(self.problem, self.setup)
@@ -261,6 +261,8 @@ def federated_run(
         weights: hidden (m, d) and signs (m,); default drawn from the setup's seed.
         device: device of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
     """
+    if weights is None:
+        weights = drawn_network(setup.width, problem.d, setup.seed, setup.sigma)
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from bounds.case import Case, another_network, described
+from bounds.drawn_networks import drawn_network
 from bounds.family import Family
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
@@ -117,7 +118,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
     """A network on the data of a FederatedFamily, with R log-uniform in .02..0.5, independent of W."""
     problem, setup = base.problem(seed), base.setup
     radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
-    weights = gaussian(setup.width, problem.d, seed, setup.sigma)
+    weights = drawn_network(setup.width, problem.d, seed, setup.sigma)
     return InitialNetwork(problem, weights, setup.sigma, radius * setup.sigma)
 
 
