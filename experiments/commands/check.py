@@ -36,7 +36,7 @@ def check(
     """A first look at your data, on one screen: ntkfl check mine.csv
 
     It shows a summary of the data; the ten statements with the sharpest bounds, each tested on five networks of width
-    1024 (less for more than 2048 columns) and 20 rounds, with a smaller step if its hypotheses need one; the option
+    1024 (less for more than 1024 columns) and 20 rounds, with a smaller step if its hypotheses need one; the option
     that lets more statements apply; the kernel's smallest eigenvalue, rate and step limits; the rounds that momentum
     needs; and three commands to run next. Half a minute for 500 rows. Exit status: 0; 1 if a statement that is recorded
     to hold is violated, or if nothing could be tested; 2 bad input.

@@ -49,7 +49,7 @@ StepsSchedule = Annotated[
 ]
 AUTO = "auto"  # the step that the hypotheses allow
 LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # default width and rounds of the networks in a first look at the user's data
-LOOK_WEIGHTS, LEAST_WIDTH = 2**21, 128  # most hidden weights of such a network, and its least width
+LOOK_WEIGHTS, LEAST_WIDTH = 2**20, 64  # most hidden weights of such a network, and its least width
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
 
 
@@ -226,7 +226,7 @@ def one_output(problem: "Problem") -> "Problem":
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """The user's choices, completed so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
-    Beyond 2048 columns the width is less, since all that a case costs grows with their product. The kernel is computed
+    Beyond 1024 columns the width is less, since all that a case costs grows with their product. The kernel is computed
     if it is needed and not given.
     """
     width = min(LOOK_WIDTH, max(LEAST_WIDTH, LOOK_WEIGHTS // problem.d))

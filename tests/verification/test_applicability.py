@@ -88,7 +88,7 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
     chosen = for_a_look(problem, open_, 100 * np.eye(problem.n))
     assert (chosen.width, chosen.rounds, chosen.eta_local) == (1024, 20, 0.01)  # half of 2/100
     assert for_a_look(problem, open_, np.eye(problem.n)).eta_local is None  # the default step is stable
-    for columns, width in ((2048, 1024), (4096, 512), (20_000, 128)):
+    for columns, width in ((1024, 1024), (4096, 256), (20_000, 64)):
         wide = replace(problem, x=np.ones((problem.n, columns)))
         assert for_a_look(wide, open_, np.eye(problem.n)).width == width
     monkeypatch.setattr("ntkfl.exact_dynamics.kernel_of", None)
