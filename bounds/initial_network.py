@@ -75,7 +75,7 @@ class InitialNetwork(Case):
         (lost,), (gained,) = changes_within(x, self.weights.hidden, np.array([self.radius]))
         most = np.linalg.norm(inner * np.maximum(lost, gained)) / m
         deviation = 0.0
-        for direction in (x[0], x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
+        for direction in (x[0], x.sum(axis=0), _longest(x)):
             length = np.linalg.norm(direction)
             if length == 0:
                 continue
@@ -101,6 +101,12 @@ class InitialNetwork(Case):
         return replace(self, weights=another_network(self.weights, seed, self.sigma))
 
     describe = described("problem", "n", "width", R="radius")
+
+
+def _longest(x: np.ndarray) -> np.ndarray:
+    """The direction along which the rows of x have most of their length, of any size; from the smaller Gram matrix."""
+    n, d = x.shape
+    return np.linalg.eigh(x.T @ x)[1][:, -1] if d <= n else x.T @ np.linalg.eigh(x @ x.T)[1][:, -1]
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:

@@ -18,7 +18,8 @@ moment, length = sp.symbols("M_x x", positive=True)
 
 
 def _constants(case: CubeNetworks) -> dict:
-    largest = float(np.linalg.eigvalsh(case.x.T @ case.x / len(case.x))[-1])
+    x = case.x if case.x.shape[1] <= len(case.x) else case.x.T  # x x' has the same largest eigenvalue as x' x
+    largest = float(np.linalg.eigvalsh(x.T @ x / len(case.x))[-1])
     return {
         side: case.side,
         h: case.h,

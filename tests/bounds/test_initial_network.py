@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Options
-from bounds.initial_network import InitialNetwork, initial_network_families
+from bounds.initial_network import InitialNetwork, _longest, initial_network_families
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Weights
 
@@ -129,3 +129,10 @@ def test_the_found_perturbation_is_one_that_can_be_carried_out(seed):
     directions = [*np.stack([np.cos(angles), np.sin(angles)], axis=1), *x, *-x]
     best = max(np.linalg.norm(gram(x, start + 0.2 * v, start + 0.2 * v) - at_start) for v in directions)
     assert 0 < case.reachable_deviation.lo <= best + 1e-12 <= case.reachable_deviation.hi + 1e-12
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (4, 4)])
+def test_the_longest_direction_is_that_of_the_matrix_of_features(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    mine, whole = _longest(x), np.linalg.eigh(x.T @ x)[1][:, -1]
+    assert abs(mine @ whole) >= (1 - 1e-12) * np.linalg.norm(mine) > 0
