@@ -29,10 +29,11 @@ class Limits(NamedTuple):
 
     group: int  # bytes of all clients of a group, so that they stay in a processor's last cache
     client: int  # bytes of one client's step
+    weights: int  # bytes of its weights alone
     fewest: int  # clients of a group
 
 
-MAPPED, BY_PRODUCTS = Limits(2**24, 3 * 2**18, 4), Limits(2**26, 2**23, 2)
+MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2**23, 2)
 
 
 def clients_at_once(
@@ -54,11 +55,12 @@ def clients_at_once(
     # A weight (out, in) gives `out` numbers for a sample, a convolution at most `out` for each pixel of the input.
     pixels = math.prod(shape[1:]) if convolves else 1
     made = sum(value.shape[0] * (pixels if value.ndim == 4 else 1) for value in params.values() if value.ndim)
-    numbers = sum(value.numel() for value in params.values()) + batch * (features + made)
-    a_client = numbers * next(iter(params.values())).element_size()
+    size = next(iter(params.values())).element_size()
+    weights = sum(value.numel() for value in params.values()) * size
+    a_client = weights + batch * (features + made) * size
     limits = BY_PRODUCTS if products else MAPPED
     most = min(max(1, (limits.group if on_cpu else ON_A_DEVICE) // a_client), clients)
-    if on_cpu and (a_client > limits.client or most < limits.fewest):
+    if on_cpu and (a_client > limits.client or weights > limits.weights or most < limits.fewest):
         return 1
     return -(-clients // -(-clients // most))
 

@@ -45,6 +45,8 @@ def test_a_wide_model_and_few_clients_are_trained_one_by_one():
     """Such clients were measured slower side by side than in a loop, at every number."""
     wide = {"hidden": torch.empty(512, 784, device="meta"), "head": torch.empty(10, 512, device="meta")}
     assert {clients_at_once(wide, (784,), 32, CPU, clients) for clients in (2, 10, 50, 1000)} == {1}
+    middle = {"hidden": torch.empty(192, 784, device="meta"), "head": torch.empty(10, 192, device="meta")}
+    assert [clients_at_once(middle, (784,), batch, CPU, 10) for batch in (10, 100, 1000)] == [10, 10, 1]
     assert [clients_at_once(dense(16), (32,), 32, CPU, clients) for clients in (1, 2, 3, 4, 5)] == [1, 1, 1, 4, 5]
     assert clients_at_once(dense(16), (32,), 32, CPU, 2, products=True) == 2
 
