@@ -46,7 +46,7 @@ print("connectivity loss", connectivity_loss(first, second, x, y))
 # themselves, then with FedGuCci's connectivity loss to one trained anchor network.
 
 # %%
-from experiments.connectivity_rows import initial_network, trained
+from experiments.two_layer_training import initial_network, trained
 from ntkfl.connectivity import accuracy_barrier, group_accuracy_barrier, group_barrier
 
 problem = ntkfl.data.digits(n=400, target="one-hot")

@@ -5,7 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.connectivity_rows import _trained_row, federated_clients, initial_network, trained
+from experiments.connectivity_rows import _trained_row
+from experiments.two_layer_training import federated_clients, initial_network, trained
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer, between, combination
