@@ -15,7 +15,9 @@ BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
 TITLES = {"plugins": "what other packages bring"}  # groups whose title is not their name
-NOT_LOADED = "jax and torch are installed, not loaded: `ntkfl doctor --load` imports them and names their devices"
+NOT_LOADED = (
+    "jax and torch were not loaded: `ntkfl doctor --load` imports what is installed of them and names the devices"
+)
 
 
 def doctor(
