@@ -54,6 +54,8 @@ class Features:
 
 def kernel_of(given: Kernel | None) -> Kernel:
     """The given kernel, converted to float64, or the infinite-width kernel where none is given."""
+    if given is not None and not callable(given):
+        raise ValueError(f"gram is {type(given).__name__}; tiles take a kernel, a function (x, z) -> (p, n)")
     return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
 
 

@@ -253,6 +253,8 @@ def slab_rows(n: int) -> list[tuple[int, int]]:
 
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     """A function that fills slabs with the kernel's entries, and refuses entries that a Gram matrix cannot have."""
+    if kernel is infinite:
+        pair_of_inputs(x, None)  # it names a row of zeros by its place among all samples
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 

@@ -408,6 +408,16 @@ def test_what_no_samples_would_make_right_is_refused_before_the_build(more, said
             kernel_regime(images(), Setup(), matrix_free=True, **more)
 
 
+def test_a_matrix_in_place_of_a_kernel_and_a_row_of_zeros_are_named():
+    problem = images()
+    with pytest.raises(ValueError, match=r"gram is ndarray; tiles take a kernel, a function \(x, z\) -> \(p, n\)"):
+        limit_curves(problem, [1], np.eye(problem.n))
+    x, y = np.vstack([problem.x, problem.x]), np.concatenate([problem.y, problem.y])
+    x[70] = 0
+    with pytest.raises(ValueError, match="row 70 of x is zero"):
+        limit_curves(Problem(x, y), [1])
+
+
 @pytest.mark.parametrize("methods", [["fedavg"], ["scaffold", "fedavgm"]])
 def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, monkeypatch):
     """1500 columns: the memory asked for is the run's peak, and too little memory is refused at once."""
