@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
 from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 from scipy.stats import binom
@@ -43,6 +44,8 @@ SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
 UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
+GROUPS = 64  # of these runs, of which the longest displacements are kept
+COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkfl privacy` tries in a round
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
@@ -201,12 +204,14 @@ class DrawnDisplacements:
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
-        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other displacement exceeds in all
-            three; one (k, 3) array for each round.
+        longest: |x|^2, x.y and |y|^2 in round t + 1, for the displacements that no other displacement of their group of
+            runs exceeds in all three; one (k, 3) array for each round.
+        groups: the group of runs of each of these displacements, (k,) for each round.
         chance: the least chance that this number of runs can bound.
     """
 
     longest: tuple[Float[np.ndarray, "k 3"], ...]
+    groups: tuple[Integer[np.ndarray, " k"], ...]
     chance: float
 
     def moved(self, rounds: int, ratio: float, chance: float) -> float:
@@ -214,11 +219,30 @@ class DrawnDisplacements:
         return ratio * float(np.concatenate(self.longest[:rounds])[:, 2].max()) ** 0.5
 
     def clip(self, rounds: int, ratio: float, chance: float) -> float:
-        if not self.moved(rounds, ratio, chance) < 1:
-            return float("inf")
+        self._require(chance)
+        return float(self._clips(rounds, ratio).max())
+
+    def least(self, rounds: int, ratio: float, chance: float) -> float:
+        """The right clip is no smaller, except with the chance `UNSEEN`: more groups of runs exceed it than ever may.
+
+        Args:
+            rounds: T.
+            ratio: standard deviation of the noise on the mean, over S.
+            chance: the largest chance that any displacement is clipped.
+        """
+        self._require(chance)
+        most = np.zeros(1 + max(int(groups.max()) for groups in self.groups))
+        np.maximum.at(most, np.concatenate(self.groups[:rounds]), self._clips(rounds, ratio))
+        exceed = 1 + int(binom.isf(UNSEEN, int(_runs(self.chance)), chance))
+        return float(np.sort(most)[-exceed]) if exceed <= len(most) else 0.0
+
+    def _clips(self, rounds: int, ratio: float) -> Float[np.ndarray, " k"]:
+        """The least norm that each displacement does not exceed; infinite where noise moves it by more."""
         quiet, both, noisy = np.concatenate(self.longest[:rounds]).T
         left = 1 - ratio**2 * noisy
-        return float(((ratio * both + np.sqrt((ratio * both) ** 2 + left * quiet)) / left).max())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            clips = (ratio * both + np.sqrt((ratio * both) ** 2 + left * quiet)) / left
+        return np.where(left > 0, clips, np.inf)
 
     def _require(self, chance: float) -> None:
         if chance < self.chance:
@@ -260,17 +284,105 @@ class PrivateRounds:
 
     Args:
         regime: the rounds without noise.
-        square: E |r(t)|^2 / n without noise, (T + 1,).
-        gain: the increase of `square` by noise of variance 1.
-        displacements: the clients' displacements.
+        unit: with noise of variance 1.
+        rounds: the most rounds.
         eta_global: the server's rates by round, where they change; the last one stays.
+        chance: the least chance of an active clip that plans ask for, where clients are drawn.
+        everyone: the same rounds with all clients, where some are drawn and these are compared with all.
     """
 
     regime: RandomRegime
-    square: Float[np.ndarray, " T"]
-    gain: Float[np.ndarray, " T"]
-    displacements: Clipping
+    unit: RandomRegime
+    rounds: int
     eta_global: tuple[float, ...] = ()
+    chance: float = CLIPPED
+    everyone: PrivateRounds | None = None
+
+    @property
+    def cohort(self) -> int:
+        """Number of clients in a round."""
+        return self.regime.noise.cohort
+
+    @property
+    def square(self) -> Float[np.ndarray, " T"]:
+        """E |r(t)|^2 / n without noise, shape (T + 1,); infinite from the round on in which it passes 1e200."""
+        return np.array([self._moment(t)[0] for t in range(self.rounds + 1)])
+
+    @property
+    def gain(self) -> Float[np.ndarray, " T"]:
+        """The increase of `square` by noise of variance 1."""
+        return np.array([self._moment(t)[1] for t in range(self.rounds + 1)])
+
+    @property
+    def displacements(self) -> Clipping:
+        """The clients' displacements; those of drawn clients are simulated."""
+        return self._displacements(self.rounds)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether runs of drawn clients are simulated yet, where they are needed."""
+        return self.regime.noise.nothing_drawn or "_simulated" in self.__dict__
+
+    @cached_property
+    def _known(self) -> tuple[list[tuple[float, float]], list[list], Iterator[bool]]:
+        """The moments that are known so far, for all clients also those of the displacements; and what adds a round."""
+        known: list[tuple[float, float]] = []
+        rows: list[list] = []
+
+        def rounds() -> Iterator[bool]:
+            regime, everyone = self.regime, self.regime.noise.nothing_drawn
+            initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
+            without_noise = regime._rounds(initial)
+            for mean, noisy in self.unit._rounds(initial):
+                interruption.check()
+                quiet = np.zeros_like(noisy) if everyone else next(without_noise)[1]
+                square = (mean**2).sum() + np.trace(quiet, 0, 1, 2).sum()
+                known.append((square / len(initial), np.trace(noisy - quiet, 0, 1, 2).sum() / len(initial)))
+                if everyone:
+                    rows.append([_moments(*client, mean, noisy) for client in clients])
+                if not max(known[-1]) < LARGE**2:
+                    known[-1] = (np.inf, np.inf)
+                    return
+                yield True
+
+        return known, rows, rounds()
+
+    def _moment(self, rounds: int) -> tuple[float, float]:
+        """`square` and `gain` after that many rounds."""
+        known, _, next_round = self._known
+        while len(known) <= rounds:
+            interruption.check()
+            if not next(next_round, False):
+                known.append((np.inf, np.inf))
+        return known[rounds]
+
+    @cached_property
+    def _simulated(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], Iterator[tuple[np.ndarray, np.ndarray]]]:
+        """The longest displacements of the simulated rounds so far, and the next ones."""
+        return [], _drawn_displacements(self.regime, self.chance)
+
+    def _displacements(self, rounds: int) -> Clipping:
+        """The displacements of so many rounds; rounds whose moments are infinite are left out."""
+        while not isfinite(self._moment(rounds)[0]) and rounds > 1:
+            interruption.check()
+            rounds -= 1
+        if self.regime.noise.nothing_drawn:
+            return Displacements(*np.moveaxis(np.array(self._known[1][:rounds]), 2, 0))
+        known, more = self._simulated
+        while len(known) < rounds:
+            interruption.check()
+            known.append(next(more))
+        longest, groups = zip(*known[:rounds], strict=True)
+        return DrawnDisplacements(longest, groups, self.chance)
+
+    @cached_property
+    def _first(self) -> float:
+        """The longest displacement of any client in the first round: no clip is smaller."""
+        initial = self.regime._initial_residual(None)
+        return max(float(np.linalg.norm(scaled @ initial[owned])) for owned, scaled in _clients(self.regime.noise))
+
+    def _multiplier(self, epsilon: float, delta: float, rounds: int) -> float:
+        return noise_multiplier(epsilon, delta, rounds, self.regime.problem.n_clients, self.cohort)
 
     def plan(
         self, epsilon: float, delta: float, rounds: int, clipped: float = CLIPPED, clip: float | None = None
@@ -300,21 +412,20 @@ class PrivateRounds:
     ) -> Plan | None:
         """As `plan`; None where `clip` may be active."""
         require_size("rounds", rounds)
-        if not rounds < len(self.square):
-            raise ValueError(f"rounds is {rounds}; it must be from 1 to {len(self.square) - 1}, which were computed")
+        if rounds > self.rounds:
+            raise ValueError(f"rounds is {rounds}; it must be from 1 to {self.rounds}, which were computed")
         _require_chance(clipped)
-        clients, cohort = self.regime.problem.n_clients, self.regime.noise.cohort
-        multiplier = noise_multiplier(epsilon, delta, rounds, clients, cohort)
-        ratio = multiplier / cohort
-        least = self.displacements.clip(rounds, ratio, clipped)
+        multiplier = self._multiplier(epsilon, delta, rounds)
+        ratio = multiplier / self.cohort
+        displacements, (square, gain) = self._displacements(rounds), self._moment(rounds)
+        least = displacements.clip(rounds, ratio, clipped)
         if clip is None:
             clip = least
         elif clip < least:
             return None
         noise = ratio * clip
-        square = self.square[rounds] + noise**2 * self.gain[rounds] if isfinite(clip) else float("inf")
-        moved = self.displacements.moved(rounds, ratio, clipped)
-        return Plan(rounds, multiplier, clip, noise, float(square), moved)
+        mean_square = square + noise**2 * gain if isfinite(clip) else float("inf")
+        return Plan(rounds, multiplier, clip, noise, float(mean_square), displacements.moved(rounds, ratio, clipped))
 
     def plans(
         self, epsilon: float, delta: float, clipped: float = CLIPPED, clip: float | None = None
@@ -330,9 +441,55 @@ class PrivateRounds:
         Raises:
             ValueError: as `plan`, except for a clip that may be active.
         """
-        counts = sorted({int(t) for t in np.geomspace(1, len(self.square) - 1, num=60).round()})
-        plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in counts)
+        plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in self._counts)
         return tuple(plan for plan in plans if plan is not None)
+
+    @property
+    def _counts(self) -> list[int]:
+        """The numbers of rounds that are compared."""
+        return sorted({int(t) for t in np.geomspace(1, self.rounds, num=60).round()})
+
+    def _plans_below(
+        self, below: float, epsilon: float, delta: float, clipped: float, clip: float | None
+    ) -> Iterator[tuple[Plan, float]]:
+        """The plans whose mean square may be below this number, each with the least that its rounds may have.
+
+        The other plans are excluded without simulated runs: drawing clients never lowers the mean square or the effect
+        of noise (docs/proofs/random_rounds.md#which-cohort), and no clip is below the first displacements.
+        """
+        clip, drawn = _checked_clip(clip), not self.regime.noise.nothing_drawn
+        finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
+        for t in self._counts:
+            interruption.check()
+            if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
+                continue
+            ratio = self._multiplier(epsilon, delta, t) / finer / self.cohort
+            if self._floor(t, ratio * norm, below) >= below:
+                continue
+            plan = self._plan(epsilon, delta, t, clipped, clip)
+            if plan is None:
+                continue
+            displacements = self._displacements(t)
+            if clip is not None:
+                norm = clip
+            elif isinstance(displacements, DrawnDisplacements):
+                norm = displacements.least(t, ratio, clipped)
+            least = self._with_noise(t, ratio * norm)
+            if least < below:
+                yield plan, least
+
+    def _with_noise(self, rounds: int, noise: float) -> float:
+        """The mean square after that many rounds with noise of this standard deviation."""
+        square, gain = self._moment(rounds)
+        return float(square + noise**2 * gain) if isfinite(noise) else float("inf")
+
+    def _floor(self, rounds: int, noise: float, below: float) -> float:
+        """The mean square is no smaller after that many rounds with that noise; the cheapest number that excludes."""
+        least = 0.0
+        for known in (self.everyone, self):
+            if known is not None and least < below:
+                least = known._with_noise(rounds, noise)
+        return least
 
 
 def _checked_clip(clip: float | None) -> float | None:
@@ -388,13 +545,15 @@ def private_rounds(
         ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; clients that remember;
             clients whose weights in the mean differ, since one client's share of the mean would not be known; a chance
             outside (0, 1).
-        OverflowError: steps beyond the limit whose moments pass the largest float64.
+        OverflowError: steps beyond the limit whose moments pass 1e200.
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
     base = algorithm1_limit(problem, setup, gram)
     _require_rounds(base, method, options or {}, rounds, participation, clipped)
-    return _private_rounds(base, method, options or {}, rounds, eta_global, participation, clipped)
+    done = _private_rounds(base, method, options or {}, rounds, eta_global, participation, clipped)
+    done.regime._finite(np.concatenate([done.square, done.gain]))
+    return done
 
 
 def _require_rounds(
@@ -438,6 +597,7 @@ def _private_rounds(
     eta_global: Sequence[float] | None = None,
     participation: float = 1.0,
     clipped: float = CLIPPED,
+    everyone: PrivateRounds | None = None,
 ) -> PrivateRounds:
     drawn: dict[str, Any] = {"eta_global": eta_global, "participation": participation}
     regime, problem = random_of_method(base, method, options, **drawn), base.problem
@@ -453,30 +613,13 @@ def _private_rounds(
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "
             "the clients: use the method fl-ntk, or clients of equal size"
         )
-    everyone = regime.noise.nothing_drawn
     unit = random_of_method(base, method, options, noise=1.0, **drawn)
-    initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
-    square, gain, rows = [], [], []
-    without_noise = regime._rounds(initial)
-    for t, (mean, noisy) in zip(range(rounds + 1), unit._rounds(initial), strict=False):
-        interruption.check()
-        quiet = np.zeros_like(noisy) if everyone else next(without_noise)[1]
-        square.append((mean**2).sum() + np.trace(quiet, 0, 1, 2).sum())
-        gain.append(np.trace(noisy - quiet, 0, 1, 2).sum())
-        if everyone and t < rounds:
-            rows.append([_moments(*client, mean, noisy) for client in clients])
-    regime._finite(np.concatenate([square, gain]))
-    own: Clipping
-    if everyone:
-        own = Displacements(*np.moveaxis(np.array(rows), 2, 0))
-    else:
-        own = _drawn_displacements(regime, rounds, clipped)
     rates = () if eta_global is None else tuple(map(float, eta_global))
-    return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own, rates)
+    return PrivateRounds(regime, unit, rounds, rates, clipped, everyone)
 
 
-def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> DrawnDisplacements:
-    """The longest displacements of independent runs, in a number that bounds this chance."""
+def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The longest displacements of independent runs, as many runs as bound this chance, and their groups, by round."""
     runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
@@ -488,19 +631,23 @@ def _drawn_displacements(regime: RandomRegime, rounds: int, chance: float) -> Dr
     clients = noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * noise.blocks.response(noise.pull)
     order, starts = np.concatenate(clients.members), np.cumsum([0, *map(len, clients.members[:-1])])
-    longest = []
-    for _, round_ in zip(range(rounds), regime._in_rounds(), strict=False):
+    borders = np.linspace(0, runs, 1 + min(runs, GROUPS)).astype(int)
+    for t, round_ in enumerate(regime._in_rounds()):
         interruption.check()
         draws = Draws.at_random(noise, runs, kinds, rng)
         x, y = np.moveaxis(noise.blocks.apply(scale, states[:n])[order].reshape(n, runs, 2, outputs), 2, 0)
-        sent = draws.taking[:, ::kinds]
-        products = [np.einsum("nrc,nrc->nr", *pair) for pair in ((x, x), (x, y), (y, y))]
-        longest.append(_outermost(np.array([np.add.reduceat(part, starts)[sent] for part in products])))
+        sent = draws.taking[:, ::kinds] | (t == 0)  # no clip shall be below a client's first displacement
+        products = [np.add.reduceat(np.einsum("nrc,nrc->nr", *pair), starts) for pair in ((x, x), (x, y), (y, y))]
+        outermost = [
+            _outermost(np.array([part[:, start:end][sent[:, start:end]] for part in products]))
+            for start, end in pairwise(borders)
+        ]
+        groups = np.repeat(np.arange(len(outermost)), [len(points) for points in outermost])
+        yield np.concatenate(outermost), groups
         states = round_._after(states, draws)
         pushed = np.zeros((n, runs, 2, outputs))
         pushed[:, :, 1] = (regime._root @ rng.standard_normal((n, runs * outputs))).reshape(n, runs, outputs)
         states = states + np.kron(round_._jump[:, None], pushed.reshape(n, -1))
-    return DrawnDisplacements(tuple(longest), chance)
 
 
 def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
@@ -536,7 +683,7 @@ def _clients(noise: Noise) -> Iterator[tuple[np.ndarray, Float[np.ndarray, "k k"
 
 @dataclass(frozen=True)
 class Choice:
-    """The best number of rounds, and server rate, for a number of local steps.
+    """The best number of rounds, and server rate, for a number of local steps or a cohort.
 
     Args:
         local_steps: K.
@@ -544,6 +691,7 @@ class Choice:
         server_rate: step of the server, in the first round where it falls.
         plan: the best plan over the tried rounds.
         last_rate: step of the server in the plan's last round.
+        cohort: how many clients a round draws.
     """
 
     local_steps: int
@@ -551,6 +699,7 @@ class Choice:
     server_rate: float
     plan: Plan
     last_rate: float
+    cohort: int
 
     @property
     def turned(self) -> float:
@@ -568,6 +717,33 @@ class Choice:
         return entries
 
 
+@dataclass(frozen=True)
+class CohortChoice:
+    """The best training with a cohort, beside the best of all.
+
+    Args:
+        cohort: how many clients a round draws.
+        choice: the best training with this cohort; None if no training with it is as good as the best of all, which
+            bounds show without simulated runs.
+        least: no training with this cohort has a smaller mean square, whatever the right clip is: of drawn clients the
+            simulated runs leave it open, and the accountant's last percent; of all clients the clip is a bound, and
+            only the first displacements are certain. None where `choice` is None.
+        is_best: whether no other cohort is better.
+        as_good: whether `least` is below the best mean square of all, so that the two are not told apart.
+    """
+
+    cohort: int
+    choice: Choice | None
+    least: float | None
+    is_best: bool
+    as_good: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain numbers; infinity as None."""
+        own = {"choice": None if self.choice is None else self.choice.to_dict()}
+        return asdict(self) | own | {"least": None if self.least is None or not isfinite(self.least) else self.least}
+
+
 def private_settings(
     problem: Problem,
     gram: ArrayLike | Kernel | None = None,
@@ -575,7 +751,7 @@ def private_settings(
     local_steps: Sequence[int] = (1, 5, 20),
     rounds: int = 100,
     falls: Sequence[float] = (1.0,),
-    participation: float = 1.0,
+    participation: float | Sequence[float] = 1.0,
     clipped: float = CLIPPED,
     progress: Callable[[str], None] = lambda label: None,
 ) -> list[PrivateRounds]:
@@ -589,18 +765,24 @@ def private_settings(
         gram: as `ntkfl.kernel_regime`.
         local_steps: numbers of local steps to try; default (1, 5, 20).
         rounds: most rounds; default 100.
-        falls: final shares of the server rate to try, in (0, 1]: the rate falls by the same factor in every round and
-            reaches this share in the last round; 1: a constant rate; default (1.0,).
-        participation: share of the clients that each round draws without replacement, in (0, 1].
+        falls: shares of the server rate, in (0, 1]: the rate falls to this share until the last of these rounds, by the
+            same factor in every round; 1: it stays; default (1.0,).
+        participation: share of the clients that each round draws without replacement, in (0, 1], or several to
+            compare, such as `COHORTS`; default 1. Runs of drawn clients are simulated when a comparison needs them.
         clipped: as `private_rounds`; default 0.01.
         progress: a function that is called with the name of each setting before it is run; default None.
 
     Raises:
         ValueError: as `private_rounds`; labels that are all 0; a Gram matrix with no stable server rate; a share
-            outside (0, 1].
+            outside (0, 1]; no local steps, or no share.
     """
     if not len(local_steps):
         raise ValueError("local_steps is empty; name at least one number of local steps")
+    from ntkfl.training.engine.local_plan import cohort_size  # torch
+
+    shares = list(participation) if isinstance(participation, Sequence) else [participation]
+    if not shares:
+        raise ValueError("participation is empty; name at least one share of the clients, such as 1")
     for fall in falls:
         if not 0 < fall <= 1:
             raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of it")
@@ -609,8 +791,10 @@ def private_settings(
     choices = []
     base = algorithm1_limit(problem, Setup(), gram)
     eta_local = LOCAL_SHARE * base.step_limits.eta_local
-    settings = len(local_steps) * len(SERVER_SHARES) * len(falls)
-    _require_rounds(base.at(Setup(eta_local=eta_local)), "fl-ntk", {}, rounds, participation, clipped, settings)
+    cohorts = sorted({cohort_size(problem.n_clients, share): share for share in shares}.items(), reverse=True)
+    settings = len(local_steps) * len(SERVER_SHARES) * len(falls) * len(cohorts)
+    for _, share in cohorts:
+        _require_rounds(base.at(Setup(eta_local=eta_local)), "fl-ntk", {}, rounds, share, clipped, settings)
     for steps in local_steps:
         at_steps = base.at(Setup(eta_local=eta_local, local_steps=steps))
         limit = at_steps.step_limits.eta_global
@@ -622,7 +806,11 @@ def private_settings(
                 progress(f"K = {steps}, server rate {rate:.3g}" + (f" to {fall * rate:.3g}" if fall < 1 else ""))
                 options = {"server_rate": rate} if fall == 1 else {}
                 schedule = None if fall == 1 else np.geomspace(rate, fall * rate, rounds).tolist()
-                choices.append(_private_rounds(at_steps, "fl-ntk", options, rounds, schedule, participation, clipped))
+                everyone = None
+                for cohort, share in cohorts:
+                    done = _private_rounds(at_steps, "fl-ntk", options, rounds, schedule, share, clipped, everyone)
+                    everyone = done if cohort == problem.n_clients else everyone
+                    choices.append(done)
     return choices
 
 
@@ -633,7 +821,7 @@ def best_choices(
     clipped: float = CLIPPED,
     clip: float | None = None,
 ) -> list[Choice]:
-    """For every number of local steps the least mean square within a budget, best first.
+    """For every number of local steps the least mean square within a budget, with the cohort that has it, best first.
 
     The choice looks at the data, and this loss of privacy is not counted.
 
@@ -648,25 +836,74 @@ def best_choices(
     Raises:
         ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.
     """
-    if not settings:
-        raise ValueError("settings is empty; it must be those of private_settings")
-    best: dict[int, Choice] = {}
-    for setting in settings:
-        plans = setting.plans(epsilon, delta, clipped, clip)
-        if not plans:
-            continue
-        setup, mean = setting.regime.setup, setting.regime.mean.round
-        plan = min(plans, key=lambda plan: plan.mean_square)
-        rates = setting.eta_global or (mean.server_rate or 1.0,)
-        last = rates[min(plan.rounds, len(rates)) - 1]
-        choice = Choice(setup.local_steps, setup.eta_local, rates[0], plan, last)
-        if choice.local_steps not in best or plan.mean_square < best[choice.local_steps].plan.mean_square:
-            best[choice.local_steps] = choice
+    _require_settings(settings)
+    best = {}
+    for count in {setting.regime.setup.local_steps for setting in settings}:
+        own = [setting for setting in settings if setting.regime.setup.local_steps == count]
+        choice, _ = _best(own, float("inf"), epsilon, delta, clipped, clip)
+        if choice is not None:
+            best[count] = choice
     if not best:
         assert clip is not None
         least = (plan for setting in settings for plan in setting.plans(epsilon, delta, clipped))
         raise _active(clip, clipped, min(least, key=lambda plan: plan.clip))
     return sorted(best.values(), key=lambda choice: choice.plan.mean_square)
+
+
+def best_cohorts(
+    settings: Sequence[PrivateRounds],
+    epsilon: float,
+    delta: float,
+    clipped: float = CLIPPED,
+    clip: float | None = None,
+) -> list[CohortChoice]:
+    """For every cohort the least mean square within a budget, the largest cohort first.
+
+    A cohort that bounds show to be worse than the best is not run. A cohort is not told apart from the best, `as_good`,
+    if its right clip and the accountant's noise to the last percent may make it as good.
+
+    Args:
+        settings: settings from `private_settings`, with several shares of the clients.
+        epsilon: the budget's epsilon, for a client's data; positive.
+        delta: the budget's delta, in (0, 1).
+        clipped: chance that any clip is active, at most; default 0.01.
+        clip: as `best_choices`.
+
+    Raises:
+        ValueError: as `best_choices`.
+
+    Source: docs/proofs/random_rounds.md#which-cohort.
+    """
+    best = best_choices(settings, epsilon, delta, clipped, clip)[0]
+    lowest, choices = best.plan.mean_square, []
+    for cohort in sorted({setting.cohort for setting in settings}, reverse=True):
+        own = [setting for setting in settings if setting.cohort == cohort]
+        choice, least = _best(own, float(np.nextafter(lowest, np.inf)), epsilon, delta, clipped, clip)
+        as_good = choice is not None and least <= lowest
+        choices.append(CohortChoice(cohort, choice, least if choice else None, cohort == best.cohort, as_good))
+    return choices
+
+
+def _require_settings(settings: Sequence[PrivateRounds]) -> None:
+    if not settings:
+        raise ValueError("settings is empty; it must be those of private_settings")
+
+
+def _best(
+    settings: Sequence[PrivateRounds], below: float, epsilon: float, delta: float, clipped: float, clip: float | None
+) -> tuple[Choice | None, float]:
+    """The best training of these, and the least mean square that one may have; None if all are excluded below it."""
+    best, least = None, float("inf")
+    for setting in sorted(settings, key=lambda setting: -setting.cohort):  # runs of drawn clients are dear
+        bound = below if best is None else min(below, best.plan.mean_square)
+        for plan, lowest in setting._plans_below(bound, epsilon, delta, clipped, clip):
+            least = min(least, lowest)
+            if best is None or plan.mean_square < best.plan.mean_square:
+                setup, mean = setting.regime.setup, setting.regime.mean.round
+                rates = setting.eta_global or (mean.server_rate or 1.0,)
+                last = rates[min(plan.rounds, len(rates)) - 1]
+                best = Choice(setup.local_steps, setup.eta_local, rates[0], plan, last, setting.cohort)
+    return best, least
 
 
 def least_epsilon(
@@ -688,8 +925,11 @@ def least_epsilon(
     before = float(min(setting.square[0] for setting in settings))
 
     def helps(step: int) -> bool:
-        plans = (plan for setting in settings for plan in setting.plans(FINER**step, delta, clipped, clip))
-        return any(plan.mean_square < before for plan in plans)
+        return any(
+            plan.mean_square < before
+            for setting in settings
+            for plan, _ in setting._plans_below(before, FINER**step, delta, clipped, clip)
+        )
 
     low = high = 0  # epsilon = 1: extreme ones cost the accountant most
     while not helps(high):

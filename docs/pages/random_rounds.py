@@ -123,7 +123,8 @@ _ = panel.legend(fontsize="small")
 # -.18 ± .12 and -.32 ± .14 at width 16384. So the loss above is that of a network with large initial weights
 # ({doc}`../proofs/random_rounds` has the share).
 #
-# Clients may be drawn too: `ntkfl privacy --participation 0.1` draws a tenth of them in every round. A budget then asks
+# Clients may be drawn too. `ntkfl privacy` tries all clients, a half, and so on to a sixteenth of them, or the shares of
+# `--participation`, and says which cohort is best, and which cohorts it cannot tell from it. A budget then asks
 # for less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
 # clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if all clients
 # take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not. So the clip

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from experiments.command_line import app
 from ntkfl import data
-from ntkfl.privacy import best_choices, private_settings
+from ntkfl.privacy import COHORTS, best_choices, best_cohorts, private_settings
 
-SMALL = ("--n", 16, "--rounds", 8, "--steps", "1,4", "--clients", 8)
+SMALL = ("--n", 16, "--rounds", 8, "--steps", "1,4", "--clients", 8, "--participation", 1)
 
 
 def run(*words):
@@ -31,6 +31,25 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     turned = math.atan(rate * plan.noise * plan.rounds**0.5) / math.pi
     assert f"turns away up to {turned:.1%} of what is learned" in result.stdout
     assert "turns away" not in run(*SMALL, "--epsilon", 30, "--network", "fc:2:erf").stdout
+
+
+def test_the_cohort_is_searched_for_and_the_table_the_file_and_the_picture_say_it(tmp_path):
+    file, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    words = ("--clients", 8, "--n", 8, "--rounds", 2, "--steps", 1, "--delta", 0.2, "--epsilon", 9, "--clipped", 0.2)
+    result = run(*words, "--json", file, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    problem = data.BUILT_IN["digits"](n=8, clients=8)
+    tried = private_settings(problem, local_steps=(1,), rounds=2, participation=COHORTS, clipped=0.2)
+    cohorts = best_cohorts(tried, 9.0, 0.2, 0.2)
+    (best,) = (own for own in cohorts if own.is_best)
+    assert json.loads(file.read_text())["cohorts"] == [own.to_dict() for own in cohorts]
+    assert [own.cohort for own in cohorts] == [8, 4, 2, 1]
+    assert f"the cohort: {best.cohort} of 8 clients a round are best of those tried" in result.stdout
+    assert f"{best.cohort} of 8" in result.stdout and f"{best.choice.plan.mean_square:.3g}" in result.stdout
+    equal = [str(own.cohort) for own in cohorts if own.as_good and not own.is_best]
+    said = f"{best.cohort} and {' and '.join(equal)} clients a round are not told apart"
+    assert (said in result.stdout) if equal else ("not told apart" not in result.stdout)
+    assert picture.read_text().lstrip().startswith("<?xml")
 
 
 def test_a_budget_that_allows_no_gain_is_said_with_the_least_that_does_and_has_its_status(tmp_path):
@@ -77,6 +96,7 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
         (("--clip", 1e308), "clip is 1e+308; it is a norm and must be a positive number, up to 1e+100"),
         (("--epsilon", 1e300), "epsilon is 1e+300; it must be a positive number, from 1e-06 to 1e+06"),
         (("--participation", 0), "participation is 0; it must lie in (0, 1]"),
+        (("--participation", "half"), "--participation is 'half'; it must be numbers, such as 1,0.5"),
         (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
         (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
         (("--falls", "much"), "--falls is 'much'; it must be numbers, such as 1,0.1"),

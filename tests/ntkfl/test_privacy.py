@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import warnings
 
 import mpmath
 import numpy as np
@@ -12,8 +13,9 @@ from linear_methods import ragged
 from scipy.stats import norm
 
 from ntkfl import Problem, Setup, gram, privacy, random_rounds
+from ntkfl.limit.algorithm1_limit import UnstableSteps
 from ntkfl.memory import TooLittleMemory
-from ntkfl.privacy import best_choices, least_epsilon, noise_multiplier, private_rounds, private_settings
+from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, noise_multiplier, private_rounds, private_settings
 
 
 def even(clients=6, samples=2, d=18, seed=0, outputs=None):
@@ -154,6 +156,10 @@ def test_what_private_rounds_cannot_be_is_refused():
         private_settings(even(), local_steps=())
     with pytest.raises(ValueError, match="settings is empty"):
         best_choices([], 1.0, 1e-5)
+    with pytest.raises(ValueError, match="participation is empty; name at least one share of the clients"):
+        private_settings(even(), participation=())
+    with pytest.raises(ValueError, match=r"participation is 0; it must lie in \(0, 1\]"):
+        private_settings(even(), participation=(1, 0))
     done = private_rounds(even(), setup, rounds=3)
     with pytest.raises(ValueError, match="rounds is 4; it must be from 1 to 3, which were computed"):
         done.plan(1.0, 1e-5, 4)
@@ -338,7 +344,7 @@ def test_the_clip_is_the_least_norm_that_no_displacement_passes(seed, ratio, rou
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, 4, 30, 5)) * np.array([1.0, 0.4])[:, None, None, None]
     points = [np.array([(u * u).sum(1), (u * v).sum(1), (v * v).sum(1)]) for u, v in zip(x, y, strict=True)]
-    own = privacy.DrawnDisplacements(tuple(privacy._outermost(part) for part in points), 0.01)
+    own = privacy.DrawnDisplacements(kept := tuple(map(privacy._outermost, points)), tuple(map(one_group, kept)), 0.01)
     clip = own.clip(rounds, ratio, 0.01)
     reach = ratio * np.linalg.norm(y[:rounds], axis=2).max()
     assert own.moved(rounds, ratio, 0.01) == pytest.approx(reach, rel=1e-12)
@@ -346,6 +352,10 @@ def test_the_clip_is_the_least_norm_that_no_displacement_passes(seed, ratio, rou
         assert clip == np.inf
     else:
         assert np.linalg.norm(x + ratio * clip * y, axis=2)[:rounds].max() == pytest.approx(clip, rel=1e-9)
+
+
+def one_group(points):
+    return np.zeros(len(points), int)
 
 
 def least_norm(sent, ratio):
@@ -385,15 +395,17 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
     """The mean of |x|^2 and |y|^2 over the drawn clients, whose draw does not depend on earlier rounds."""
     problem, setup, rounds = even(6, 2, 12, outputs=2), Setup(eta_local=0.4, local_steps=2), 4
     options = {"server_rate": 0.7} | ({"momentum": SMALL[method]} if SMALL[method] else {})
-    seen, outermost = [], privacy._outermost
-    monkeypatch.setattr(privacy, "_outermost", lambda points: seen.append(points) or outermost(points))
-    private_rounds(problem, setup, None, method, options, rounds=rounds, participation=0.5)
+    of_groups, outermost = [], privacy._outermost
+    monkeypatch.setattr(privacy, "_outermost", lambda points: of_groups.append(points) or outermost(points))
+    done = private_rounds(problem, setup, None, method, options, rounds=rounds, participation=0.5)
+    assert not done.has_run and done.displacements and done.has_run
+    seen = [np.concatenate(of_groups[t * privacy.GROUPS : (t + 1) * privacy.GROUPS], axis=1) for t in range(rounds)]
     h = gram.infinite(problem.x)
     moments = [
         random_rounds(problem, setup, None, method, options, participation=0.5, noise=noise) for noise in (0.0, 1.0)
     ]
     for t, points in enumerate(seen):
-        assert points.shape == (3, 1375 * 3)
+        assert points.shape == (3, 1375 * (3 if t else 6))  # all clients' first displacements count
         quiet, noisy = (regime.covariance(t).sum(axis=0) for regime in moments)
         off = problem.y - moments[0].outputs(t)
         expected = np.zeros(2)
@@ -430,3 +442,86 @@ def test_noise_that_moves_drawn_clients_by_more_than_any_clip_has_no_finite_plan
     done = private_rounds(even(), Setup(eta_local=0.1), rounds=9, participation=0.5)
     plan = done.plan(0.1, 1e-5, 9)
     assert plan.clip == plan.mean_square == np.inf and plan.moved > 1
+
+
+def trained(setting, plan, problem):
+    """The mean square error of a plan, by `random_rounds` with its noise, and the norm its clip must have."""
+    regime, rate = setting.regime, setting.regime.mean.round.server_rate
+    drawn = {"participation": setting.cohort / problem.n_clients, "noise": plan.noise}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)
+        noisy = random_rounds(problem, regime.setup, None, "fl-ntk", {"server_rate": rate}, **drawn)
+    return noisy.root_mean_square(plan.rounds) ** 2 / problem.n
+
+
+@pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
+def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
+    """With a delta above a client's chance of being drawn, it needs next to no noise; here its update is like any."""
+    problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
+    if best == 1:
+        rows = problem.x[:1] + 0.1 * problem.x
+        problem = Problem(rows / np.linalg.norm(rows, axis=1)[:, None], np.ones(4), problem.owner)
+    tried = private_settings(problem, participation=(1, 0.75, 0.5, 0.25), **given)
+    choices, cohorts = best_choices(tried, epsilon, delta, 0.2), best_cohorts(tried, epsilon, delta, 0.2)
+    least = {}
+    for setting in private_settings(problem, participation=(0.25, 0.5, 0.75, 1.0), **given):
+        for plan in setting.plans(epsilon, delta, 0.2):
+            if np.isfinite(plan.mean_square):
+                assert plan.noise == pytest.approx(plan.noise_multiplier * plan.clip / setting.cohort, rel=1e-14)
+                square = trained(setting, plan, problem)
+                for key in (("K", setting.regime.setup.local_steps), ("cohort", setting.cohort)):
+                    least[key] = min(least.get(key, (np.inf, 0)), (square, setting.cohort))
+    for choice in choices:
+        assert choice.plan.mean_square == pytest.approx(least["K", choice.local_steps][0], rel=1e-10)
+    lowest = min(square for square, _ in least.values())
+    assert choices[0].cohort == best and [own.cohort for own in cohorts] == [4, 3, 2, 1]
+    for own in cohorts:
+        square = least["cohort", own.cohort][0]
+        assert own.is_best == (own.cohort == best) == (square <= lowest * (1 + 1e-10))
+        if own.choice is None:
+            assert square > lowest and own.least is None and not own.as_good
+        else:
+            assert own.choice.plan.mean_square == pytest.approx(square, rel=1e-10) and own.least <= square
+            assert own.as_good == (own.least <= lowest)
+
+
+def test_a_cohort_that_bounds_exclude_is_not_simulated():
+    tried = private_settings(even(8, 1, 12), local_steps=(1,), rounds=3, participation=(1, 0.25))
+    worse = best_cohorts(tried, 3.0, 1e-5)[1]
+    assert worse.cohort == 2 and worse.choice is None and worse.to_dict()["least"] is None
+    assert [setting.has_run for setting in tried if setting.cohort == 2] == [False] * 5
+    everyone = min(plan.mean_square for setting in tried if setting.cohort == 8 for plan in setting.plans(3.0, 1e-5))
+    assert min(plan.mean_square for setting in tried[1:4:2] for plan in setting.plans(3.0, 1e-5)) > everyone
+
+
+def test_drawing_clients_never_lowers_the_error_or_the_effect_of_noise():
+    for seed in range(4):
+        problem, options = even(6, 1 + seed % 2, 14, seed), {"server_rate": 0.5 + seed}
+        runs = [
+            private_rounds(
+                problem, Setup(eta_local=0.4, local_steps=3), None, "fl-ntk", options, rounds=8, participation=p
+            )
+            for p in (1, 0.67, 0.34, 0.17)
+        ]
+        for more, fewer in itertools.pairwise(runs):
+            assert (fewer.square[1:] > more.square[1:]).all() and (fewer.gain[2:] > more.gain[2:]).all()
+
+
+def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart():
+    tried = private_settings(even(12, 1, 20), local_steps=(1,), rounds=3, participation=(0.9, 1), clipped=0.2)
+    everyone, fewer = best_cohorts(tried, 30.0, 1e-3, 0.2)
+    assert everyone.is_best and fewer.as_good and not fewer.is_best
+    assert fewer.least <= everyone.choice.plan.mean_square < fewer.choice.plan.mean_square
+    assert [own.as_good for own in best_cohorts(tried, 300.0, 1e-3, 0.2)] == [True, False]
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6))
+def test_the_right_clip_lies_between_the_least_one_and_the_one_that_is_taken(seed):
+    """Displacements of length U in (0, 1): the right clip for the chance .05 is .95."""
+    rng, runs = np.random.default_rng(seed), int(privacy._runs(0.05))
+    groups = np.arange(runs) * privacy.GROUPS // runs
+    lengths = rng.random(runs)
+    points = np.stack([lengths**2, 0 * lengths, 0 * lengths], axis=1)
+    own = privacy.DrawnDisplacements((points,), (groups,), 0.05)
+    assert 0.7 < own.least(1, 0.3, 0.05) <= 0.95 <= own.clip(1, 0.3, 0.05) == lengths.max()

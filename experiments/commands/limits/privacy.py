@@ -21,7 +21,7 @@ from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
 
 if TYPE_CHECKING:
     from bounds import Options
-    from ntkfl.privacy import Choice, PrivateRounds
+    from ntkfl.privacy import Choice, CohortChoice, PrivateRounds
 
 SAMPLES = 200  # samples of a built-in data set
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
@@ -44,7 +44,9 @@ def privacy(
             metavar="X,X,...", help="values to try of the last server rate over the first; 1: it does not fall"
         ),
     ] = "1",
-    participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
+    participation: Annotated[
+        str, typer.Option(metavar="X,X,...", help="shares of the clients to try that a round draws; 1: all of them")
+    ] = "1,0.5,0.25,0.125,0.0625",
     clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
     clip: Annotated[
         float | None, typer.Option(help="the norm at which updates are clipped; the least that does unless given")
@@ -59,19 +61,17 @@ def privacy(
     most any update is clipped at all, and while none is, mean and variance of the residual are exact. Rounds in which
     --clip may be active are left out; if that are all, the least norm that does is said.
     --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
-    dp-accounting. With --participation a round draws clients without replacement, which the budget counts; the clip is
+    dp-accounting. Where a round draws some of the clients, without replacement, the budget counts that; the clip is
     then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6 for each
-    choice of steps and rounds that is compared. These are chosen by looking at the data, which the budget does not
-    count. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    choice of steps and rounds that is compared. A cohort that exact bounds show to be worse is not simulated. Steps,
+    cohort and rounds are chosen by looking at the data, which the budget does not count.
+    Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
         kind = None if plot is None else picture_kind(plot)
         counts = step_counts(steps)
-        try:
-            shares = [float(part) for part in falls.split(",")]
-        except ValueError:
-            raise ValueError(f"--falls is {falls!r}; it must be numbers, such as 1,0.1") from None
+        shares, drawn = _numbers("--falls", falls, "1,0.1"), _numbers("--participation", participation, "1,0.5")
         if options.clients is None and options.data is None:
             options = replace(options, clients=options.n or SAMPLES)
         from ntkfl.limit.random_regime import require_moments
@@ -80,7 +80,7 @@ def privacy(
             options, network, SAMPLES, duplicates, lambda problem: require_moments(problem.n, problem.y[0].size)
         )
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
-        from ntkfl.privacy import best_choices, least_epsilon, private_settings
+        from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, private_settings
 
         with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
             settings = private_settings(
@@ -89,7 +89,7 @@ def privacy(
                 local_steps=counts,
                 rounds=options.rounds or 100,
                 falls=shares,
-                participation=participation,
+                participation=drawn,
                 clipped=clipped,
                 progress=lambda label: typer.echo(f"running {label}", err=True),
             )
@@ -98,7 +98,10 @@ def privacy(
             before = float(settings[0].square[0])
             gains = choices[0].plan.mean_square < before
             reachable = None if gains else least_epsilon(settings, delta, clipped, clip)
-            _print(choices, before, epsilon, delta, reachable, of + setting(problem, options.setup(seed=options.seed)))
+            said = of + setting(problem, options.setup(seed=options.seed))
+            _print(choices, before, epsilon, delta, reachable, problem.n_clients, said)
+            cohorts = best_cohorts(settings, epsilon, delta, clipped, clip)
+            _print_cohorts(cohorts, choices[0], problem.n_clients)
             if network == TWO_LAYER:
                 typer.echo(
                     "\nthis is the error of a model that is linear in its weights; in a ReLU network of any width the "
@@ -107,7 +110,7 @@ def privacy(
                 )
             _print_longest(settings, epsilon, delta, clipped)
             if draw and kind is not None:
-                draw(_picture(settings, before, epsilon, delta, clipped, clip, kind))
+                draw(_picture(settings, before, choices[0], epsilon, delta, clipped, clip, kind))
         if write:
             content: dict[str, Any] = {
                 "epsilon": epsilon,
@@ -116,13 +119,27 @@ def privacy(
                 "mean_square_at_the_start": before,
             }
             content["least_epsilon"] = reachable if reachable is not None and isfinite(reachable) else None
-            write(as_json(content | {"choices": [choice.to_dict() for choice in choices]}))
+            content["choices"] = [choice.to_dict() for choice in choices]
+            write(as_json(content | {"cohorts": [cohort.to_dict() for cohort in cohorts]}))
     if not gains:
         raise typer.Exit(NO_GAIN)
 
 
+def _numbers(option: str, given: str, such_as: str) -> list[float]:
+    try:
+        return [float(part) for part in given.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} is {given!r}; it must be numbers, such as {such_as}") from None
+
+
 def _print(
-    choices: "list[Choice]", before: float, epsilon: float, delta: float, reachable: float | None, said: str
+    choices: "list[Choice]",
+    before: float,
+    epsilon: float,
+    delta: float,
+    reachable: float | None,
+    clients: int,
+    said: str,
 ) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
@@ -137,62 +154,106 @@ def _print(
         + (f"epsilon = {reachable:.3g} is the least that does" if isfinite(reachable) else "no epsilon does")
     )
     typer.echo(f"  setting: {said}\n")
-    columns = ["K", "eta_local", "server rate", "rounds", "clip", "noise a weight", "mean square error"]
+    columns = ["K", "eta_local", "server rate", "clients", "rounds", "clip", "noise a weight", "mean square error"]
     table = plain_table(columns, numbers=columns, wrapped=columns)
     for choice in choices:
         plan = choice.plan
         rate = f"{choice.server_rate:.3g}" + (
             f" to {choice.last_rate:.3g}" if choice.last_rate != choice.server_rate else ""
         )
-        cells = (plan.rounds, plan.clip, plan.noise, plan.mean_square)
-        table.add_row(str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells))
+        cells = (plan.clip, plan.noise, plan.mean_square)
+        counts = (f"{choice.cohort} of {clients}", str(plan.rounds))
+        numbers = (f"{value:.3g}" for value in cells)
+        table.add_row(str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *counts, *numbers)
     typer.echo(as_lines(table))
+
+
+def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) -> None:
+    """Print what every cohort reaches, and which are not told apart from the best."""
+    if len(cohorts) == 1:
+        return
+    from experiments.console.tables import as_lines
+    from verification.tables import plain_table
+
+    columns = ["clients a round", "K", "rounds", "mean square error"]
+    table, lowest = plain_table(columns, numbers=columns, wrapped=columns), best.plan.mean_square
+    for tried in cohorts:
+        if tried.choice is None:
+            table.add_row(str(tried.cohort), "", "", f"more than {lowest:.3g}")
+            continue
+        own, least = tried.choice, tried.least if tried.least is not None else lowest
+        reached = f"{own.plan.mean_square:.3g}" + (
+            f", {least:.3g} at least" if least <= lowest and not tried.is_best else ""
+        )
+        table.add_row(str(tried.cohort), str(own.local_steps), str(own.plan.rounds), reached)
+    typer.echo(f"\nthe cohort: {best.cohort} of {clients} clients a round are best of those tried\n")
+    typer.echo(as_lines(table))
+    equal = [str(tried.cohort) for tried in cohorts if tried.as_good and tried.cohort != best.cohort]
+    if equal:
+        typer.echo(
+            f"\n{best.cohort} and {' and '.join(equal)} clients a round are not told apart: their difference is within "
+            "what the bound of the clip and the last percent of the accountant's noise leave open"
+        )
 
 
 def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
     """Print the number of rounds from which on no clip is known to be inactive, if that many were tried."""
-    plans = [plan for setting in settings for plan in setting.plans(epsilon, delta, clipped)]
+    ran = [setting for setting in settings if setting.has_run]
+    plans = [plan for setting in ran for plan in setting.plans(epsilon, delta, clipped)]
     longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # the noise of a single round clips nothing
     beyond = [plan for plan in plans if plan.rounds > longest]
     if beyond:
         least = min(beyond, key=lambda plan: (plan.rounds, plan.moved))
         typer.echo(
             f"\nof {least.rounds} rounds or more no clip is known to be inactive: in {least.rounds} rounds the noise "
-            f"may move a client's update by {least.moved:.3g} times the clip, with any server rate that was tried"
+            f"may move a client's update by {least.moved:.3g} times the clip, with any server rate that was run"
         )
 
 
 def _picture(
     settings: "list[PrivateRounds]",
     before: float,
+    best: "Choice",
     epsilon: float,
     delta: float,
     clipped: float,
     clip: float | None,
     kind: str,
 ) -> bytes:
-    """The picture of the error against epsilon, with a line for each number of local steps."""
+    """The picture of the error against epsilon, with a line for each number of local steps, and the best cohorts."""
     import numpy as np
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
+    from ntkfl.privacy import best_choices
 
     grid = np.geomspace(*SHOWN, num=POINTS)
-    lines: dict[int, np.ndarray] = {}
-    for tried in settings:
-        plans = [tried.plans(float(spent), delta, clipped, clip) for spent in grid]
-        least = [min((plan.mean_square for plan in of_budget), default=np.inf) for of_budget in plans]
-        count = tried.regime.setup.local_steps
-        lines[count] = np.minimum(lines.get(count, np.inf), least)
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for count, values in sorted(lines.items()):
-        axes.plot(grid, values, "o-", label=f"K = {count}")
+    lines: dict[int, list[tuple[float, float, int]]] = {}
+    for spent in grid:
+        try:
+            choices = best_choices(settings, float(spent), delta, clipped, clip)
+        except ValueError:  # the clip may be active in all settings
+            continue
+        for choice in choices:
+            lines.setdefault(choice.local_steps, []).append((spent, choice.plan.mean_square, choice.cohort))
+    several, clients = len({setting.cohort for setting in settings}) > 1, settings[0].regime.problem.n_clients
+    figure = Figure(figsize=(7, 5.4 if several else 4.2), layout="constrained")
+    panels = figure.subplots(1 + several, sharex=True, squeeze=False, height_ratios=(3, 1) if several else (1,))[:, 0]
+    axes = panels[0]
+    for count, points in sorted(lines.items()):
+        spent, values, cohorts = zip(*points, strict=True)
+        axes.plot(spent, values, "o-", label=f"K = {count}")
+        if several:
+            panels[1].plot(spent, cohorts, "o-")
     axes.axhline(before, color="black", linestyle=":", label="without training")
-    axes.axvline(epsilon, color="grey", linewidth=0.8)
-    lowest = min(float(values.min()) for values in lines.values())
-    axes.set(xscale="log", yscale="log", xlabel=f"epsilon, at delta = {delta:g}", ylabel="expected mean square error")
+    chosen = f"chosen: {best.cohort} of {clients} clients a round"
+    axes.plot([epsilon], [best.plan.mean_square], "k*", markersize=11, label=chosen)
+    lowest = min(value for points in lines.values() for _, value, _ in points)
+    axes.set(xscale="log", yscale="log", ylabel="expected mean square error")
     if isfinite(lowest):
         axes.set_ylim(0.7 * lowest, 3 * before)
     axes.legend(fontsize="small")
+    if several:
+        panels[1].set(ylabel="clients a round", ylim=(0, 1.1 * clients))
+    panels[-1].set_xlabel(f"epsilon, at delta = {delta:g}")
     return as_bytes(figure, kind, "privacy")
