@@ -147,7 +147,7 @@ class Miniature:
         Args:
             at: the scale's name.
             settings: the settings on that scale, in place of the present ones.
-            here: for each number in `scale` that differs from the paper's on the new scale, its value there.
+            here: values on the new scale of the numbers in `scale` that differ from the paper's; default none.
             adds: a text to add to the caveat; default none.
             changes: other fields.
         """
