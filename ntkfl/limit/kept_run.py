@@ -127,10 +127,10 @@ class KeptRun:
         Raises:
             ValueError: they do; the message says how many rounds would fit.
         """
-        each = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
+        operations = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
         require_work(
             f"the rounds of {self.regime.method}, one after another,",
-            lambda rounds: (rounds - done) * each,
+            lambda rounds: (rounds - done) * operations,
             hint="ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory",
             rounds=self._last,
         )

@@ -114,7 +114,7 @@ class Tried:
 
     @property
     def after(self) -> Float[np.ndarray, "t d"]:
-        """Those after a round."""
+        """The second moments after a round."""
         return self._after[: self.used]
 
     def add(self, second: Second) -> None:
@@ -222,12 +222,12 @@ class StateMoments:
             left = radius * direction - tried.share @ tried.after
             columns = np.concatenate([radius * tried.before - tried.after, direction[None]])
             combined = np.linalg.lstsq(columns @ columns.T, columns @ unit, rcond=1e-14)[0]
-            near, found = combined[:-1] @ tried.before, combined @ columns
+            near, image = combined[:-1] @ tried.before, combined @ columns
             for side, sign in ((0, -1), (1, 1)):
                 for aside in ASIDE if known[side] in (0.0, float("inf")) else ():
                     c, level = float(combined[-1]) / (aside * radius), radius * (1 + sign * aside)
                     moments = _unpacked(near + sign * c * direction)
-                    driven = _unpacked(found + sign * (aside * radius * near + c * left))
+                    driven = _unpacked(image + sign * (aside * radius * near + c * left))
                     off = self._rounding * float(np.abs(combined[:-1]).sum() + abs(c) * np.abs(tried.share).sum())
                     positive = _definite(moments, off) if sign > 0 else np.diag(moments).min() > -off
                     if positive == (sign > 0) and _definite(driven, off):
@@ -235,7 +235,7 @@ class StateMoments:
                         break
             if (known[0] > 0 and known[1] < float("inf")) or further == FURTHER:
                 break
-            tried.add(self._spread(_unpacked(unit - found), radius))
+            tried.add(self._spread(_unpacked(unit - image), radius))
             tried.share = np.append(tried.share, 0.0)
         return known[0], known[1]
 
