@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GROUP = "ntkfl.statements"
 HERE = Path(__file__).parent
+NO_TORCH = "it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
 _files: dict[Path, Extension] = {}  # loaded files, which stay known as modules do in sys.modules
@@ -72,6 +73,8 @@ def extension_of(statement: Statement) -> Extension | None:
 
 def failure(error: BaseException, statement: Statement) -> str:
     """The error in a statement's code as a text, with its line in the statement's file or its paper's folder."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+        return NO_TORCH
     extension = extension_of(statement)
     if extension is None:  # not lines of `bounds` itself, which all statements share
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])

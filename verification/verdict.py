@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bounds import Form, Kind, Outcome
+from bounds.brought import NO_TORCH
 from bounds.evidence import evidence
 from bounds.papers import own
 from ntkfl.estimate import Estimate
@@ -17,6 +18,7 @@ from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
+NOT_RUN = "not run"
 COUNTS = {part.name for part in fields(Counts)}
 # names in files, where the values of a group stand beside the other fields
 FLAT = COUNTS | {"lhs", "rhs", "worst_case", "standing", "own_data", "data_unused"}
@@ -146,13 +148,21 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The outcome in reports: a form that holds on too few trials to test its probability is called not refuted."""
+        """The outcome in reports: "not refuted" for a form that holds on too few trials to test its probability."""
+        if self.not_run:
+            return NOT_RUN
         return NOT_REFUTED if self.would_exclude is not None else self.outcome.value
+
+    @property
+    def not_run(self) -> bool:
+        """Whether the check needs PyTorch, which was not installed."""
+        return self.error == NO_TORCH
 
     @property
     def weakly_tested(self) -> bool:
         """Whether some mutant survived; on data that a user chose this says nothing about the check."""
-        return bool(self.trials) and self.mutants_killed < self.mutants_total and not self.own_data
+        told = self.mutants_killed == self.mutants_total or self.own_data or self.not_run
+        return bool(self.trials) and not told
 
     @property
     def nothing_tested(self) -> bool:
@@ -185,8 +195,10 @@ class Verdict:
 
         With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
         recorded to hold counts, and a check that an exception ended. The same holds for an interrupted check. A
-        violated form that is recorded open contradicts nothing; see `refutes_open`.
+        violated form that is recorded open contradicts nothing; see `refutes_open`. Nor does a check that was not run.
         """
+        if self.not_run:
+            return False
         if self.data is not Data.BUILT_IN or not self.complete:
             return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
         return not self.as_recorded and not self.refutes_open

@@ -14,7 +14,7 @@ from bounds.vocabulary import UNCHARGED
 from verification.facts import Data, Standing
 from verification.intervals import percent
 from verification.tables import markdown_row
-from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_page import answer, as_text, elsewhere_text, headline, measured_ratio, ratio_text
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
@@ -92,6 +92,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     violated = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
     open_ones = sum(verdict.refutes_open for verdict in violated)
     against = sum(verdict.contradicts_record for verdict in violated)
+    not_run = sum(verdict.not_run for verdict in verdicts)
     untried = sum(verdict.would_exclude is not None for verdict in verdicts)
     recorded = Counter(_nature(v) for v in violated if not (v.refutes_open or v.contradicts_record))
     uncharged = [
@@ -102,7 +103,8 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         (by_outcome[Outcome.HOLDS] - untried, "hold"),
         (untried, NOT_REFUTED),
         (by_outcome[Outcome.TOUCHES], "touch"),
-        (by_outcome[Outcome.UNTESTED], "untested"),
+        (by_outcome[Outcome.UNTESTED] - not_run, "untested"),
+        (not_run, NOT_RUN),
         (by_outcome[Outcome.UNRESOLVED], "unresolved"),
         (recorded.total() - sum(count for count, _ in uncharged), "violated as recorded"),
         *uncharged,
@@ -113,7 +115,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     differ = sum(verdict.contradicts_record for verdict in verdicts)
     noun = "verdict" if len(verdicts) == 1 else "verdicts"
     verb = "differs" if differ == 1 else "differ"
-    failed = sum(verdict.error is not None for verdict in verdicts)
+    failed = sum(verdict.error is not None for verdict in verdicts) - not_run
     own_data = any(verdict.data is not Data.BUILT_IN for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
     elsewhere = sum(verdict.fails_elsewhere for verdict in verdicts)
@@ -129,9 +131,11 @@ def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
         verdicts: as `verify` gives them.
     """
     reasons = Counter(
-        answer(verdict) for verdict in verdicts if verdict.outcome is Outcome.UNTESTED and verdict.error is None
+        (verdict.word, answer(verdict))
+        for verdict in verdicts
+        if verdict.outcome is Outcome.UNTESTED and (verdict.error is None or verdict.not_run)
     )
-    return [f"untested ({count}): {reason}" for reason, count in reversed(reasons.most_common())]
+    return [f"{word} ({count}): {reason}" for (word, reason), count in reversed(reasons.most_common())]
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
@@ -200,7 +204,7 @@ def _cells(verdict: Verdict) -> list[str]:
         "recorded open" if verdict.refutes_open else "",
         f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",
         _only_seen(verdict),
-        "FAILED" if verdict.error is not None else "",
+        "FAILED" if verdict.error is not None and not verdict.not_run else "",
         _not_computed(verdict),
         f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
         "vacuous" if verdict.vacuous else "",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bounds import Outcome
-from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import ORDER
 
 LOOKS = {  # a sign, and the meaning of the word
@@ -18,6 +18,7 @@ LOOKS = {  # a sign, and the meaning of the word
     Outcome.OPEN: ("·", "nobody has settled it; no admitted case broke it"),
 }
 UNTRIED = "○", "no case broke it, and it allows a failure probability too small for so few cases to test"
+MISSING = "–", "it needs PyTorch, which was not installed"
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Shown:
     differs: Outcome | None = None  # the recorded outcome, if it is another outcome, or open
 
 
-def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False) -> Shown:
+def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False, not_run: bool = False) -> Shown:
     """The display of an outcome; *not refuted* ranks a little worse than *holds*."""
-    sign, meaning = UNTRIED if untried else LOOKS[outcome]
-    word = NOT_REFUTED if untried else outcome.value
+    sign, meaning = MISSING if not_run else UNTRIED if untried else LOOKS[outcome]
+    word = NOT_RUN if not_run else NOT_REFUTED if untried else outcome.value
     place = 2 * (ORDER.index(outcome) if outcome in ORDER else len(ORDER)) - untried
     rank = place if differs is not None else place + 2 * len(ORDER) + 2
     return Shown(sign, word, word.replace(" ", "-"), rank, meaning, differs)
@@ -45,4 +46,5 @@ def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = Fals
 def shown_verdict(verdict: Verdict) -> Shown:
     """A verdict's outcome, with the recorded one if the two differ, or if that is open and refuted."""
     notable = verdict.contradicts_record or verdict.refutes_open
-    return shown(verdict.outcome, verdict.recorded if notable else None, verdict.would_exclude is not None)
+    differs = verdict.recorded if notable else None
+    return shown(verdict.outcome, differs, verdict.would_exclude is not None, verdict.not_run)

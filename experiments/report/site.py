@@ -20,7 +20,7 @@ from experiments.report.verdict_file import VerdictFile
 from ntkfl.conformance.conformance_page import COLUMNS, FAIR
 from ntkfl.version import VERSION
 from verification.findings.findings_page import MEANING, SETTLED, by_paper, counts_as_printed, of_papers, sentence
-from verification.verdict import NOT_REFUTED, Verdict
+from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import totals
 
 WORDS: dict[str, str] = {
@@ -30,6 +30,7 @@ WORDS: dict[str, str] = {
     Outcome.VIOLATED: "violated",
     Outcome.UNRESOLVED: "unresolved",
     Outcome.UNTESTED: "untested",
+    NOT_RUN: NOT_RUN,
 }
 STATIC = ("style.css", "tables.js")
 
@@ -171,7 +172,7 @@ def counts(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
 
 def outcomes(verdicts: Sequence[Verdict]) -> list[Shown]:
     """The outcomes that occur, worst first."""
-    shown_outcomes = {shown(v.outcome, untried=v.would_exclude is not None) for v in verdicts}
+    shown_outcomes = {shown(v.outcome, untried=v.would_exclude is not None, not_run=v.not_run) for v in verdicts}
     return sorted(shown_outcomes, key=lambda outcome: outcome.rank)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from typer.testing import CliRunner
 
-from bounds import Form, Kind, Outcome, catalogue
+from bounds import Form, Kind, Options, Outcome, catalogue, get
+from experiments.command_line import app
+from verification import verify
 from verification.facts import (
     Confirmation,
     Counts,
@@ -36,6 +40,7 @@ from verification.verdict_list import (
     news_lines,
     table,
     totals,
+    untested_lines,
     worst_first,
 )
 from verification.verdict_page import amount, as_text
@@ -340,6 +345,28 @@ def test_only_what_was_tested_to_the_end_and_holds_is_tested_and_holds(outcome):
     for unlike in ({"complete": False}, {"error": "KeyError: 1"}):
         assert not replace(theirs, **unlike).tested_and_holds
     assert not not_refuted(outcome=outcome).tested_and_holds
+
+
+def test_what_needs_pytorch_where_it_is_missing_is_not_run_and_neither_differs_nor_passes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    result = CliRunner().invoke(app, ["verify", "deep/any-order", "--trials", "1", "--processes", "1"])
+    assert result.exit_code == 2
+    assert "deep/any-order (new)  NOT RUN: it needs PyTorch, which is not installed (pip install 'ntkfl[train]')\n" in (
+        result.stdout
+    )
+    assert "1 verdict: 1 not run; 0 differ from what is recorded\nnot run (1): it needs PyTorch" in result.stdout
+    (missing,) = verify(get("deep/any-order"), Options(trials=1))
+    assert missing.not_run and Verdict.from_json(missing.to_json()) == missing
+    for own in (missing, replace(missing, data=Data.OWN)):
+        assert not (own.contradicts_record or own.as_recorded or own.tested_and_holds or own.weakly_tested)
+    several = [verdict(), missing, missing, verdict(error="KeyError: 1", outcome=Outcome.UNRESOLVED)]
+    assert totals(several) == (
+        "4 verdicts: 1 hold, 2 not run, 1 unresolved; 1 differs from what is recorded; 1 ended by an error"
+    )
+    assert untested_lines(several) == [
+        "not run (2): it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
+    ]
+    assert "FAILED" not in " ".join(markdown_table([missing]))
 
 
 def test_what_the_trials_cannot_test_is_said_to_be_not_refuted_and_holds_in_json():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bounds import Form, Formula, Hypothesis, Options, Outcome, Statement
-from bounds.brought import brought_by, failure
+from bounds.brought import NO_TORCH, brought_by, failure
 from bounds.case import NOT_COMPUTED, case_of
 from bounds.family import AnyFamily
 from bounds.formula import evaluate
@@ -173,8 +173,12 @@ class Check:
         return [family.name for family in self.families if self.seen[family] < family.trials]
 
     def fail(self, error: Exception, where: str = "") -> None:
-        """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
-        self.error = self.error or failure(error, self.statement) + (where and f", on {where}")
+        """End this check: its verdict is unresolved and names the exception, and on which case it was raised.
+
+        Where PyTorch is missing the verdict is untested.
+        """
+        said = failure(error, self.statement)
+        self.error = self.error or (said if said == NO_TORCH else said + (where and f", on {where}"))
 
     def fail_on(self, label: dict[str, Any], error: Exception, weight: int = 1) -> None:
         """Count a case on which an exception was raised.
@@ -305,7 +309,8 @@ class Check:
         statement, form, tally = self.statement, self.form, self.tally
         outcome, reasons = self.settled
         if self.error is not None:
-            outcome, reasons = Outcome.UNRESOLVED, (Fact(What.ERROR, {"error": self.error}),)
+            outcome = Outcome.UNTESTED if self.error == NO_TORCH else Outcome.UNRESOLVED
+            reasons = (Fact(What.ERROR, {"error": self.error}),)
         elif self.beyond and outcome is not Outcome.VIOLATED:
             outcome = Outcome.UNTESTED
             lacking = {"count": len(self.beyond), "sizes": self.beyond[0]}

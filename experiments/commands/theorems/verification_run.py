@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.frame import REPORTED, as_json, bad_input, if_stopped, reserved, stopped
+from experiments.console.frame import REPORTED, STATUS, as_json, bad_input, if_stopped, reserved, stopped
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
@@ -87,7 +87,8 @@ def verify(
 
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
-    input; 3 when a form that is recorded open is violated; 130 stopped by Ctrl-C.
+    input, and where some forms were not run since PyTorch is not installed, the others being as expected; 3 when a form
+    that is recorded open is violated; 130 stopped by Ctrl-C.
     """
     with bad_input():
         if trials is not None and trials < 1:
@@ -162,12 +163,15 @@ def verify(
                 write_markdown(as_markdown(verdicts))
     if not complete:
         raise stopped(REPORTED)
-    untested = bool(verdicts) and all(verdict.nothing_tested for verdict in verdicts)
+    not_run = any(verdict.not_run for verdict in verdicts)
+    untested = bool(verdicts) and not not_run and all(verdict.nothing_tested for verdict in verdicts)
     differing = any(verdict.contradicts_record for verdict in verdicts)
     if differing or untested or (strict and not all(verdict.tested_and_holds for verdict in verdicts)):
         raise typer.Exit(DIFFERS)
     if any(verdict.refutes_open for verdict in verdicts):
         raise typer.Exit(REFUTES_OPEN)
+    if not_run:
+        raise typer.Exit(STATUS)
 
 
 def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "Options":
