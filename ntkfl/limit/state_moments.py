@@ -28,6 +28,7 @@ TURNS, KEPT, STAY = 200, 12, 4
 FURTHER = 8  # second moments that are tried for the sides of a radius after the search for it
 ASIDE = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its sides are looked for
 SINGLE = 1e-4  # least relative distance of a radius from that of the mean at which single precision preconditions
+SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
 RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
 WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
@@ -176,12 +177,11 @@ class StateMoments:
         decides on which side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
-        least, most, tried = 0.0, float("inf"), None
+        least, most = 0.0, float("inf")
         if self.noise is not None:
-            with suppress(ValueError):  # the search for S has not ended
+            with suppress(ValueError):  # the search for S has not ended, or squares leave float64
                 tried = self._radius[1]
-            if tried is not None:
-                least, most = self._beside(tried)
+                least, most = (least, most) if tried is None else self._beside(tried)
         if least == 0:
             below, above = (float(side) ** 2 for side in sides(self.mean))
             least, most = below, above if self.noise is None else most
@@ -189,7 +189,8 @@ class StateMoments:
         if least <= level <= most:
             mean, noise = self.mean / level**0.5, self.noise
             at_level = None if noise is None else lambda second: noise(second) / level
-            below, above = StateMoments(mean, at_level, False)._sides_of_rest
+            between = self.between / level**0.5
+            below, above = StateMoments(mean, at_level, False, between=between)._sides_of_rest
             least, most = max(least, level * below), min(most, level * above)
         return float(least ** (0.5 / self.rounds)), float(most ** (0.5 / self.rounds))
 
@@ -211,27 +212,29 @@ class StateMoments:
     def _beside(self, tried: Tried) -> tuple[float, float]:
         """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
 
-        Let Z be a combination of what was tried for which radius Z - T(Z) is the unit matrix less a multiple of the
-        eigenvector S, nearly. At a level beside the radius X = Z + c S above it, and Z - c S below it, then have a D =
-        level X - T(X) near the unit matrix, for some c. D is tested, and X.
+        With T the map over the radius, let Z be a combination of what was tried for which Z - T(Z) is the unit matrix
+        less a multiple of the eigenvector S, nearly. At a level beside 1 X = Z + c S above it, and Z - c S below it,
+        then have a D = level X - T(X) near the unit matrix, for some c. D is tested, and X.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
-        unit, known = _packed(np.eye(len(self.mean))), [0.0, float("inf")]
+        unit, known, radius = _packed(np.eye(len(self.mean))), [0.0, float("inf")], tried.radius
+        if radius <= 0:
+            return known[0], known[1]
         for further in range(FURTHER + 1):
-            radius, direction = tried.radius, tried.share @ tried.before
-            left = radius * direction - tried.share @ tried.after
-            columns = np.concatenate([radius * tried.before - tried.after, direction[None]])
+            direction, columns = tried.share @ tried.before, tried.before - tried.after / radius
+            left, columns = tried.share @ columns, np.concatenate([columns, direction[None]])
             combined = np.linalg.lstsq(columns @ columns.T, columns @ unit, rcond=1e-14)[0]
             near, image = combined[:-1] @ tried.before, combined @ columns
             for side, sign in ((0, -1), (1, 1)):
                 for aside in ASIDE if known[side] in (0.0, float("inf")) else ():
-                    c, level = float(combined[-1]) / (aside * radius), radius * (1 + sign * aside)
+                    c = float(combined[-1]) / aside
                     moments = _unpacked(near + sign * c * direction)
-                    driven = _unpacked(image + sign * (aside * radius * near + c * left))
-                    off = self._rounding * float(np.abs(combined[:-1]).sum() + abs(c) * np.abs(tried.share).sum())
+                    driven = _unpacked(image + sign * (aside * near + c * left))
+                    size = float(np.abs(combined[:-1]).sum() + abs(c) * np.abs(tried.share).sum())
+                    off = self._rounding(radius) * size
                     positive = _definite(moments, off) if sign > 0 else np.diag(moments).min() > -off
                     if positive == (sign > 0) and _definite(driven, off):
-                        known[side] = level
+                        known[side] = radius * (1 + sign * aside)
                         break
             if (known[0] > 0 and known[1] < float("inf")) or further == FURTHER:
                 break
@@ -242,19 +245,22 @@ class StateMoments:
     def _spread(self, second: Second, level: float) -> Second:
         """The X of level X - M X M^T = Y, or nearly so, up to a factor."""
         assert self._nearly is not None
-        apart = level > self._mean_radius**2 * (1 + SINGLE)
+        apart = level > self._mean_radius**2 * (1 + SINGLE) and SINGLE_RANGE[0] < level < SINGLE_RANGE[1]
         basis = self._nearly.single if apart else self._nearly
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
+    def _rounding(self, level: float) -> float:
+        """The error of present moments less the next ones over the level, over the norm of the present ones."""
+        return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
+
     @cached_property
-    def _rounding(self) -> float:
-        """The error of the next moments, over the norm of the present ones.
+    def _length(self) -> float:
+        """At least the norm of the map, and of what rounds in it.
 
         N is positive, so that its norm is that of N(I), and M is known up to rounding.
         """
-        size = len(self.mean)
-        of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(size))))
-        return ROUNDED * size * EPSILON * (1 + float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise)
+        of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(len(self.mean)))))
+        return float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise
 
     @property
     def _sides_of_rest(self) -> tuple[float, float]:
@@ -266,7 +272,7 @@ class StateMoments:
         unknown = 0.0, float("inf")
         with suppress(ValueError, LinAlgError):  # too little memory, or no solution
             solved = self._driven_by(np.eye(len(self.mean)), 0.1 / len(self.mean) ** 0.5)
-            error = self._rounding * float(np.linalg.norm(solved))
+            error = self._rounding(1.0) * float(np.linalg.norm(solved))
             left = float(eigvalsh(solved - self.following(solved), subset_by_index=(0, 0))[0]) - error
             if left > 0:
                 ends = eigvalsh(solved)

@@ -358,6 +358,20 @@ def test_the_sides_of_a_radius_are_close_and_right(kind):
         assert most - least <= 1e-3 * radius**0.5 or kind == "all but defective"
 
 
+@pytest.mark.parametrize("scale", [1e-60, 1e-9, 1e9, 1e60])
+def test_the_sides_of_a_radius_scale_with_it(scale):
+    """Sides of a map's multiple are the multiple's, whatever single precision holds."""
+    parts = scale * np.random.default_rng(3).standard_normal((2, 14, 14)) / 5
+    least, most = StateMoments(parts[0], lambda z: parts[1] @ z @ parts[1].T, rests=False).sides
+    rate = scale * np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in parts / scale))).max() ** 0.5
+    assert rate * (1 - 1e-4) <= least <= rate <= most <= rate * (1 + 1e-4)
+
+
+def test_a_map_to_zero_has_sides():
+    moments = StateMoments(np.zeros((14, 14)), np.zeros_like, rests=False)
+    assert moments.rate == 0 and moments.stable and moments.sides[0] == 0
+
+
 @pytest.mark.parametrize("off", [0.0, 1e-10])
 @quietly
 def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
