@@ -227,7 +227,7 @@ class DrawnMemoryRegime(RandomRegime):
         return StateMoments(moments.mean, noise, rests, onward=moments.following, between=size)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows or self._wanders:
+        if self.mean_square.grows or (self._wanders and self.gram.any()):
             return float("inf")
         if self.mean_square.rests:
             raise ValueError(

@@ -65,7 +65,7 @@ class ScheduledRegime(RandomRegime):
         return StateMoments(mean, drawn, rests, self.period)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows or self.of_round(self.settled)._wanders:
+        if self.mean_square.grows or (self.of_round(self.settled)._wanders and self.gram.any()):
             return float("inf")
         if self.mean_square.stable:
             if not self.noise.gaussian:

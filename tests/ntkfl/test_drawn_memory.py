@@ -372,6 +372,16 @@ def test_a_map_to_zero_has_sides():
     assert moments.rate == 0 and moments.stable and moments.sides[0] == 0
 
 
+def test_summed_noise_that_reaches_no_output_has_no_infinite_loss():
+    """Where H is 0 nothing moves, and the noise that FedDyn's server sums up is not seen."""
+    problem = ragged((2, 1), seed=3)
+    for drawn in ({}, {"cohorts": [(0,), (1,)]}):
+        regime = random_rounds(problem, Setup(eta_local=0.1), np.zeros((3, 3)), "feddyn", noise=0.1, **drawn)
+        assert regime.root_mean_square(50) == pytest.approx(np.linalg.norm(problem.y))
+        with pytest.raises(ValueError, match="not known"):
+            regime.stationary_mean_square()
+
+
 @pytest.mark.parametrize("off", [0.0, 1e-10])
 @quietly
 def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
