@@ -463,7 +463,8 @@ class PrivateRounds:
             interruption.check()
             if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
                 continue
-            ratio = self._multiplier(epsilon, delta, t) / finer / self.cohort
+            multiplier = self._multiplier(epsilon, delta, t)  # at `LEAST` or below, the search for it ended early
+            ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue
             plan = self._plan(epsilon, delta, t, clipped, clip)
@@ -880,6 +881,9 @@ def best_cohorts(
         own = [setting for setting in settings if setting.cohort == cohort]
         choice, least = _best(own, float(np.nextafter(lowest, np.inf)), epsilon, delta, clipped, clip)
         as_good = choice is not None and least <= lowest
+        if choice is not None:  # the plan that may be as good as the best of all need not be the cohort's best one
+            reached = float(np.nextafter(choice.plan.mean_square, np.inf))
+            choice, _ = _best(own, reached, epsilon, delta, clipped, clip)
         choices.append(CohortChoice(cohort, choice, least if choice else None, cohort == best.cohort, as_good))
     return choices
 

@@ -515,6 +515,15 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
     assert [own.as_good for own in best_cohorts(tried, 300.0, 1e-3, 0.2)] == [True, False]
 
 
+@pytest.mark.parametrize("seed", [2, 10])
+def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
+    """The plan that may be as good as the best of all is another one, with four times the error, or infinite."""
+    tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
+    fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
+    own = [plan.mean_square for setting in tried if setting.cohort == 3 for plan in setting.plans(20.0, 0.1, 0.3)]
+    assert fewer.as_good and fewer.choice is not None and fewer.choice.plan.mean_square == min(own)
+
+
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_right_clip_lies_between_the_least_one_and_the_one_that_is_taken(seed):
