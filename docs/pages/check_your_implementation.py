@@ -62,7 +62,8 @@ class Server:
 #   framework may compute it itself (`case.model` names the network).
 # - `case.rounds`, and of round `t` the local rate `case.rates[t]`, the clients `case.cohort(t)` and the local steps of
 #   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
-# - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer.
+# - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer. An adapter for a server or for merging
+#   takes the local steps from `case.trained(t, client, vector)`.
 #
 # Yielded models are copied before the adapter continues, so you may yield a `state_dict()`, or the same array again. In
 # a returned list every round needs its own memory.

@@ -110,6 +110,23 @@ class ConformanceCase:
         rows = step["samples"]
         return Batch(self.x[rows], self.y[rows], tuple(step["draws"]), step["ends_pass"])
 
+    def trained(self, number: int, client: int, received: np.ndarray) -> np.ndarray:
+        """The client's model after its local steps from the received one, (P,), for adapters that test a server.
+
+        Args:
+            number: the round, from 0.
+            client: the client's number, from 0.
+            received: the model as a vector, shape (P,).
+        """
+        w, velocity = received, np.zeros_like(received)
+        for x, y, _, _ in self.batches(number, client):
+            gradient = self.gradient(w, x, y)
+            if self.clip is not None:
+                gradient = gradient * min(1.0, self.clip / np.linalg.norm(gradient))
+            velocity = self.momentum * velocity + (gradient + self.weight_decay * w)
+            w = w - self.rates[number] * velocity
+        return w
+
     def samples(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """All of a client's samples.
 

@@ -37,13 +37,9 @@ class OneClient(flwr.client.NumPyClient):
 
     def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> Any:
         """The local steps of the round that the server names."""
-        case, number = self.case, int(config["round"]) - 1
-        w = np.concatenate([value.ravel() for value in parameters])
-        velocity = np.zeros_like(w)
-        for batch in case.batches(number, self.client):
-            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
-            w = w - case.rates[number] * velocity
-        return list(case.tensors(w).values()), case.sizes[self.client], {}
+        received = np.concatenate([value.ravel() for value in parameters])
+        w = self.case.trained(int(config["round"]) - 1, self.client, received)
+        return list(self.case.tensors(w).values()), self.case.sizes[self.client], {}
 
 
 def run(case: Any) -> Any:

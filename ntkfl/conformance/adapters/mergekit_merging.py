@@ -1,13 +1,12 @@
 """mergekit's merging on the kit: its methods `ties` and `task_arithmetic` merge one tensor after the other.
 
-This file takes the cases' local steps in numpy. Clients weigh as many as their samples where the case says so.
+Clients take the case's own local steps, and weigh as many as their samples where the case says so.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from mergekit.merge_methods.base import TensorGroup
 from mergekit.merge_methods.registry import get
@@ -24,7 +23,7 @@ def run(case: Any) -> Any:
     w = case.start
     for number in range(case.rounds):
         clients = case.cohort(number)
-        models = [case.tensors(end) for end in ends(case, w, number)]
+        models = [case.tensors(case.trained(number, client, w)) for client in clients]
         weight = {k + 1: float(case.sizes[c]) if given.get("weighted") else 1.0 for k, c in enumerate(clients)}
         options: dict[str, Any] = {"weight": weight, "density": dict.fromkeys(weight, given.get("density", 1.0))}
         options |= {"normalize": case.method == "ties", "rescale": False, "int8_mask": False, "lambda": given["scale"]}
@@ -34,15 +33,3 @@ def run(case: Any) -> Any:
             merged[name] = method.merge_group(TensorGroup.from_tensors(tensors, base_index=0), **options).numpy()
         w = case.flat(merged)
         yield case.tensors(w)
-
-
-def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
-    """The clients' models after their local steps."""
-    models = []
-    for client in case.cohort(number):
-        w, velocity = received, np.zeros_like(received)
-        for batch in case.batches(number, client):
-            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
-            w = w - case.rates[number] * velocity
-        models.append(w)
-    return models

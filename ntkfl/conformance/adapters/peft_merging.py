@@ -1,7 +1,7 @@
 """peft's merging on the kit: task arithmetic and TIES of its merge_utils, and its combinations of LoRA adapters.
 
-peft trains nothing here: this file makes the local steps of the cases in numpy. peft merges tensor by
-tensor. FedIT is its combination "linear", FLoRA "cat", FlexLoRA "svd".
+peft trains nothing here: clients take the case's own local steps. peft merges tensor by tensor. FedIT is its
+combination "linear", FLoRA "cat", FlexLoRA "svd".
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.utils.merge_utils import task_arithmetic, ties
@@ -36,7 +35,7 @@ def models(case: Any) -> Any:
         raise NotImplementedError("peft divides by the number of models, not by their weights")
     w = case.start
     for number in range(case.rounds):
-        moves = [case.tensors(end - w) for end in ends(case, w, number)]
+        moves = [case.tensors(case.trained(number, client, w) - w) for client in case.cohort(number)]
         scales = torch.full((len(moves),), given["scale"])
         merged = {}
         for name in case.shapes:
@@ -60,10 +59,11 @@ def adapters(case: Any) -> Any:
         sent = case.flat(own | {"base.weight": base})
         model = get_peft_model(torch.nn.Sequential(torch.nn.Linear(3, 3, bias=False)), config(rank), "sent")
         layer = model.base_model.model[0]
-        for client, end in zip(clients, ends(case, sent, number), strict=True):
+        for client in clients:
+            end = case.tensors(case.trained(number, client, sent))
             model.add_adapter(str(client), config(rank))
-            layer.lora_A[str(client)].weight.data = torch.tensor(case.tensors(end)["lora_A"])
-            layer.lora_B[str(client)].weight.data = torch.tensor(case.tensors(end)["lora_B"])
+            layer.lora_A[str(client)].weight.data = torch.tensor(end["lora_A"])
+            layer.lora_B[str(client)].weight.data = torch.tensor(end["lora_B"])
         names, shares = [str(client) for client in clients], [case.sizes[client] / total for client in clients]
         model.add_weighted_adapter(names, shares, "merged", COMBINATIONS[case.method])
         a, b = (factor["merged"].weight.detach().numpy() for factor in (layer.lora_A, layer.lora_B))
@@ -77,15 +77,3 @@ def adapters(case: Any) -> Any:
 def config(rank: int) -> LoraConfig:
     """Adapters of that rank, without a factor before the product."""
     return LoraConfig(r=rank, lora_alpha=rank, target_modules=["0"])
-
-
-def ends(case: Any, received: np.ndarray, number: int) -> list[np.ndarray]:
-    """The clients' models after their local steps."""
-    networks = []
-    for client in case.cohort(number):
-        w, velocity = received, np.zeros_like(received)
-        for batch in case.batches(number, client):
-            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
-            w = w - case.rates[number] * velocity
-        networks.append(w)
-    return networks

@@ -28,6 +28,16 @@ def slow_if(case):
     return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
 
+def test_the_local_steps_that_a_case_offers_are_those_of_the_loops():
+    momentum, clip = 0, 0
+    for case in (kit.case for kit in KIT if kit.case.method in ("fedavg", "fedit", "ties", "task-arithmetic")):
+        for t, client in ((number, own) for number in range(case.rounds) for own in case.cohort(number)):
+            own = case.trained(t, client, case.start)
+            np.testing.assert_array_equal(own, loops.train(case, case.start, t, client))
+        momentum, clip = momentum + (case.momentum > 0), clip + (case.clip is not None)
+    assert momentum and clip
+
+
 def test_every_method_has_cases_and_names_are_unique():
     without = set(catalogue()) - set(methods())
     assert methods() == tuple(OPTIONS) and not without, (
