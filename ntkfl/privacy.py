@@ -304,6 +304,18 @@ class PrivateRounds:
         return self.regime.noise.cohort
 
     @property
+    def _rates(self) -> tuple[float, ...]:
+        """The server's rates by round; the last one stays."""
+        return self.eta_global or (self.regime.mean.round.server_rate or 1.0,)
+
+    @property
+    def _label(self) -> str:
+        """The steps and the cohort, for lines of progress."""
+        rates = " to ".join(f"{rate:.3g}" for rate in dict.fromkeys((self._rates[0], self._rates[-1])))
+        clients = self.regime.problem.n_clients
+        return f"K = {self.regime.setup.local_steps}, server rate {rates}, {self.cohort} of {clients} clients"
+
+    @property
     def square(self) -> Float[np.ndarray, " T"]:
         """E |r(t)|^2 / n without noise, shape (T + 1,); infinite from the round on in which it passes 1e200."""
         return np.array([self._moment(t)[0] for t in range(self.rounds + 1)])
@@ -577,7 +589,10 @@ def _require_rounds(
     else:
         runs = _runs(clipped)
         need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes a sample
-        larger = f"clipped is {clipped:g}, for which {runs:.6g} runs are asked for: a larger chance takes fewer"
+        larger = (
+            f"clipped is {clipped:g}, for which {runs:.6g} runs are asked for: a larger chance takes fewer, and "
+            "participation 1, all clients in every round, needs none"
+        )
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
         one += one + 8.0 * n**2 * outputs * runs
     require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
@@ -754,7 +769,6 @@ def private_settings(
     falls: Sequence[float] = (1.0,),
     participation: float | Sequence[float] = 1.0,
     clipped: float = CLIPPED,
-    progress: Callable[[str], None] = lambda label: None,
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
 
@@ -771,7 +785,6 @@ def private_settings(
         participation: share of the clients that each round draws without replacement, in (0, 1], or several to
             compare, such as `COHORTS`; default 1. Runs of drawn clients are simulated when a comparison needs them.
         clipped: as `private_rounds`; default 0.01.
-        progress: a function that is called with the name of each setting before it is run; default None.
 
     Raises:
         ValueError: as `private_rounds`; labels that are all 0; a Gram matrix with no stable server rate; a share
@@ -804,7 +817,6 @@ def private_settings(
         for share in SERVER_SHARES:
             rate = float(share * limit)
             for fall in falls:
-                progress(f"K = {steps}, server rate {rate:.3g}" + (f" to {fall * rate:.3g}" if fall < 1 else ""))
                 options = {"server_rate": rate} if fall == 1 else {}
                 schedule = None if fall == 1 else np.geomspace(rate, fall * rate, rounds).tolist()
                 everyone = None
@@ -821,6 +833,7 @@ def best_choices(
     delta: float,
     clipped: float = CLIPPED,
     clip: float | None = None,
+    progress: Callable[[str], None] = lambda label: None,
 ) -> list[Choice]:
     """For every number of local steps the least mean square within a budget, with the cohort that has it, best first.
 
@@ -833,6 +846,7 @@ def best_choices(
         clipped: chance that any clip is active, at most; default 0.01.
         clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: the least
             S of each setting that is known to be inactive.
+        progress: a function that is called with the name of each setting before its rounds are run; default None.
 
     Raises:
         ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.
@@ -841,7 +855,7 @@ def best_choices(
     best = {}
     for count in {setting.regime.setup.local_steps for setting in settings}:
         own = [setting for setting in settings if setting.regime.setup.local_steps == count]
-        choice, _ = _best(own, float("inf"), epsilon, delta, clipped, clip)
+        choice, _ = _best(own, float("inf"), epsilon, delta, clipped, clip, progress)
         if choice is not None:
             best[count] = choice
     if not best:
@@ -894,17 +908,23 @@ def _require_settings(settings: Sequence[PrivateRounds]) -> None:
 
 
 def _best(
-    settings: Sequence[PrivateRounds], below: float, epsilon: float, delta: float, clipped: float, clip: float | None
+    settings: Sequence[PrivateRounds],
+    below: float,
+    epsilon: float,
+    delta: float,
+    clipped: float,
+    clip: float | None,
+    progress: Callable[[str], None] = lambda label: None,
 ) -> tuple[Choice | None, float]:
     """The best training of these, and the least mean square that one may have; None if all are excluded below it."""
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # runs of drawn clients are dear
+        progress(setting._label)
         bound = below if best is None else min(below, best.plan.mean_square)
         for plan, lowest in setting._plans_below(bound, epsilon, delta, clipped, clip):
             least = min(least, lowest)
             if best is None or plan.mean_square < best.plan.mean_square:
-                setup, mean = setting.regime.setup, setting.regime.mean.round
-                rates = setting.eta_global or (mean.server_rate or 1.0,)
+                setup, rates = setting.regime.setup, setting._rates
                 last = rates[min(plan.rounds, len(rates)) - 1]
                 best = Choice(setup.local_steps, setup.eta_local, rates[0], plan, last, setting.cohort)
     return best, least

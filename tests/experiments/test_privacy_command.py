@@ -26,6 +26,7 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     choices = best_choices(private_settings(problem, local_steps=(1, 4), rounds=8), 30.0, 1e-5)
     assert json.loads(file.read_text())["choices"] == [choice.to_dict() for choice in choices]
     assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
+    assert result.stderr.startswith("0 of 10 settings: K = ") and ", 8 of 8 clients\n" in result.stderr
     assert picture.read_text().lstrip().startswith("<?xml")
     plan, rate = choices[0].plan, choices[0].server_rate
     turned = math.atan(rate * plan.noise * plan.rounds**0.5) / math.pi

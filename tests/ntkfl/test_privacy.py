@@ -245,10 +245,12 @@ def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before
     with pytest.raises(ValueError, match="the labels are all 0, as the outputs are before training"):
         private_settings(nothing)
     runs = (
-        r"runs of drawn clients takes .* of memory .*; clipped is 1e-300, for which 1\.38155e\+301 runs are asked for"
+        r"runs of drawn clients takes .* of memory .*; clipped is 1e-300, for which 1\.38155e\+301 runs are asked for: "
+        "a larger chance takes fewer, and participation 1, all clients in every round, needs none"
     )
     with pytest.raises(TooLittleMemory, match=runs):
         private_rounds(even(), Setup(eta_local=0.4), rounds=3, participation=0.5, clipped=1e-300)
+    assert private_rounds(even(), Setup(eta_local=0.4), rounds=3, clipped=1e-300).rounds == 3
     monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
     monkeypatch.setattr("ntkfl.privacy.algorithm1_limit", lambda *_: pytest.fail("the work has begun"))
     with pytest.raises(TooLittleMemory, match=r"covariance of random rounds takes .* n up to [0-9]+ would fit; ntkfl"):

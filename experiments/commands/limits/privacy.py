@@ -80,6 +80,7 @@ def privacy(
             options, network, SAMPLES, duplicates, lambda problem: require_moments(problem.n, problem.y[0].size)
         )
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
+        from experiments.console.progress_bar import ProgressBar
         from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, private_settings
 
         with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
@@ -91,9 +92,12 @@ def privacy(
                 falls=shares,
                 participation=drawn,
                 clipped=clipped,
-                progress=lambda label: typer.echo(f"running {label}", err=True),
             )
-            choices = best_choices(settings, epsilon, delta, clipped, clip)
+            with ProgressBar("settings") as bar:
+                done = iter(range(len(settings)))
+                choices = best_choices(
+                    settings, epsilon, delta, clipped, clip, lambda label: bar.show(next(done), len(settings), label)
+                )
             of = "" if network == TWO_LAYER else f"{network}, "
             before = float(settings[0].square[0])
             gains = choices[0].plan.mean_square < before
