@@ -453,11 +453,11 @@ class PrivateRounds:
         Raises:
             ValueError: as `plan`, except for a clip that may be active.
         """
-        plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in self._counts)
+        plans = (self._plan(epsilon, delta, t, clipped, _checked_clip(clip)) for t in self.counts)
         return tuple(plan for plan in plans if plan is not None)
 
     @property
-    def _counts(self) -> list[int]:
+    def counts(self) -> list[int]:
         """The numbers of rounds that are compared."""
         return sorted({int(t) for t in np.geomspace(1, self.rounds, num=60).round()})
 
@@ -471,7 +471,7 @@ class PrivateRounds:
         """
         clip, drawn = _checked_clip(clip), not self.regime.noise.nothing_drawn
         finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
-        for t in self._counts:
+        for t in self.counts:
             interruption.check()
             if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
                 continue

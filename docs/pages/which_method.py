@@ -122,8 +122,9 @@ for steps, outer in sorted(full):
 # %% [markdown]
 # With full batches, the best choice with one local step leaves six times as much as the best with four, and heavy-ball
 # momentum gains a factor of thousands with either. With batches of two, one local step leaves thousands of times as
-# much, and momentum gains almost nothing. (Four local steps compute four times as many gradients; `--samples` compares
-# at equal numbers of gradients.) And steps that are tuned for full batches cannot be used with small batches:
+# much, and momentum gains almost nothing with it; with four steps momentum still gains a factor of twenty. (Four local
+# steps compute four times as many gradients; `--samples` compares at equal numbers of gradients.) And steps that are
+# tuned for full batches cannot be used with small batches:
 
 # %%
 import warnings

@@ -203,15 +203,19 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
 def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
     """Print the number of rounds from which on no clip is known to be inactive, if that many were tried."""
     ran = [setting for setting in settings if setting.has_run]
-    plans = [plan for setting in ran for plan in setting.plans(epsilon, delta, clipped)]
-    longest = max(plan.rounds for plan in plans if isfinite(plan.clip))  # the noise of a single round clips nothing
-    beyond = [plan for plan in plans if plan.rounds > longest]
-    if beyond:
-        least = min(beyond, key=lambda plan: (plan.rounds, plan.moved))
-        typer.echo(
-            f"\nof {least.rounds} rounds or more no clip is known to be inactive: in {least.rounds} rounds the noise "
-            f"may move a client's update by {least.moved:.3g} times the clip, with any server rate that was run"
-        )
+    for rounds in ran[0].counts:  # more rounds ask for more noise: the first refused number decides
+        plans = []
+        for tried in ran:
+            plans.append(tried.plan(epsilon, delta, rounds, clipped))
+            if isfinite(plans[-1].clip):
+                break
+        else:
+            least = min(plan.moved for plan in plans)
+            typer.echo(
+                f"\nof {rounds} rounds or more no clip is known to be inactive: in {rounds} rounds the noise may move "
+                f"a client's update by {least:.3g} times the clip, with any server rate that was run"
+            )
+            return
 
 
 def _picture(
