@@ -28,9 +28,8 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
     Returns: the conclusions that the checker has proved: `loss`, `size` (its number, or 0), `kept`, `step`, `visits`,
-    `samples`,
-        `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the eigenvalues of J J' at the checkpoint,
-        J of the kept samples), `final`.
+        `samples`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the eigenvalues of J J' at the
+        checkpoint, J of the kept samples), `final`.
 
     Raises:
         ValueError: the certificate does not hold, is of a loss that has no name in `--loss` or of a network with
