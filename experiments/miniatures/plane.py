@@ -148,12 +148,13 @@ def draw(quick: Keys) -> Figure:
 def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
     """The panel of a plane: filled contours of the loss, the three models and their mean."""
     plane, s, t, losses = three.losses(POINTS)
-    levels = np.linspace(0, HIGHEST, 17)
+    levels = np.linspace(0, HIGHEST, 9)
     filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")
     filled.set_edgecolor("face")  # else the ground shows between the colours
     mean = plane.coordinates(three.vectors().mean(0))
     panel.plot(*plane.corners.T, "o", color="white", mec="black", ms=4, mew=0.6, label="models")
     panel.plot(*mean, "*", color=OVER[1], mec="black", ms=9, mew=0.6, label="their mean")
+    panel.locator_params(nbins=4)
     panel.set_aspect("equal")
     return filled
 

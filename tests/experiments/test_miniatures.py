@@ -494,7 +494,7 @@ def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
     for panel in panels:
         assert len(panel.lines[0].get_xdata()) == 3
     assert figure.get_supxlabel() and figure.get_supylabel()
-    assert "nats" in bar.get_ylabel()
+    assert "nats" in bar.get_xlabel()
 
 
 ON_DIGITS = {**ima.COMMON, "data": "digits", "partition": "shards:2"}
