@@ -146,11 +146,11 @@ def fastest(
         eps: the share of the residual that may be left; default 1e-06.
         budget: a number of rounds: steps are tuned for the smallest residual after them, instead of the fewest rounds
             to eps; default no budget.
-        progress: a function that is called with the label of each method when its search begins; default None.
+        progress: a function that is called with the label of each method when its search begins; default: none.
         methods: labels of the methods to compare, as in the table; default: all.
         refine: whether to search from the best three settings; if not, the best of some fifty settings is taken.
         matrix_free: as in `kernel_regime`.
-        answered: a function that is called with each method's best setting as soon as it is known; default None.
+        answered: a function that is called with each method's best setting as soon as it is known; default: none.
 
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; an unknown method; an eta_local at which a client alone

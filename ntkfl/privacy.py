@@ -846,7 +846,7 @@ def best_choices(
         clipped: chance that any clip is active, at most; default 0.01.
         clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: the least
             S of each setting that is known to be inactive.
-        progress: a function that is called with the name of each setting before its rounds are run; default None.
+        progress: a function that is called with the name of each setting before its rounds are run; default: none.
 
     Raises:
         ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.

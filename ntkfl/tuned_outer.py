@@ -133,7 +133,7 @@ def tune_outer(
         local_steps: numbers of local steps to try; default (1, 4, 16).
         outer: names of outer optimizers: average, momentum, nesterov, falling; the first three unless given.
         drawn: batches, clients and noise; None: full batches, all clients, no noise.
-        progress: a function that is called with the name of each optimizer and K before it is tuned; default None.
+        progress: a function that is called with the name of each optimizer and K before it is tuned; default: none.
 
     Returns:
         A choice for every outer optimizer and number of local steps.

@@ -66,7 +66,7 @@ def measured(
         sizes: a case of the workload.
         repetitions: times of each candidate.
         threads: threads of every candidate.
-        progress: a function that is called with the name of each candidate that starts; default None.
+        progress: a function that is called with the name of each candidate that starts; default: none.
         peers: interpreters of the peers that need their own, by name; default none.
 
     Raises:

@@ -115,7 +115,7 @@ def run(
         processes: number of processes on this machine; None: as many as cores, or only this process if starting others
             takes longer.
         cluster: a cluster that measures instead; default this machine.
-        report: a function that is called with each cell and its result; default None.
+        report: a function that is called with each cell and its result; default: none.
 
     Raises:
         RunStopped: the disk is full, a worker has other code, or the scheduler is lost. Stored cells stay.

@@ -38,7 +38,7 @@ def attack_held(
         examples: cases of each form's search, as in `attack`; default 400.
         seconds: processor time of each form's search; default 10.
         seed: seed of each form's search, default 0.
-        progress: a function that is called with each search that begins or fails; default None.
+        progress: a function that is called with each search that begins or fails; default: none.
     """
     done, stopped, known = [], False, catalogue()
     for verdict in verdicts:
