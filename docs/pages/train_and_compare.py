@@ -159,7 +159,7 @@ class Clipped(LocalRule):
 # folder keeps the file's checksum, and a run resumes only with the same file.
 #
 # All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
-# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a list
+# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a table
 # of these tests.
 #
 # ## What can be chosen

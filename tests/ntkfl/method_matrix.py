@@ -1,13 +1,13 @@
 """Write a table of the kinds of test that every federated method has passed, by running the tests.
 
 Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A test is about the methods that its mark
-`method` or its parameters name; its mark `kind` is a column, and tests without a kind are listed in words.
+`method` or its parameters name; its mark `kind` is a column, and the last column counts the tests without this mark.
 """
 
 import argparse
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,14 +17,25 @@ from ntkfl.training.methods import catalogue
 
 TESTS = "tests/ntkfl/training"
 AROUND = "ima"  # wraps any method
+OTHERS = "others"
+KINDS = {
+    "equals a plain loop": "its models equal those of a loop over clients, written from its paper, to 1e-10",
+    "clients grouped": "training several clients at once gives the models of one after another, to 1e-12",
+    "clients renumbered": "clients in another order end with the same models, to 1e-12",
+    "no samples": "a client without samples leaves every value finite",
+    "float32": "in single precision all values stay float32, and models are near those in float64",
+    "same bits": "a second run gives the same bits",
+    "resumed": "a run that is stopped and resumed gives the bits of one that is not",
+    "options": "it is built by its name, and its defaults have the types that it states",
+    OTHERS: "tests of this method alone: limits in which it is another method, closed forms, refusals",
+}
 
 
 @dataclass
 class Seen:
-    """The outcomes of the tests: for each method, by kind, or by name for tests without a kind."""
+    """The outcomes of the tests of each method, by kind."""
 
     kinds: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    words: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     tests: dict[str, pytest.Item] = field(default_factory=dict)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -37,12 +48,8 @@ class Seen:
             return
         item = self.tests[report.nodeid]
         mark = item.get_closest_marker("kind")
-        name = getattr(item, "originalname", item.name)
         for method in methods_of(item):
-            if mark:
-                self.kinds[method][mark.args[0]].append(report.outcome)
-            else:
-                self.words[method][sentence(name)].append(report.outcome)
+            self.kinds[method][mark.args[0] if mark else OTHERS].append(report.outcome)
 
 
 def methods_of(item: pytest.Item) -> Sequence[str]:
@@ -64,38 +71,31 @@ class _Nothing:
     params: Mapping[str, object] = {}
 
 
-def sentence(name: str) -> str:
-    """The name of a test in words."""
-    return name.removeprefix("test_").replace("_s_", "'s ").replace("_", " ")
-
-
 def page(seen: Seen) -> str:
-    """The matrix, and below it each method's tests without a kind."""
-    kinds = sorted({kind for columns in seen.kinds.values() for kind in columns})
+    """The matrix, and below it what the tests of each column show."""
     methods = [*catalogue(), AROUND]
     return "\n".join(
         [
             "# What is tested of every federated method",
             "",
-            f"Written by `python tests/ntkfl/method_matrix.py --output METHODS.md`, which runs `{TESTS}` and",
-            "sorts the tests by method and kind. A number is how many tests passed; `-` means that there is none.",
-            "`ima` is the averaging of models over rounds, which can be added to any method. In these tests clients",
-            "have unequal numbers of samples, numbers are float64 (except in *single precision*), and agreement is to",
-            "1e-10 (a plain loop) or 1e-12. *Further* counts the tests that are listed under the table.",
+            f"`python tests/ntkfl/method_matrix.py --output METHODS.md` runs `{TESTS}` and writes this page. A",
+            "number is how many tests passed, and `-` says that there is none. `ima` is the averaging of models over",
+            "rounds, which can be added to any method. Clients have unequal numbers of samples.",
             "",
-            "| method | " + " | ".join(kinds) + " | further |",
-            "|---|" + "--:|" * (len(kinds) + 1),
-            *(_row(method, kinds, seen) for method in methods),
+            "| method | " + " | ".join(KINDS) + " |",
+            "|---|" + "--:|" * len(KINDS),
+            *(_row(method, seen) for method in methods),
             "",
-            *(line for method in methods for line in _further(method, seen.words[method])),
+            "What the tests of a column show of a method:",
+            "",
+            *(f"- *{kind}*: {meaning}." for kind, meaning in KINDS.items()),
+            "",
         ]
     )
 
 
-def _row(method: str, kinds: Sequence[str], seen: Seen) -> str:
-    cells = [_count(seen.kinds[method][kind]) for kind in kinds]
-    further = [outcome for outcomes in seen.words[method].values() for outcome in outcomes]
-    return f"| {method} | " + " | ".join([*cells, _count(further)]) + " |"
+def _row(method: str, seen: Seen) -> str:
+    return f"| {method} | " + " | ".join(_count(seen.kinds[method][kind]) for kind in KINDS) + " |"
 
 
 def _count(outcomes: Sequence[str]) -> str:
@@ -103,16 +103,6 @@ def _count(outcomes: Sequence[str]) -> str:
     passed = outcomes.count("passed")
     failed = len(outcomes) - passed
     return f"{passed} ({failed} not passed)" if failed else str(passed or "-")
-
-
-def _further(method: str, words: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    if not words:
-        return
-    yield f"**{method}**"
-    yield ""
-    for text, outcomes in sorted(words.items()):
-        yield f"- {text}" + ("" if set(outcomes) == {"passed"} else f": {_count(outcomes)}")
-    yield ""
 
 
 def main() -> None:

@@ -1,7 +1,10 @@
-"""The matrix of methods and tests: the methods of a test, and that a failing test does not count as passed."""
+"""The table of methods and tests: which methods a test is about, and that a failing test does not count as passed."""
+
+import re
+from pathlib import Path
 
 import pytest
-from method_matrix import Seen, page, sentence
+from method_matrix import KINDS, OTHERS, Seen, page
 
 from ntkfl.training.methods import catalogue
 
@@ -12,13 +15,13 @@ pytestmark = pytest.mark.method("moon")
 CASES = {"prox-strong": ("fedprox", {})}
 
 
-@pytest.mark.kind("halves")
+@pytest.mark.kind("float32")
 @pytest.mark.parametrize("method", ["fedavg", "fedlc"])
 def test_of_each(method):
     assert method == "fedavg"
 
 
-@pytest.mark.kind("halves")
+@pytest.mark.kind("float32")
 @pytest.mark.parametrize("case", CASES)
 def test_of_cases(case):
     pass
@@ -51,22 +54,27 @@ def seen(tmp_path_factory):
 
 
 def test_methods_are_read_off_marks_parameters_and_cases(seen):
-    assert {m: dict(kinds) for m, kinds in seen.kinds.items()} == {
-        "fedavg": {"halves": ["passed"]},
-        "fedlc": {"halves": ["failed"]},
-        "fedprox": {"halves": ["passed"]},
-    }
-    assert {m: dict(words) for m, words in seen.words.items()} == {
-        "feddyn": {"feddyns dual is fedavg": ["passed"]},
-        "moon": {"that says nothing": ["passed"]},
-        "ima": {"of something else": ["skipped"]},
+    assert {method: dict(kinds) for method, kinds in seen.kinds.items()} == {
+        "fedavg": {"float32": ["passed"]},
+        "fedlc": {"float32": ["failed"]},
+        "fedprox": {"float32": ["passed"]},
+        "feddyn": {OTHERS: ["passed"]},
+        "moon": {OTHERS: ["passed"]},
+        "ima": {OTHERS: ["skipped"]},
     }
 
 
 def test_the_page_has_every_method_and_says_what_did_not_pass(seen):
     lines = page(seen).splitlines()
-    rows = [line for line in lines if line.startswith("| ") and "method" not in line]
-    assert [row.split()[1] for row in rows] == [*catalogue(), "ima"]
-    assert "| fedavg | 1 | - |" in rows and "| fedlc | 0 (1 not passed) | - |" in rows and "| moon | - | 1 |" in rows
-    assert "- of something else: 0 (1 not passed)" in lines and "- that says nothing" in lines
-    assert sentence("test_fed_rod_s_heads_stay") == "fed rod's heads stay"
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    table = {method: dict(zip(rows[0][1:], counts, strict=True)) for method, *counts in rows[1:]}
+    assert list(table) == [*catalogue(), "ima"] and rows[0][1:] == list(KINDS)
+    assert table["fedavg"]["float32"] == "1" and table["fedlc"]["float32"] == "0 (1 not passed)"
+    assert table["moon"] == dict.fromkeys(KINDS, "-") | {OTHERS: "1"}
+    assert table["ima"][OTHERS] == "0 (1 not passed)"
+
+
+def test_every_kind_that_a_test_is_marked_with_is_a_column():
+    files = (Path(__file__).parent / "training").glob("test_*.py")
+    marks = {kind for file in files for kind in re.findall(r'mark\.kind\("([^"]*)"\)', file.read_text())}
+    assert marks == set(KINDS) - {OTHERS}

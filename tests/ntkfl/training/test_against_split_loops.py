@@ -51,7 +51,7 @@ def at(case, **changes):
     return on_classes(method, options=options, data=lacking_classes(), **changes)
 
 
-@pytest.mark.kind("a plain loop over clients")
+@pytest.mark.kind("equals a plain loop")
 @each_case
 @pytest.mark.parametrize("optimizer, participation", [(SGD(), 1.0), (SGD(0.9, 1e-2), 0.75)], ids=["plain", "momentum"])
 def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, participation):
@@ -70,7 +70,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
 
 
-@pytest.mark.kind("single precision")
+@pytest.mark.kind("float32")
 @each_case
 def test_is_the_same_in_single_precision_but_for_rounding(case):
     run = at(case, work=WORK)

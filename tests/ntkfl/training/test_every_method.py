@@ -43,13 +43,13 @@ def close(first, second):
     torch.testing.assert_close(first, second, rtol=0, atol=1e-12)
 
 
-@pytest.mark.kind("clients grouped otherwise")
+@pytest.mark.kind("clients grouped")
 @every_method
 def test_grouping_clients_changes_nothing_but_rounding(method):
     close(everything(states(run_of(method, at_once=1), 3)[-1]), everything(together(method)[-1]))
 
 
-@pytest.mark.kind("clients numbered otherwise")
+@pytest.mark.kind("clients renumbered")
 @pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])  # its turns follow numbers
 def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     """Full batches and no draws, since both are keyed by a client's number."""
@@ -62,14 +62,14 @@ def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
     close(state.clients, tree_map(lambda rows: rows[order], other.clients))
 
 
-@pytest.mark.kind("repeated, to the bit")
+@pytest.mark.kind("same bits")
 @every_method
 def test_a_run_is_the_same_to_the_bit_when_it_is_repeated(method):
     first, second = everything(together(method)[2]), everything(states(run_of(method), 2)[-1])
     assert all(torch.equal(first[path], second[path]) for path in first)
 
 
-@pytest.mark.kind("a client without samples")
+@pytest.mark.kind("no samples")
 @every_method
 def test_a_client_without_samples_keeps_everything_finite(method):
     run = run_of(method, participation=1.0)
@@ -82,7 +82,7 @@ def test_a_client_without_samples_keeps_everything_finite(method):
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
 
-@pytest.mark.kind("single precision")
+@pytest.mark.kind("float32")
 @every_method
 def test_in_single_precision_it_is_the_same_but_for_rounding(method):
     run = run_of(method)

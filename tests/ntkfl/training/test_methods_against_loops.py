@@ -59,7 +59,7 @@ def agrees(state, kept):
                 assert np.abs(rows(state.clients["rule"][own])[seen] - value[seen]).max() < 1e-10
 
 
-@pytest.mark.kind("a plain loop over clients")
+@pytest.mark.kind("equals a plain loop")
 @each_case
 @pytest.mark.parametrize(
     "optimizer, participation, groups",
@@ -73,7 +73,7 @@ def test_on_a_network(case, optimizer, participation, groups):
     assert moved > 1e-3 or case == "local"
 
 
-@pytest.mark.kind("a plain loop over clients")
+@pytest.mark.kind("equals a plain loop")
 @each_case
 @pytest.mark.parametrize("optimizer", [SGD(), SGD(0.5)], ids=["plain", "momentum"])
 def test_on_quadratics(case, optimizer):
@@ -89,7 +89,7 @@ def test_the_losses_of_fl_ntk_are_sums_unless_another_is_given():
     check("server-rate-fl-ntk", run)
 
 
-@pytest.mark.kind("clients grouped otherwise")
+@pytest.mark.kind("clients grouped")
 @each_case
 def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options = CASES[case]
@@ -102,7 +102,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
         assert all((first[path] - other[path]).abs().max() < 1e-12 for path in first)
 
 
-@pytest.mark.kind("single precision")
+@pytest.mark.kind("float32")
 @each_case
 def test_in_float32_everything_stays_float32_and_close(case):
     method, options = CASES[case]
@@ -117,7 +117,7 @@ def test_in_float32_everything_stays_float32_and_close(case):
         assert np.abs(flat(last.model) - expected).max() < 1e-4
 
 
-@pytest.mark.kind("a client without samples")
+@pytest.mark.kind("no samples")
 @each_case
 def test_a_client_without_samples_moves_nothing(case):
     """The client has no weight in means by size; in uniform means it is one of M clients, with Delta = 0."""

@@ -21,14 +21,14 @@ def test_every_file_with_a_name_is_found():
     assert len(files) >= len(catalogue()) >= len(MINE)
 
 
-@pytest.mark.kind("options and their types")
+@pytest.mark.kind("options")
 @pytest.mark.parametrize("name", catalogue())
 def test_a_method_is_built_by_its_name_and_carries_it(name):
     built = build(name, CrossEntropy())
     assert isinstance(built, Method) and built.name == name
 
 
-@pytest.mark.kind("options and their types")
+@pytest.mark.kind("options")
 @pytest.mark.parametrize("name", catalogue())
 def test_a_methods_defaults_are_of_the_types_it_states(name):
     defaults = {key: option.default for key, option in options(name).items()}

@@ -24,7 +24,7 @@ whole = cache(toy_run)  # the result of a run that is not stopped
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 
-@pytest.mark.kind("stopped and resumed, to the bit")
+@pytest.mark.kind("resumed")
 @pytest.mark.parametrize(
     ("method", "more"),
     [(method, {"reduction": "mean"} if method == "fl-ntk" else {}) for method in catalogue()]
