@@ -96,20 +96,14 @@ def order(row: Row) -> tuple[int, ...]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """The lines of the table below its head: seconds.
-
-    Where the largest size was not run: those of the size before, by the cube of the size; where that was not run
-    either: nothing.
-    """
+    """The lines of the table below its head: seconds, and nothing for a row that was not measured."""
     by_point = {tuple(row[name] for name in POINT): row for row in rows}
 
     def cell(way: str, n: int, question: str) -> str:
-        row, smaller = by_point.get((way, n, question)), by_point.get((way, SIZES[-2], question))
-        if row is not None:
-            return shown(row["seconds"]) + ("" if row["value"] is not None else " (grows)")
-        if n < SIZES[-1] or smaller is None:
+        row = by_point.get((way, n, question))
+        if row is None:
             return ""
-        return f"not run: {shown(smaller['seconds'] * (n / SIZES[-2]) ** 3)}"
+        return shown(row["seconds"]) + ("" if row["value"] is not None else " (grows)")
 
     return [
         f"| {title} | " + " | ".join(cell(way, n, question) for n in SIZES for question in QUESTIONS) + " |"
