@@ -264,9 +264,9 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
 def _rate(regime: LinearRegime) -> float | None:
     """The spectral radius off the kernel of H; None where the spectrum does not tell the kernel apart."""
     stay = regime.unreachable.shape[1]
-    if regime.nu is None or regime.round.roots is None:
+    if (eigenvalues := regime.response_eigenvalues) is None or regime.round.roots is None:
         return None if stay else regime.rate
-    by_size = regime.nu[np.argsort(np.abs(regime.nu))]  # H P has as many zeros as H
+    by_size = eigenvalues[np.argsort(np.abs(eigenvalues))]  # H P has as many zeros as H
     return float(np.abs(regime.round.roots(above_rounding(np.sort(by_size[stay:])))).max())
 
 

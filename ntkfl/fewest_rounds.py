@@ -190,7 +190,7 @@ def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[fl
     if isinstance(regime, MatrixFreeRegime):
         eigenvalues = np.sort(regime.ritz.values.ravel()) if regime.has_ritz else None
     else:
-        eigenvalues = regime.nu
+        eigenvalues = regime.response_eigenvalues
     if response is not None and np.isfinite(response).all() and eigenvalues is not None:
         nu = above_rounding(eigenvalues)
         if len(nu):

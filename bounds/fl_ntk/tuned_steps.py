@@ -55,7 +55,8 @@ def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
     """Each method's least rate among the steps that `choices` makes of its tuned steps."""
     from ntkfl.training.engine.linear_rounds import linear_round  # torch is slow to load
 
-    nu = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0}).nu
+    averaging = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0})
+    nu = averaging.response_eigenvalues
     assert nu is not None
     least = []
     for method, tuned in _tuned(float(nu[0]), float(nu[-1])):

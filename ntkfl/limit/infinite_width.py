@@ -128,9 +128,14 @@ class KernelRegime(Regime):
         return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
 
     @property
+    def response_eigenvalues(self) -> Float[np.ndarray, " n"]:
+        """(eta_g/N) nu, ascending: 1 less the eigenvalues of M."""
+        return self._rho * self.nu
+
+    @property
     def spectrum(self) -> Float[np.ndarray, " n"]:
-        """Eigenvalues of M, ascending: 1 - (eta_g/N) nu."""
-        return 1 - self._rho * self.nu[::-1]
+        """Eigenvalues of M, ascending."""
+        return 1 - self.response_eigenvalues[::-1]
 
     @property
     def rate(self) -> float:

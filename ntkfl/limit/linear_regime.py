@@ -119,13 +119,19 @@ class LinearRegime(Regime):
     before: Schedule | None = None
     no_answer: ClassVar = {
         "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
+        "nu": "it is of Algorithm 1 (method fl-ntk) alone, without the server's step; ask `response_eigenvalues`",
         "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
         "trajectory": "it has clients' local outputs, of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
     }
 
     @cached_property
-    def nu(self) -> Float[np.ndarray, " n"] | None:
-        """Eigenvalues of H u(H_D), ascending; None if they do not decide the spectrum. Source: fl-ntk/X.2."""
+    def response_eigenvalues(self) -> Float[np.ndarray, " n"] | None:
+        """Eigenvalues of H times the clients' mean response and the server rate, ascending.
+
+        A round of averaging has the eigenvalues 1 less these. None if they do not decide the rounds.
+
+        Source: fl-ntk/X.2.
+        """
         if self.round.response is None:
             return None
         own = self._mean_response
@@ -198,8 +204,8 @@ class LinearRegime(Regime):
     @cached_property
     def spectrum(self) -> np.ndarray:
         """Eigenvalues of the round map, (s,), by size."""
-        if self.nu is not None and self.round.roots is not None:
-            eigenvalues = self.round.roots(self.nu).ravel()
+        if self.response_eigenvalues is not None and self.round.roots is not None:
+            eigenvalues = self.round.roots(self.response_eigenvalues).ravel()
         else:
             eigenvalues = np.linalg.eigvals(self.round_map)
         return eigenvalues[np.argsort(np.abs(eigenvalues))]
@@ -241,8 +247,8 @@ class LinearRegime(Regime):
         Eigenvalues are known up to rounding. Of large maps without a formula the rate is an estimate, whose error
         `ESTIMATED` is no bound. Source: docs/proofs/linear_methods.md#state-maps.
         """
-        if self.nu is not None:
-            inside = min(self.nu[0], self.round.limit - self.nu[-1])
+        if self.response_eigenvalues is not None:
+            inside = min(self.response_eigenvalues[0], self.round.limit - self.response_eigenvalues[-1])
             return -1 if inside > self._nu_error else 1 if inside < -self._nu_error else 0
         if self._size <= DENSE:
             error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
@@ -258,9 +264,9 @@ class LinearRegime(Regime):
 
     @property
     def _nu_error(self) -> float:
-        """Error of the eigenvalues nu, by rounding."""
-        assert self.nu is not None
-        return len(self.nu) * EPSILON * float(np.abs(self.nu[[0, -1]]).max())
+        """Error of `response_eigenvalues`, by rounding."""
+        assert self.response_eigenvalues is not None
+        return len(self.response_eigenvalues) * EPSILON * float(np.abs(self.response_eigenvalues[[0, -1]]).max())
 
     @property
     def step_limits(self) -> StepLimits:
@@ -271,9 +277,9 @@ class LinearRegime(Regime):
         step of a client alone lowers its residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
-        if self.nu is None or self.round.server_rate is None:
+        if self.response_eigenvalues is None or self.round.server_rate is None:
             return StepLimits(self._searched_limit, local)
-        slowest, fastest = self.nu[0], self.nu[-1]
+        slowest, fastest = self.response_eigenvalues[0], self.response_eigenvalues[-1]
         rate = self.round.server_rate * self.round.limit / fastest if slowest > 0 else 0.0
         return StepLimits(float(rate), local)
 
@@ -303,9 +309,9 @@ class LinearRegime(Regime):
 
     @property
     def _grows(self) -> bool:
-        if self.nu is not None:
-            beyond = self.nu[-1] - self.round.limit > self._nu_error
-            return bool(self.nu[0] < -1e-12 * abs(self.nu[-1]) or beyond)
+        if self.response_eigenvalues is not None:
+            beyond = self.response_eigenvalues[-1] - self.round.limit > self._nu_error
+            return bool(self.response_eigenvalues[0] < -1e-12 * abs(self.response_eigenvalues[-1]) or beyond)
         # the eigenvalues of a chain are far from exact, and a large state's rate does not come from its eigenvalues
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 

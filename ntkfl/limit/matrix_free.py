@@ -172,7 +172,7 @@ class MatrixFreeRegime(LinearRegime):
         return cast(HeldGram, self.gram)
 
     @property
-    def nu(self) -> None:
+    def response_eigenvalues(self) -> None:
         """None: not all eigenvalues of a round are computed; see `outermost`."""
 
     @cached_property

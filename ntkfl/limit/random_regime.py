@@ -220,10 +220,11 @@ class RandomRegime(Regime):
     mean: LinearRegime
     noise: Noise
     no_answer: ClassVar = dict.fromkeys(
-        ("nu", "round_map", "spectrum"),
+        ("response_eigenvalues", "round_map", "spectrum"),
         "its rounds are drawn; `mean` has that of the round in the mean, and `mean_square` decides rate and stability",
     ) | {
         "at": "call random_rounds with the other steps",
+        "nu": "its rounds are drawn; ask `mean.response_eigenvalues`, which have the server's step",
         "local_outputs": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
         "trajectory": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
     }

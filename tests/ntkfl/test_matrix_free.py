@@ -300,8 +300,8 @@ def test_the_outermost_eigenvalues_are_in_their_intervals(method, options, repea
         with pytest.raises(ValueError, match="not resolved"):
             _ = regime.stable
         return
-    smallest, largest = regime.outermost
-    assert smallest.lo - 1e-12 <= whole.nu[0] <= smallest.hi and largest.lo <= whole.nu[-1] <= largest.hi
+    (smallest, largest), eigenvalues = regime.outermost, whole.response_eigenvalues
+    assert smallest.lo - 1e-12 <= eigenvalues[0] <= smallest.hi and largest.lo <= eigenvalues[-1] <= largest.hi
     assert regime.rate_estimate.lo <= whole.rate <= regime.rate_estimate.hi + 1e-12
     if repeated:
         assert smallest.lo <= 0 and np.isnan(regime.rate)

@@ -63,6 +63,14 @@ def test_an_error_within_an_answer_is_not_taken_for_a_missing_one(monkeypatch):
 
 
 @quietly
+@pytest.mark.parametrize("method", ["fl-ntk", "fedavg"])
+def test_response_eigenvalues_are_1_less_those_of_the_round_map(method):
+    regime = kernel_regime(PROBLEM, SETUP, method=method)
+    expected = np.sort(1 - np.linalg.eigvals(regime.round_map).real)
+    assert regime.response_eigenvalues == pytest.approx(expected, rel=1e-10)
+
+
+@quietly
 def test_the_method_that_is_taken_where_none_is_named_is_one():
     """With clients of several sizes the unweighted mean is not FedAvg's; eta_global is the server's step of both."""
     drawn = random_rounds(PROBLEM, SETUP)
