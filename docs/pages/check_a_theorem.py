@@ -72,7 +72,7 @@ with open("mine.csv", "w", newline="") as file:
 
 # %% [markdown]
 # - **cases**: the data are the same in every trial; the seed draws a new network. Five networks were trained for 50
-#   rounds of two local steps on three clients. `local_steps`, `eta_global` and `sigma` have options, too.
+#   rounds of two local steps on three clients. `--local-steps`, `--eta-global` and `--sigma` change the other numbers.
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true and loose here:
 #   with 24 images of two digits the smallest eigenvalue λ is small, and the bound has 1/λ.

@@ -172,4 +172,4 @@ print(report.conforms, report.methods[0].outcome.value, sorted({case.precision f
 # - An adapter is tested together with the framework: if a framework leaves local training to its users, the local
 #   steps tested are the adapter's own.
 #
-# How three frameworks do on these cases: [conformance of frameworks](../conformance.md).
+# How published frameworks do on these cases: [conformance of frameworks](../conformance.md).

@@ -57,14 +57,14 @@ halves = slice(None, 200), slice(200, None), slice(100, 300)
 training = {"steps": 300, "rate": 1.0}
 anchor = trained(last, x, classes, **training)
 groups = {
-    said: [
+    kind: [
         trained(start, x[half], classes[half], anchor=anchor, weight=weight, **training)
         for start, half in zip(starts, halves, strict=True)
     ]
-    for said, weight in (("alone", 0.0), ("connected", 1.0))
+    for kind, weight in (("alone", 0.0), ("connected", 1.0))
 }
-for said, group in groups.items():
-    print(f"{said}:")
+for kind, group in groups.items():
+    print(f"{kind}:")
     print("  loss barrier of the first two    ", loss_barrier(*group[:2], x, classes, "cross-entropy"))
     print("  accuracy barrier of the first two", accuracy_barrier(*group[:2], x, classes))
     print("  loss of the mean, less their mean", group_barrier(group, x, classes, "cross-entropy"))
@@ -85,14 +85,14 @@ import matplotlib.pyplot as plt
 from ntkfl.connectivity import combination, plane_losses, plane_through
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
-for panel, (said, group) in zip(panels, groups.items(), strict=True):
+for panel, (kind, group) in zip(panels, groups.items(), strict=True):
     plane = plane_through([network.vector() for network in group])
     s, t = plane.axes(41)
     losses = plane_losses(group, x, classes, s, t, "cross-entropy")
     filled = panel.contourf(s, t, np.minimum(losses.T, 1.2), levels=np.linspace(0, 1.2, 13), cmap="viridis_r")
     panel.plot(*plane.corners.T, "o", color="white", markeredgecolor="black")
     panel.plot(*plane.coordinates(combination(group).vector()), "*", color="red", markersize=12)
-    panel.set_title(said)
+    panel.set_title(kind)
     panel.set_aspect("equal")
 figure.colorbar(filled, ax=panels, label="mean loss [nats], cut off at 1.2")
 plt.show()
@@ -184,9 +184,9 @@ for folder in ("fedavg", "fedgucci"):
 # ## Any other model
 #
 # Barriers are exact for two-layer ReLU networks, with biases too. Any other torch module only has to be evaluated:
-# `TorchNetwork` wraps it so that it can be averaged. Its barriers are computed on a grid of the segment, and the
-# output says so. *WENS less FMA* is the ensemble's output less that of the averaged network; *locality* is the
-# largest distance of a model from the average.
+# `TorchNetwork` wraps it so that it can be averaged. Its barriers are computed on a grid of the segment, and the output
+# says so. *WENS less FMA* (names of the averaging paper) is the mean of the models' outputs less the output of the
+# averaged model; *locality* is the largest distance of a model from the average.
 
 # %%
 import torch
@@ -282,13 +282,13 @@ print("loss barrier     ", loss_barrier(first, alignment.aligned, inputs, first.
 # by weights and by the units' activations on the data:
 
 # %%
-for said, group in groups.items():
+for kind, group in groups.items():
     for by in ("weights", "activations"):
         aligned = [alignment.aligned for alignment in align_group(group, by, x if by == "activations" else None)]
         pair = loss_barrier(*aligned[:2], x, classes, "cross-entropy").value
         mean = group_barrier(aligned, x, classes, "cross-entropy")
         print(
-            f"{said:<9} aligned by {by:<11} barrier {float(pair.value):.4f}, mean less their mean {float(mean.value):+.4f}"
+            f"{kind:<9} aligned by {by:<11} barrier {float(pair.value):.4f}, mean less their mean {float(mean.value):+.4f}"
         )
 
 # %% [markdown]

@@ -12,8 +12,8 @@
 # has ReLU, and no sample is near a kink. Every sample must be visited about equally often. Convolutions of any stride
 # (odd kernels, padded by half of them), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
 # activations in front or behind, are covered too. Max pooling is not: it has kinks wherever two pixels are equal.
-# torch's `Softplus` is linear beyond its threshold, 20; that is its kink, and no sample may come near it. A JAX
-# function `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
+# torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no sample may come near it. A JAX function
+# `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
 # (`ntkfl.certify_network(f, params, problem)`): the program reads its layers.
 #
 # ## A checkpoint
@@ -417,8 +417,8 @@ except ValueError as error:
 # checks the theorem behind `certify_network` on small networks, and shows that each of its hypotheses is needed.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
-# Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at round
-# 350, since samples beyond their margins need no change. Other twenty images, those of `--test`: on digits squares
-# certify at round 650 from $|y - f|$ = .0034 on, the hinge at round 300 from a distance of .0055 on, resting on 13
-# samples; on Fashion-MNIST squares at round 1000 from .0020 on, the hinge at round 350 from .0068 on, resting on five.
-# `--export` covers all of these losses.
+# Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at
+# round 350, since samples beyond their margins need no change. With twenty other images, drawn by `--test`: on digits
+# squares certify at round 650, at $|y - f|$ = .0034, and the hinge at round 300, at a distance of .0055, with
+# conditions on 13 samples only. On Fashion-MNIST squares certify at round 1000, at .0020, and the hinge at round 350,
+# at .0068, with conditions on five samples. `--export` covers all of these losses.

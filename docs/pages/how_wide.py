@@ -106,8 +106,8 @@ tolerance = 0.001
 print(f"error {tolerance} at m = {16384 * (float(error.sel(width=16384)) / tolerance) ** 2:.1e}")
 
 # %% [markdown]
-# Would a smaller grid have been enough? `summarise` draws the study's conclusions from any part of the cells. Four
-# widths and five seeds settle almost nothing, and the tool says so instead of guessing:
+# Would a smaller grid have been enough? `summarise` draws the study's conclusions from any part of the cells. With four
+# widths and five seeds almost every answer is *unresolved*:
 
 # %%
 from collections import Counter

@@ -67,9 +67,9 @@ plt.show()
 # auto` it decomposes no matrix, and tunes averaging and server momentum in the labels' Krylov space. With 4000 images,
 # 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at server rate
 # 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). These numbers come from rounds
-# that were run. SCAFFOLD and FedDyn have no such space: every setting is run on 1000 of the images, and the best
-# setting is tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn
-# .129 (alpha .055), in 129 s (with two products a round) and 80 s of processor.
+# that were run. For SCAFFOLD and FedDyn there is no such shortcut: every setting is run on 1000 of the images, and the
+# best setting is tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and
+# FedDyn .129 (alpha .055), in 129 s (with two products a round) and 80 s of processor.
 #
 # ## Ten thousand images
 #
@@ -102,8 +102,8 @@ plt.show()
 #
 # How large are the errors, compared with their bounds? Here are the same data, with 5000 of the other images to test
 # on, and the four methods in one run, once with float64 tiles and once with float32 tiles (76 and 77 s of processor for
-# 100 rounds under load, 39 and 41 s before). "Apart" is the distance of the two runs' training residuals, over $|y|$; the error of float32 is
-# at most this distance plus float64's bound:
+# 100 rounds, on a loaded machine). "Apart" is the distance of the two runs' training residuals, over $|y|$; the error
+# of float32 is at most this distance plus float64's bound:
 #
 # | | round | apart | bound with float32 | float64's bound | test accuracy is proved to, float32 | float64 |
 # |---|---|---|---|---|---|---|
@@ -117,9 +117,10 @@ plt.show()
 # | | 10 | 2.9e-9 | 4.4e-6 | 3.9e-9 | 0 | 0 |
 # | | 100 | 2.3e-8 | 6.3e-5 | 6.0e-9 | .0002 | 0 |
 #
-# The bounds with float32 are 1,500 to 10,300 times the distance, since they allow for roundings that all point the
-# same way. FedAvg is a series there; after 100 rounds its bound is 4.1e-4 with float32 and 5.4e-7 with float64. All
-# accuracies agree. FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
+# The bounds with float32 are 1,500 to 10,300 times the distance, since they allow for roundings that all point the same
+# way. FedAvg's 100 rounds are computed as one series; its bound is 4.1e-4 with float32 and 5.4e-7 with float64. All
+# accuracies of float32 and float64 agree. FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum
+# .869.
 #
 # ## Sixty thousand images
 #
@@ -144,31 +145,30 @@ plt.show()
 #
 # ![Residual, training and test accuracy over the rounds at 60,000 images, by partition and method](../sixty_thousand.svg)
 #
-# The picture has all measurements at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). Errors of
-# methods with a memory at this size are bounded by the resolvent alone, as the runs did; a new run takes the norm of *Errors of
-# methods that remember where steps change* too, which is smaller. All errors at this size are those that the runs gave. Since
-# then squares of errors add up in place of their sizes (*Errors of tiles*, *Many rounds at once*), so that a new run proves more:
-# with 2000 images the bound of FedAvg's coefficients, which decides that of the accuracy, is 31 times smaller after 100 rounds
-# and 215 times after 1000.
+# The picture has all measurements at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). All
+# error bounds at this size are those that the program computed when the runs were made. The program proves smaller
+# bounds now, for methods with a memory (*Errors of methods that remember where steps change*) and for FedAvg (*Errors
+# of tiles*, *Many rounds at once*): with 2000 images the bound of FedAvg's coefficients, which decides the bound of the
+# accuracy, is 31 times smaller than before after 100 rounds and 215 times smaller after 1000.
 #
 # `ntkfl fastest --tiles` tunes steps in the labels' Krylov space. For 100 rounds with `dirichlet:0.3` and the same
 # `eta_local`, it predicts that FedAvg leaves .494 with server rate 3.17, and that momentum .956 leaves .324 with server
 # rate 5.98. The search took 219 s of processor and as long on the clock, beside one other program, with the tiles read
-# from a file. For FedAvg with server rate 1 the same space gives .538, as in the table. The predictions have no proved
+# from a file. For FedAvg with server rate 1 the prediction is .538, as in the table. The predictions have no proved
 # error. Then the rounds themselves were run with these steps, both methods in one run, which was stopped once and
 # continued. The part after the stop took 756 s of processor, 13 minutes on the clock beside one other program, and 9.8
 # GB:
 #
-# | method | steps | predicted | left of the labels after 100 rounds | its error is at most | test accuracy | that of the accuracy |
+# | method | steps | predicted | left of the labels after 100 rounds | its error is at most | test accuracy | its error is at most |
 # |---|---|---|---|---|---|---|---|
 # | FedAvg | server rate 3.17 | .494 | .4942 | none proved | .857 | none proved |
 # | momentum | momentum .956, server rate 5.98 | .324 | .3239 | none proved | .902 | none proved |
 #
-# No error was proved in these runs: a round's largest eigenvalue was bounded by the sum of the clients' own, which is beyond 2
-# with these server rates. That bound is sharper now ({doc}`../proofs/linear_methods`, *Rounds without a matrix*), for about as
-# much time as the tiles take. The runs above were not repeated; with 4000 images, 100 clients and rates where the sum proves
-# nothing, 100 rounds of the three methods in one run, with 10,000 other images to test on, in 16 s of processor with float32
-# tiles:
+# No error was proved in these runs: a round's largest eigenvalue was bounded by the sum of the clients' own, which is
+# beyond 2 with these server rates. The program has a sharper bound now ({doc}`../proofs/linear_methods`, *Rounds
+# without a matrix*), which takes about as long as building the tiles. The runs above were not repeated. Here are 4000
+# images on 100 clients, with server rates at which the sum proves nothing: 100 rounds of three methods in one run,
+# 10,000 other images to test on, float32 tiles, 16 s of processor:
 #
 # | method | steps | left of the labels | its error is at most | test accuracy | that of the accuracy |
 # |---|---|---|---|---|---|
@@ -178,13 +178,13 @@ plt.show()
 #
 # With float64 tiles the residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
-# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds and all count as of one direction.
-# SCAFFOLD's errors are proved up to its largest rate: at this size with server rate 4.5, .98 of that rate; with 2000 images
-# on 20 clients with 2.8, where the rounds grow from 3.2 on.
+# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds and all count as of one
+# direction. SCAFFOLD's errors are proved nearly up to the largest stable server rate: for these 4000 images at server
+# rate 4.5, which is .98 of the largest; with 2000 images on 20 clients at 2.8, where the largest is 3.2.
 #
-# SCAFFOLD and FedDyn have no such space: `fastest` searches on 1000 of the images, the same share of each client's, and
-# then follows the best setting on all images. Here the best settings are followed up to 9000 of the images, at the same
-# share of the longest `eta_local` and with a budget of 100 rounds (231 s of processor under load):
+# For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, the same share of each client's, and then tunes the
+# best setting on all images. Here the best settings are followed from 1000 to 9000 images, with `eta_local` at the same
+# share of its limit and a budget of 100 rounds (231 s of processor on a loaded machine):
 #
 # | images | SCAFFOLD's server rate | leaves | FedDyn's alpha | leaves |
 # |---|---|---|---|---|
@@ -204,10 +204,10 @@ plt.show()
 # | FedDyn | alpha .13 | .4316 | 6.8e-3 | .890 | .096 |
 # | FedDyn | alpha .2 | .4276 | 6.5e-3 | .890 | .091 |
 #
-# Larger alphas are not refused; they were not run at this size. With 10,000 of the images and ten settings in two runs (89 s
-# of processor, `eta_local` .0294) FedDyn leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at .13, .297 at .2, .366 at .5
-# and .417 at 1, each proved to .007. A client has a sixth of the images there and its eigenvalues are a sixth of these, so that
-# the same point would be near alpha .5 here.
+# Larger alphas are not refused; they were not run at this size. With 10,000 of the images and ten settings in two runs
+# (89 s of processor, `eta_local` .0294) FedDyn leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at .13, .297 at
+# .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the images and of the
+# eigenvalues that it has with 60,000. So alpha .09 there corresponds to about .5 at 60,000.
 #
 # With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 21
 # minutes on the clock beside other programs on two cores, 1507 s of processor and 10.3 GB:
@@ -464,15 +464,16 @@ against_the_limit(
 # | Nystrom, 300 landmarks | .005 | .027 | .054 | .02 | .11 | .21 | .696 | .754 | .787 | .695 | .750 | .784 | 29 s |
 # | Nystrom, 1000 landmarks | .001 | .009 | .019 | .01 | .04 | .08 | .704 | .768 | .803 | .703 | .765 | .801 | 62 s |
 #
-# Nystrom with 300 landmarks is nearer in the outputs than ten times as many random features, and farther in test accuracy:
-# .022 too low after ten rounds, where features of a neuron and a direction each, $1[w'x>0]\,v'x$ with $v$ drawn as $w$
-# is, are .003 too low. Do not take all 784 features of each neuron: that draws few neurons.
+# Nystrom's kernel with 300 landmarks gives outputs nearer to the exact ones than ten times as many random features do,
+# but its test accuracy is farther off: .022 too low after ten rounds. With features of a neuron and a direction each,
+# $1[w'x>0]\,v'x$ with $v$ drawn as $w$ is, the accuracy is .003 too low. Do not take all 784 features of each neuron:
+# the same number of features then comes from few neurons.
 #
-# - The times of this table are those of kernels in tiles. A kernel of `gram.Features`, as `gram.nystroem` and `ntkfl
-#   limit --landmarks 3000` give it, is run by its features only, with $8 n m$ bytes, and $4 n m$ operations for each
-#   column of a product. At 60,000 images of 100 clients (iid) 30 rounds of FedAvg with 3000 landmarks took 116 s of
-#   processor and 3.4 GB, with 1000 landmarks 43 s; the features of a million images and 3000 landmarks are 24 GB. The
-#   bounds cover rounding, and not the distance of the kernel from the exact one.
+# - For the times of this table the kernels were stored in tiles. A kernel of type `gram.Features`, as `gram.nystroem`
+#   and `ntkfl limit --landmarks 3000` give it, needs no tiles: its $m$ features take $8 n m$ bytes, and a product $4 n
+#   m$ operations for each column. At 60,000 images of 100 clients (iid) 30 rounds of FedAvg with 3000 landmarks took
+#   116 s of processor and 3.4 GB, with 1000 landmarks 43 s; the features of a million images and 3000 landmarks are 24
+#   GB. The error bounds cover rounding, but not the distance of this kernel from the exact one.
 #
 # ## Networks of finite width
 #
@@ -515,10 +516,10 @@ against_the_limit(
 # - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
 #   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1; at round 32 by a half
 #   under FedAvg and SCAFFOLD, and under momentum only by .84.
-# - Sixty-four times as many neurons, 256 to 16384: after 5 rounds of FedAvg the distance from the limit is .102, .052, .026, .013
-#   with four times as many each time, a half each time, as $m^{-1/2}$. What the moving kernel makes is .034, .013, .0046,
-#   .0016, .36 of it each time. So training leaves the kernel regime by a share of the distance that falls with the width, from
-#   .32 to .13. (16384 neurons were trained in float32, for 5 rounds, in 110 s of processor.)
+# - With 256, 1024, 4096 and 16384 neurons the distance from the limit after 5 rounds of FedAvg is .102, .052, .026 and
+#   .013: a half each time, as $m^{-1/2}$. The moving kernel's part is .034, .013, .0046 and .0016: each time .36 of the
+#   part before. So the moving kernel's share of the distance falls with the width, from .32 to .13. (16384 neurons were
+#   trained in float32, for 5 rounds, in 110 s of processor.)
 # - Up to round 32 a network is nearer to the limit than its linearisation is: the movement of the kernel makes up for a
 #   part of the first kernel's error.
 #
@@ -554,8 +555,8 @@ against_the_limit(
 #
 # With all 60,000 images wider networks were trained for three rounds, since a round of 16384 neurons and of their
 # linearisation takes some 350 s of processor. After round 3 the distance from the limit is .0424, .0196 and .0101 with
-# 1024, 4096 and 16384 neurons, about a half with four times as many, as $m^{-1/2}$; what the moving kernel makes is
-# .0066, .0024 and .0008, near to $m^{-3/4}$. Test accuracies are .703, .708 and .710, that of the limit is .708.
+# 1024, 4096 and 16384 neurons, about a half each time, as $m^{-1/2}$; the moving kernel's part is .0066, .0024 and
+# .0008, near to $m^{-3/4}$. Test accuracies are .703, .708 and .710, that of the limit is .708.
 #
 # There are two controls. The first has networks of the same width with other first weights, and the share of their
 # squared distance from the limit that both have in common, $(y_a - y_\infty)'(y_b - y_\infty)$ over the mean of $|y_m -
@@ -587,8 +588,8 @@ against_the_limit(
 #
 # ## What is not known
 #
-# The smallest eigenvalue of a round decides its rate in the long run, and at these sizes it is lost in rounding. Then
-# `rate` is NaN, and `rate_estimate` is an interval that ends at 1:
+# The smallest eigenvalue of $HP$ decides the rate in the long run ($P$ is the clients' response), and at these sizes it
+# is lost in rounding. Then `rate` is NaN, and `rate_estimate` is an interval that ends at 1:
 
 # %% tags=["noise:0.5"]
 regime = ntkfl.kernel_regime(
@@ -601,9 +602,9 @@ print("server rates below", round(regime.step_limits.eta_global, 2), "let nothin
 
 # %% [markdown]
 # The residual after very many rounds, and the number of rounds to a given residual, are still enclosed, by quadrature
-# with 60 products and without running a round ({doc}`../proofs/linear_methods`, *What is left by quadrature*). The norm
-# is $(r' P r)^{1/2}$, with $P$ the clients' response, in which no round lengthens the residual. The rounding of float32
-# tiles counts once for every round, so that float64 gives narrower intervals:
+# with 60 products and without running a round ({doc}`../proofs/linear_methods`, *What is left by quadrature*). The
+# residual is measured by $(r' P r)^{1/2}$, which no round increases. The rounding of float32 tiles counts once for
+# every round, so that float64 gives narrower intervals:
 
 # %%
 exact = ntkfl.kernel_regime(problem, regime.setup, method="fedavg", matrix_free="float64")
@@ -614,5 +615,6 @@ for tiled in (exact, regime):
 print("rounds to a tenth of |r|, at least and at most:", exact.rounds_between(0.1))
 
 # %% [markdown]
-# The regime also answers the other questions: `outputs`, `residual`, `predict` (the kernel with new points is never
-# held as a whole), `movement`, `step_limits`, `rounds_to`. `matrix_free="auto"` decomposes $H$ if that fits the memory.
+# The regime also answers the other questions: `outputs`, `residual`, `predict` (it never stores the whole kernel
+# between new points and samples), `movement`, `step_limits`, `rounds_to`. `matrix_free="auto"` decomposes $H$ if that
+# fits the memory.

@@ -55,9 +55,9 @@ print(check(both_layers, examples=50))
 # - *worst* is the value that came closest to failing; *allowed* says where it must lie.
 #
 # The counterexample is two rows $10^{-8}$ radians apart. Their dot product is 1 in floats, so `arccos` returns 0: the
-# two rows are the same to this function, and its Gram matrix is singular. It should have a smallest eigenvalue of
-# about $1.6 \cdot 10^{-9}$. Whoever inverts this matrix, or takes its smallest eigenvalue as a convergence rate, gets
-# noise. Near 1 `arccos` loses half of all digits; the cure is to compute the angle from lengths:
+# two rows are the same to this function, and its Gram matrix is singular. It should have a smallest eigenvalue of about
+# $1.6 \cdot 10^{-9}$. If you invert this matrix, or take its smallest eigenvalue as a convergence rate, you get noise.
+# Near 1 `arccos` loses half of all digits; the cure is to compute the angle from lengths:
 
 
 # %% tags=["timing"]

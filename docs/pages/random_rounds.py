@@ -14,8 +14,8 @@
 # ## Shuffled passes against independent batches
 #
 # Most training shuffles a client's samples and goes through them once. A batch that is drawn independently of the
-# others may take a sample twice and miss another. Here are two local passes in batches of one, and as many independent
-# steps:
+# others may take a sample twice and miss another. Here are two local passes in batches of one sample, and the same
+# number of independent steps:
 
 # %%
 import warnings
@@ -41,11 +41,11 @@ for panel, eta in zip(panels, (0.02, 0.1), strict=True):
 _ = panels[0].set_ylabel("expected loss")
 
 # %% [markdown]
-# At the smaller step they hardly differ; at the larger one shuffled passes leave a tenth of the loss that independent
-# batches leave after 300 rounds. To first order in the step, a pass has the same effect in every order of the samples.
-# So the variance of a pass falls with the fourth power of the step, and the variance of independent batches with the
-# second power. The computation goes through all sets of samples that a pass may have taken so far; this limits it to
-# clients of up to some twelve samples.
+# At the smaller step the two curves hardly differ. At the larger step shuffled passes leave, after 300 rounds, a tenth
+# of the loss that independent batches leave. To first order in the step, a pass has the same effect in every order of
+# the samples. So the variance of a pass falls with the fourth power of the step, and the variance of independent
+# batches with the second power. The computation goes through all sets of samples that a pass may have taken so far;
+# this limits it to clients of up to some twelve samples.
 #
 # ## The best outer rate
 #
@@ -105,14 +105,14 @@ _ = panel.legend(fontsize="small")
 
 # %% [markdown]
 # This is the loss of a model that is linear in its weights. A wide ReLU network is not, under this noise: every weight
-# gets noise of one size, at each width, and it turns neurons on and off. With initial weights of size 1, as FL-NTK
-# draws them, the noise of all rounds turns away a share of what has been learned of a sample that no width makes
-# smaller; `ntkfl privacy` says it. Initial weights 30 times as large leave the kernel as it is and make the share 30
-# times smaller. The study `private-width` trains networks with the noise of a budget for 20 rounds and with real
-# clipping (40 images of digits, 40 clients, delta = 0.01): trained loss over expected loss, the mean over 12 seeds
-# with its 99% interval:
+# gets noise of one size, at each width, and it turns neurons on and off. The noise of all rounds destroys a share of
+# what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws them, no width makes
+# this share smaller; `ntkfl privacy` prints it. Initial weights 30 times as large leave the kernel as it is and make
+# the share 30 times smaller. The study `private-width` trains networks with the noise of a budget for 20 rounds and
+# with real clipping (40 images of digits, 40 clients, delta = 0.01): trained loss over expected loss, the mean over 12
+# seeds with its 99% interval:
 #
-# | epsilon | initial weights times | share turned | width 1024 | width 4096 | width 16384 |
+# | epsilon | initial weights times | share destroyed | width 1024 | width 4096 | width 16384 |
 # |--:|--:|--:|--:|--:|--:|
 # | 30 | 1 | 15.8 % | 1.11 ± 0.13 | 1.15 ± 0.11 | 1.16 ± 0.17 |
 # | 30 | 30 | 0.6 % | 0.98 ± 0.15 | 0.99 ± 0.13 | 0.97 ± 0.11 |
@@ -123,9 +123,9 @@ _ = panel.legend(fontsize="small")
 # -.18 ± .12 and -.32 ± .14 at width 16384. So the loss above is that of a network with large initial weights
 # ({doc}`../proofs/random_rounds` has the share).
 #
-# Clients may be drawn too. `ntkfl privacy` tries all clients, a half, and so on to a sixteenth of them, or the shares of
-# `--participation`, and says which cohort is best, and which cohorts it cannot tell from it. A budget then asks
-# for less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
+# Clients may be drawn too. `ntkfl privacy` tries all clients, a half, and so on to a sixteenth of them, or the shares
+# of `--participation`, and says which cohort is best, and which other cohorts may be as good. A budget then asks for
+# less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
 # clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if all clients
 # take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not. So the clip
 # is the longest update of 1375 simulated trainings. If one training in a hundred had a longer update, 1375 trainings
@@ -153,10 +153,10 @@ panel.set(xscale="log", yscale="log", xlabel="rounds", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# The falling rate is ahead of the constant 8 from the fifth round on, and of the constant 1 until both have come to the
-# same end.
+# The falling rate has less loss than the constant rate 8 from the fifth round on, and less than the constant rate 1
+# until both reach the same final loss.
 #
-# Clients may also take turns in place of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
+# Clients may also take turns instead of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
 # begins again. On the command line, with two of the four clients in each round, first in turn and then drawn:
 
 # %%
@@ -171,10 +171,10 @@ _ = panel.legend(fontsize="small")
 # ## One run is not the mean
 #
 # All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` is the
-# variance of $|y-f|^2$, exactly, for some ten samples, since it goes through every choice of a round.
-# `chance_above` bounds the chance that $|y-f|^2$ exceeds a level, from the first two moments of the residual, and so
-# for as many samples as these moments. `sampled_rounds` estimates all of these, with errors, from independent runs.
-# Here are the three on ten images, two of four clients a round and batches of two:
+# exact variance of $|y-f|^2$; it goes through every possible round, so it reaches some ten samples. `chance_above`
+# bounds the chance that $|y-f|^2$ exceeds a level, from the first two moments of the residual, and reaches as many
+# samples as these moments do. `sampled_rounds` estimates all of these, with errors, from independent runs. Here are the
+# three on ten images, two of four clients a round and batches of two:
 
 # %%
 few, setup, drawn = ntkfl.data.digits(n=10, clients=4), ntkfl.Setup(eta_local=0.1), {"participation": 0.5}

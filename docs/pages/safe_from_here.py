@@ -167,15 +167,16 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 #
 # The picture has the medians of its 160 default cells: ten clients, two ways of splitting, one and five local steps,
 # two seeds. Of the cells 155 certify within 300 rounds: after 10 rounds with 20 samples, 20 to 45 with 50, 30 to 245
-# with 100, 45 to 195 with 200. By then $|y - f|$ is between .06 (20 samples) and .00012 (200 samples). X.12 certifies
-# 138 of these cells, in the same round or up to 100 rounds later. X.11, which applies before training, certifies none:
-# it needs at least 29 times its radius, even at steps 10,000 times as short. More width helps: with 200 samples the
-# round is 45 to 195 with 500 neurons and 45 to 75 with 16000. With five local steps cells certify earlier than with one
-# in 49 of 76 comparable pairs, by up to 145 rounds, in the same round in 26, and later in one. The split of the samples
-# does not matter with one local step, and with five moves the round by up to 55; the draw of digits moves it by up to
-# 150. The number of clients, four or ten, does not matter with one local step either, and with five moves the round by
-# at most 20 (15 cells of one seed with 50 and 100 samples). One cell with 500 samples, not in the picture (width 4000,
-# ten clients, five local steps), certifies at round 90, and by X.12 at 150.
+# with 100, 45 to 195 with 200. By then $|y - f|$ is between .06 (20 samples) and .00012 (200 samples). The certificate
+# of Algorithm 1 alone (theorem `fl-ntk/X.12`) holds in 138 of these cells, in the same round or up to 100 rounds later.
+# The certificate that applies before training (`fl-ntk/X.11`) holds in none: neurons may move by at least 29 times the
+# radius that it allows, even with steps 10,000 times as short. More width helps: with 200 samples the round is 45 to
+# 195 with 500 neurons and 45 to 75 with 16000. In 76 pairs of cells that differ in the number of local steps alone,
+# five steps certify earlier than one step in 49 pairs (by up to 145 rounds), in the same round in 26, and later in one.
+# With one local step neither the split of the samples nor the number of clients (four or ten) changes the round. With
+# five local steps the split changes it by up to 55 rounds, and the number of clients by at most 20 (15 cells of one
+# seed with 50 and 100 samples). Another draw of digits changes it by up to 150. One cell with 500 samples, not in the
+# picture (width 4000, ten clients, five local steps), certifies at round 90, and by `fl-ntk/X.12` at round 150.
 #
 # In these cells the limit is the training, not the proof: the five cells that do not certify have 200 samples and 64
 # neurons, with $|y - f|$ still .0002 to .0009 after 300 rounds. Trained further, the cell of seed 0 and one local step

@@ -29,7 +29,7 @@
 # ntkfl study run convergence --scheduler tcp://HOST:8786 --out runs/convergence
 # ```
 #
-# The same with a scheduler and two workers on this machine:
+# Here a scheduler and two workers run on this machine:
 
 # %%
 import socket

@@ -177,7 +177,7 @@ _ = panel.legend(fontsize="small")
 # pairs together), at 16384 37 pairs; all of these are ordered as predicted, and Kendall's tau over all pairs is .97 at
 # both widths. The steps that are predicted to be best lose no round to the best trained ones (0 ± 1 of 20). Geometric
 # means were chosen after a first look at plain means, in which diverging steps hide the other differences: only 8 and 5
-# pairs differed clearly then, all as predicted. Many of the 36 and 37 pairs are of steps that diverge and steps that do
+# pairs differed clearly then, all as predicted. In many of the 36 and 37 pairs one setting diverges and the other does
 # not.
 #
 # A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow less well:

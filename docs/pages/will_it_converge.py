@@ -114,8 +114,8 @@ plt.show()
 # divergence. The certificate's conditions are sufficient, not necessary.
 #
 # The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from then on,
-# and the same network may be certified. `--watch` trains the network and tries again every 50 rounds. At round 0 it
-# expects the movement to be 5.7 times the radius; 50 rounds later the network is certified:
+# and the same network may be certified. `--watch` trains the network and tries again every 50 rounds. At round 0 the
+# movement is expected to be 5.7 times the radius; 50 rounds later the network is certified:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000 --watch
@@ -167,8 +167,8 @@ for n in (4, 8):
     print(f"{n} samples:", certificate.certified, f"shortfall {certificate.shortfall:.3g}")
 
 # %% [markdown]
-# (`shortfall` is the movement needed divided by the radius; a network is certified if it is at most 1. `print(found)`
-# gives the whole page.)
+# (`shortfall` is the movement needed divided by the radius; a network is certified if it is at most 1.
+# `print(certificate)` gives the whole page.)
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb), or [train and compare
 # methods](train_and_compare.ipynb).
