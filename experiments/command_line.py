@@ -34,7 +34,7 @@ from experiments.commands.theorems.findings import findings
 from experiments.commands.theorems.new import app as new
 from experiments.commands.theorems.requirements import requirements
 from experiments.commands.theorems.verification_run import verify
-from experiments.console.frame import Interruptible
+from experiments.console.interrupts import Interruptible
 
 
 class Sections(Interruptible):

@@ -142,16 +142,16 @@ def _cards(asked: subprocess.Popen[str]) -> Iterator[Item]:
         asked.communicate()
         return
     try:
-        said, why = asked.communicate(timeout=SECONDS)
+        answer, why = asked.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         asked.kill()
-        said, why = "", f"no answer within {SECONDS} s"
+        answer, why = "", f"no answer within {SECONDS} s"
     if asked.returncode:
         fault = (why.strip().splitlines() or [f"it ended with status {asked.returncode}"])[-1]
         yield Item("needed", "import torch", None, fault=fault)
         return
     get = "a card, and a build of PyTorch for it: --device cuda"
-    yield Item("devices", "CUDA cards for torch", said.strip() or None, "training and left sides on a GPU", get)
+    yield Item("devices", "CUDA cards for torch", answer.strip() or None, "training and left sides on a GPU", get)
 
 
 def _data() -> Iterator[Item]:

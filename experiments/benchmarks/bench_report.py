@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.benchmarks.runner import Timing, exponent
-from experiments.benchmarks.workload import Workload, said
+from experiments.benchmarks.workload import Workload, sizes_text
 from ntkfl.trajectory import provenance
 
 HEAD = "| case | candidate | clock [s] | processor [s] | memory [GB] | over ours | over the limit | off |"
@@ -37,7 +37,7 @@ def page(
         left_out: dict[tuple[str, str], str] = {}
         for timing in own:
             if timing.skipped:
-                left_out.setdefault((timing.candidate, timing.skipped), said(timing.sizes))
+                left_out.setdefault((timing.candidate, timing.skipped), sizes_text(timing.sizes))
         reasons = [f"{candidate}, first at {case} ({why})" for (candidate, why), case in left_out.items()]
         lines += ["", f"Left out: {'; '.join(reasons)}."] if reasons else []
         growth = exponent(own, workload, workload.ours.name)
@@ -66,7 +66,7 @@ def from_json(content: object) -> list[Timing]:
 
 
 def _row(timing: Timing, own: Sequence[Timing]) -> str:
-    start = f"| {said(timing.sizes)} | {timing.candidate} |"
+    start = f"| {sizes_text(timing.sizes)} | {timing.candidate} |"
     same = [t for t in own if t.sizes == timing.sizes and not t.skipped]
     ours = next((t for t in same if t.role == "ours"), None)
     limit = next((t for t in same if t.role == "limit"), None)

@@ -33,14 +33,14 @@ def main(workload: str, candidate: str, sizes: str) -> None:
     result, *first = timed(call)
     result = np.asarray(result, float).ravel()
     numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
-    print(json.dumps({"numbers": numbers.tolist(), **_said(*first)}), file=answers, flush=True)
+    print(json.dumps({"numbers": numbers.tolist(), **_times(*first)}), file=answers, flush=True)
     del result
     for _ in sys.stdin:
         _, *again = timed(call)
-        print(json.dumps(_said(*again)), file=answers, flush=True)
+        print(json.dumps(_times(*again)), file=answers, flush=True)
 
 
-def _said(clock: float, processor: float) -> dict[str, float]:
+def _times(clock: float, processor: float) -> dict[str, float]:
     return {"clock": clock, "processor": processor, "memory": _memory()}
 
 

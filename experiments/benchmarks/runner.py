@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from experiments.benchmarks.elsewhere import PYTHON, THREADS
-from experiments.benchmarks.workload import Candidate, Sizes, Workload, said
+from experiments.benchmarks.workload import Candidate, Sizes, Workload, sizes_text
 from ntkfl import interruption
 
 
@@ -77,7 +77,7 @@ def measured(
         running: dict[str, _Process] = {}
         for candidate in workload.candidates:
             if candidate.name not in skipped:
-                progress(f"{workload.name} {said(sizes)}: {candidate.name} starts")
+                progress(f"{workload.name} {sizes_text(sizes)}: {candidate.name} starts")
                 process = stack.enter_context(_process(workload, candidate, sizes, threads, peers))
                 if process.died:
                     skipped[candidate.name] = process.died
@@ -85,7 +85,7 @@ def measured(
                     running[candidate.name] = process
         took: dict[str, list[dict[str, float]]] = {name: [] for name in running}
         for turn in range(repetitions):
-            progress(f"{workload.name} {said(sizes)}: turn {turn + 1} of {repetitions}")
+            progress(f"{workload.name} {sizes_text(sizes)}: turn {turn + 1} of {repetitions}")
             for name, process in running.items():
                 interruption.check()
                 counts = turn == 0 and process.first["clock"] > LONG
@@ -100,7 +100,7 @@ def measured(
         off = _off(running[candidate.name].numbers, ours.numbers) if ours else math.nan
         allowed = candidate.tolerance or workload.tolerance
         if candidate.role != "limit" and off > allowed:
-            raise RuntimeError(f"{candidate.name} on {said(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
+            raise RuntimeError(f"{candidate.name} on {sizes_text(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
         some = took[candidate.name]
         clock, processor = (statistics.median(answer[key] for answer in some) for key in ("clock", "processor"))
         memory = int(max(answer["memory"] for answer in some))

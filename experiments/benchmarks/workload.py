@@ -51,7 +51,7 @@ class Workload:
         return next(candidate for candidate in self.candidates if candidate.role == "ours")
 
 
-def said(sizes: Sizes) -> str:
+def sizes_text(sizes: Sizes) -> str:
     """The sizes of a case in words."""
     return ", ".join(f"{name}={value}" for name, value in sizes.items())
 

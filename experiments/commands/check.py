@@ -14,7 +14,8 @@ from experiments.console.choices import (
     regime_of,
     takes_options,
 )
-from experiments.console.frame import bad_input, if_stopped
+from experiments.console.interrupts import if_stopped
+from experiments.console.messages import bad_input
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import page_width
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.frame import bad_input
+from experiments.console.messages import bad_input
 
 
 def cite(

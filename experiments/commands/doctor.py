@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.frame import as_json, reserved
+from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     from experiments.environment import Item

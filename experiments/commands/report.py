@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.frame import as_json, bad_input, reserved, shown_warnings
+from experiments.console.messages import bad_input, shown_warnings
+from experiments.console.result_files import as_json, reserved
 
 WORSE = 1
 

@@ -14,7 +14,8 @@ import typer
 from experiments.console.choices import KeptRuns
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster
 from experiments.console.durations import duration
-from experiments.console.frame import bad_input, if_stopped, shown_warnings
+from experiments.console.interrupts import if_stopped
+from experiments.console.messages import bad_input, shown_warnings
 from experiments.console.progress_bar import span
 
 if TYPE_CHECKING:
@@ -226,8 +227,8 @@ def run(
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
             return failed
 
-        def tell(said: str) -> None:
-            typer.echo(said, err=True)
+        def tell(sentence: str) -> None:
+            typer.echo(sentence, err=True)
 
         grid, cells, answers, failed = measured_until(grid, folder, measure, until_resolved, tell)
         raise typer.Exit(_finish(grid, folder, cells, answers, plot, failed))

@@ -30,8 +30,9 @@ from experiments.console.certifying import (
     watch_further,
 )
 from experiments.console.choices import setting
-from experiments.console.frame import as_json, bad_input, picture_kind, reserved
+from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
+from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from experiments.console.choices import BUILT_IN_SIZE, chosen_problem
-from experiments.console.frame import if_stopped
+from experiments.console.interrupts import if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
-from experiments.console.frame import bad_input, shown_warnings
+from experiments.console.messages import bad_input, shown_warnings
 
 if TYPE_CHECKING:
     import numpy as np

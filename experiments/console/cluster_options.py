@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.frame import STATUS
+from experiments.console.messages import BAD_INPUT
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -52,4 +52,4 @@ def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["C
             yield client
     except (RunStopped, ClusterStopped) as error:
         typer.echo(f"error: {error}\n{kept()}", err=True)
-        raise typer.Exit(STATUS) from None
+        raise typer.Exit(BAD_INPUT) from None

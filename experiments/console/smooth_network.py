@@ -29,9 +29,10 @@ from experiments.console.certifying import (
     watch_further,
 )
 from experiments.console.choices import setting
-from experiments.console.frame import as_json, bad_input, reserved
 from experiments.console.kernels import wide_of
+from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
+from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     import numpy as np

@@ -101,10 +101,12 @@ def _outcome(before: Verdict, now: Verdict) -> Change | None:
     rank = SEVERITY.index(now.outcome)
     falls = rank > SEVERITY.index(before.outcome) and rank >= WORSE_FROM
     worse = against[1] and not against[0] if against[0] != against[1] else falls
-    return Change(now.id, now.form, "outcome", _said(before, against[0]), _said(now, against[1]), worse=worse)
+    return Change(
+        now.id, now.form, "outcome", _outcome_text(before, against[0]), _outcome_text(now, against[1]), worse=worse
+    )
 
 
-def _said(verdict: Verdict, against: bool) -> str:
+def _outcome_text(verdict: Verdict, against: bool) -> str:
     return verdict.word + (", against the record" if against else "")
 
 

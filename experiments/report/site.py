@@ -122,14 +122,14 @@ def built(
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The tables of a nested record: its plain values, then a table for each nested part."""
     nested = {name: part for name, part in provenance.items() if isinstance(part, Mapping)}
-    rest = [(name, _said(value)) for name, value in provenance.items() if name not in nested]
+    rest = [(name, _shown(value)) for name, value in provenance.items() if name not in nested]
     tables = [("The run", rest)] if rest else []
     for name, part in nested.items():
-        tables.append((name.capitalize(), [(str(key), _said(value)) for key, value in part.items()]))
+        tables.append((name.capitalize(), [(str(key), _shown(value)) for key, value in part.items()]))
     return tables
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "default" if value is None else str(value)

@@ -61,7 +61,7 @@ def measured_until(
     folder: StudyFolder,
     measure: Callable[[Grid], int],
     budget: float | None = None,
-    tell: Callable[[str], None] = lambda said: None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[Grid, xarray.Dataset, tuple[Answer, ...], int]:
     """Measure the grid of a folder, then, with a budget, larger grids with more seeds while these may settle an answer.
 
@@ -90,7 +90,7 @@ def measured_until(
         left = [answer for answer in answers if answer.outcome in UNSETTLED]
         if budget is None or failed or not left:
             return grid, cells, answers, failed
-        said = f"{len(left)} of {len(answers)} answers are not settled with {number_of(grid.shape[-1], 'seed')}"
+        sentence = f"{len(left)} of {len(answers)} answers are not settled with {number_of(grid.shape[-1], 'seed')}"
         seeds = grid.shape[-1]
         errors[seeds] = {answer.claim: float(answer.measured.error) for answer in left if answer.measured is not None}
         stuck = [answer for answer in left if SEED in answer.settled_by and _is_stuck(answer.claim, seeds, errors)]
@@ -102,14 +102,14 @@ def measured_until(
                 else []
             )
             known += [_asked_for(grid, others)] if others else []
-            tell(f"{said}, and no number of them would do: {'; '.join(known)}")
+            tell(f"{sentence}, and no number of them would do: {'; '.join(known)}")
             return grid, cells, answers, failed
         most = int(budget * seeds / max(planned(grid, folder.store).seconds_kept, 1e-9))
         if most <= seeds:
-            tell(f"{said}, and more would take the cells beyond {budget:g} s of processor time")
+            tell(f"{sentence}, and more would take the cells beyond {budget:g} s of processor time")
             return grid, cells, answers, failed
         grid = grid.with_seeds(min(2 * seeds, most))
-        tell(f"{said}: {grid.shape[-1]} are next")
+        tell(f"{sentence}: {grid.shape[-1]} are next")
         folder.begin(grid)
 
 

@@ -8,21 +8,21 @@ import typer
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.console import frame
-from experiments.console.frame import reserved
+from experiments.console import result_files
+from experiments.console.result_files import reserved
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_the_block_goes_on_and_every_file_is_tried(tmp_path, monkeypatch, capsys):
-    write, reached = frame._write, []
+    write, reached = result_files._write, []
 
     def on_a_full_disk(path, content):
         if "first" in path.name:
             raise FULL
         write(path, content)
 
-    monkeypatch.setattr(frame, "_write", on_a_full_disk)
+    monkeypatch.setattr(result_files, "_write", on_a_full_disk)
     (tmp_path / "first").write_text("as it was")
     with pytest.raises(typer.Exit) as end, reserved(tmp_path / "first", tmp_path / "second") as (first, second):
         first("new")

@@ -8,7 +8,9 @@ import typer
 
 from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
 from experiments.console.choices import one_output, setting, takes_options
-from experiments.console.frame import as_json, bad_input, if_stopped, reserved
+from experiments.console.interrupts import if_stopped
+from experiments.console.messages import bad_input
+from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -193,26 +195,26 @@ def certify(
                 setup, best, content = _boundary(problem, setup, after, every, steps=search_steps)
             else:
                 best = _after(problem, setup, after, every)
-        typer.echo(f"{best.found}\n  setting: {setting(problem, setup, *FIELDS)}")
+        typer.echo(f"{best.certificate}\n  setting: {setting(problem, setup, *FIELDS)}")
         if best.round or watch:
             typer.echo(
                 f"  by {best.theorem} from round {best.round} on: y(0), H and R are of the network at that round"
             )
-        if not (best.round or best.found.certified) and best.found.width_needed is None:
+        if not (best.round or best.certificate.certified) and best.certificate.width_needed is None:
             _say_stable_step(best, setup)
-        if not (best.found.certified or best.round or watch or search or search_steps):
+        if not (best.certificate.certified or best.round or watch or search or search_steps):
             typer.echo("  after some training it may certify: --watch trains on until a round does")
         if write:
             from verification.json_values import strict_json
 
             write(as_json(strict_json(_record(options, problem, setup, best, every) | content)))
-    if not best.found.certified:
+    if not best.certificate.certified:
         raise typer.Exit(NOT_CERTIFIED)
 
 
 def _say_stable_step(best: "Certified", setup: "Setup") -> None:
     """Print the step that would certify, if no width does."""
-    step = best.found.stable_step(setup)
+    step = best.certificate.stable_step(setup)
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
     elif step < setup.eta_local:
@@ -254,7 +256,7 @@ def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int
 
     with if_stopped(kept):
         for reached, shortfall, judged in watch(problem, setup, rounds, every):
-            if judged is not None and (judged.found.certified or reached == rounds):
+            if judged is not None and (judged.certificate.certified or reached == rounds):
                 return judged
             hope = "no contraction" if shortfall == float("inf") else f"{shortfall:.2g} times the radius"
             typer.echo(f"round {reached}: expects {hope}; certifies below 1", err=True)
@@ -272,7 +274,7 @@ def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certi
         "theorem": best.theorem,
         "round": best.round,
         "replay": replay("ntkfl certify", options, setup, *after_rounds(best.round, every)),
-        "certificate": best.found.to_dict(),
+        "certificate": best.certificate.to_dict(),
     }
 
 
@@ -290,8 +292,12 @@ def _boundary(
         if judged is None:
             message = "training overflowed"
         else:
-            certified.extend([value] if judged.found.certified else [])
-            message = "certified" if judged.found.certified else f"needs {judged.found.shortfall:.2g} times the radius"
+            certified.extend([value] if judged.certificate.certified else [])
+            message = (
+                "certified"
+                if judged.certificate.certified
+                else f"needs {judged.certificate.shortfall:.2g} times the radius"
+            )
         typer.echo(f"{name} {value:g}: {message}", err=True)
 
     def kept() -> str:
@@ -304,7 +310,7 @@ def _boundary(
         result = searched(problem, setup, after, every, steps=steps, progress=say)
     required = requirements(problem, result.setup.eta_global, SHARE)
     _show(name, result, required)
-    value = getattr(result.setup, name) if result.certified.found.certified else None
+    value = getattr(result.setup, name) if result.certified.certificate.certified else None
     record = {"search": {"of": name, "certifies": value, "fails": result.fails, "theorem_b_3": asdict(required)}}
     return result.setup, result.certified, record
 
@@ -314,15 +320,15 @@ def _show(name: str, searched: "Searched", asked: "Requirements") -> None:
 
     chosen, best, failed = searched.setup, searched.certified, searched.fails
     value = getattr(chosen, name)
-    if best.found.certified:
+    if best.certificate.certified:
         fails = "the end of the range" if failed is None else f"{failed:g} does not"
         adjective = "largest" if name == "eta_local" else "smallest"
         typer.echo(f"{adjective} {name} found that certifies: {value:g} ({fails})\n")
     else:
         typer.echo(f"no {name} that was tried certifies; shown is {value:g}\n")
-    factor = best.found.residual_factor
+    factor = best.certificate.residual_factor
     rounds = "undefined"
-    if best.found.certified and factor < 1:
+    if best.certificate.certified and factor < 1:
         rounds = f"{log(SHARE) / (2 * log(max(factor, 1e-300))):.3g}"
     rows: list[tuple[str, float, float, str]] = [("this certificate", chosen.width, chosen.eta_local, rounds)]
     step = asked.local_time / chosen.local_steps

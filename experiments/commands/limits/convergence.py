@@ -19,8 +19,8 @@ from experiments.console.choices import (
     setting,
     takes_options,
 )
-from experiments.console.frame import bad_input
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
+from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def _print_estimates(
     gram: "ndarray | None",
     method: str,
     options: dict[str, Any],
-    said: str,
+    settings: str,
     *,
     rounds: int,
     runs: int,
@@ -336,7 +336,7 @@ def _print_estimates(
     mean, error = _losses(sampled, problem.n)
     typer.echo(
         f"expected after {rounds} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three standard "
-        f"errors of {runs} runs\n  setting: {said}\n"
+        f"errors of {runs} runs\n  setting: {settings}\n"
     )
     columns = ["rounds", "mean square error", "±", "its deviation from run to run"]
     table = plain_table(columns, numbers=columns, wrapped=columns)

@@ -16,8 +16,10 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
+from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
+from experiments.console.messages import bad_input
+from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -108,14 +110,14 @@ def fastest(
             write(as_json(written))
 
 
-def _print(comparison: "Fastest", counts: tuple[int, ...], said: str) -> None:
+def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     from experiments.console.tables import as_lines
     from ntkfl.fastest_method import MOST_ROUNDS
     from verification.tables import plain_table
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
     typer.echo(
-        f"rounds until {comparison.eps:g} of the residual is left, by local steps a round{tuned}\n  setting: {said}\n"
+        f"rounds until {comparison.eps:g} of the residual is left, by local steps a round{tuned}\n  setting: {text}\n"
     )
     numbers = [*(f"K={count}" for count in counts), "vectors"]
     numbers += [] if comparison.budget is None else [f"left after {comparison.budget}"]

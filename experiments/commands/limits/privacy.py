@@ -16,8 +16,10 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
+from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
+from experiments.console.messages import bad_input
+from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -102,8 +104,8 @@ def privacy(
             before = float(settings[0].square[0])
             gains = choices[0].plan.mean_square < before
             reachable = None if gains else least_epsilon(settings, delta, clipped, clip)
-            said = of + setting(problem, options.setup(seed=options.seed))
-            _print(choices, before, epsilon, delta, reachable, problem.n_clients, said)
+            described = of + setting(problem, options.setup(seed=options.seed))
+            _print(choices, before, epsilon, delta, reachable, problem.n_clients, described)
             cohorts = best_cohorts(settings, epsilon, delta, clipped, clip)
             _print_cohorts(cohorts, choices[0], problem.n_clients)
             if network == TWO_LAYER:
@@ -143,7 +145,7 @@ def _print(
     delta: float,
     reachable: float | None,
     clients: int,
-    said: str,
+    described: str,
 ) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
@@ -157,7 +159,7 @@ def _print(
         "in expectation: the noise outweighs it; "
         + (f"epsilon = {reachable:.3g} is the least that does" if isfinite(reachable) else "no epsilon does")
     )
-    typer.echo(f"  setting: {said}\n")
+    typer.echo(f"  setting: {described}\n")
     columns = ["K", "eta_local", "server rate", "clients", "rounds", "clip", "noise a weight", "mean square error"]
     table = plain_table(columns, numbers=columns, wrapped=columns)
     for choice in choices:

@@ -16,8 +16,10 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.frame import as_json, bad_input, if_stopped, picture_kind, reserved
+from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
+from experiments.console.messages import bad_input
+from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -90,14 +92,14 @@ def tune(
             write(as_json({"choices": [asdict(choice) for choice in choices]}))
 
 
-def _print(choices: "list[OuterChoice]", said: str) -> None:
+def _print(choices: "list[OuterChoice]", settings: str) -> None:
     from experiments.console.tables import as_lines
     from verification.tables import plain_table
 
     best = choices[0]
     typer.echo(
         f"least expected: {best.mean_square:.3g} after {best.rounds} rounds, with {best.outer} and K = "
-        f"{best.local_steps}\n  setting: {said}\n"
+        f"{best.local_steps}\n  setting: {settings}\n"
     )
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     later = [] if all(choice.stable for choice in choices) else ["in the long run"]

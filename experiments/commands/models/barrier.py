@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.console.frame import as_json, bad_input, reserved, shown_warnings
+from experiments.console.messages import bad_input, shown_warnings
+from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     import numpy as np

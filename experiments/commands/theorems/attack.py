@@ -7,7 +7,9 @@ import typer
 
 from experiments.console.choices import OnlyForm
 from experiments.console.durations import duration
-from experiments.console.frame import bad_input, if_stopped, reserved, stopped
+from experiments.console.interrupts import if_stopped, stopped
+from experiments.console.messages import bad_input
+from experiments.console.result_files import reserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +83,8 @@ def attack(
                 done = search(statement, chosen, examples=examples, seconds=budget, seed=seed, progress=say)
             except Exception as error:
                 raise ExtensionError(f"{statement.id} {failure(error, statement)}") from error
-            if done.found is not None and write is not None:
-                write(written(statement, chosen, done.found))
+            if done.counterexample is not None and write is not None:
+                write(written(statement, chosen, done.counterexample))
             typer.echo("\n".join(_lines(done, path)) + "\n")
         if done.interrupted:
             raise stopped(whole)
@@ -146,7 +148,7 @@ def _lines(done: "Attack", path: Path) -> list[str]:
 
     statement, form = done.statement, done.form
     recorded = f"recorded: {statement.forms[form].recorded.value}"
-    if done.found is not None:
+    if done.counterexample is not None:
         verdict = "COUNTEREXAMPLE" + (", a finding" if done.contradicts_record else "")
     elif done.interrupted:
         verdict = "nothing found until it was interrupted"
@@ -167,10 +169,10 @@ def _lines(done: "Attack", path: Path) -> list[str]:
     ]
     if done.failed:
         lines.append(f"  no value   {number_of(sum(done.failed.values()), 'case')}: {next(iter(done.failed))}")
-    if done.found is None and done.best is not None:
+    if done.counterexample is None and done.best is not None:
         lines.append(f"  nearest    left {done.best.left}, right {done.best.right}, ratio {done.best.tightness:.4g}")
     lines += [f"  not counted: a violation that did not stand: {reason}" for reason in done.unconfirmed]
-    if (counterexample := done.found) is not None:
+    if (counterexample := done.counterexample) is not None:
         file, part, _ = word_for(statement).partition(PART)
         own = f"{file} " if part else ""
         how = f"{counterexample.by}, after {number_of(counterexample.after, 'case')} and {counterexample.seconds:.1f} s"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.choices import OnlyPaper
-from experiments.console.frame import bad_input, reserved, shown_warnings
+from experiments.console.messages import bad_input, shown_warnings
+from experiments.console.result_files import reserved
 from experiments.console.tables import page_width
 
 if TYPE_CHECKING:

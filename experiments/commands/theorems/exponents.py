@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.frame import bad_input
+from experiments.console.messages import bad_input
 from experiments.console.tables import as_lines, console
 
 if TYPE_CHECKING:

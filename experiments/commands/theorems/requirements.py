@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.frame import bad_input
+from experiments.console.messages import bad_input
 
 if TYPE_CHECKING:
     from bounds import Options

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.frame import REPORTED, STATUS, as_json, bad_input, if_stopped, reserved, stopped
+from experiments.console.interrupts import REPORTED, if_stopped, stopped
+from experiments.console.messages import BAD_INPUT, bad_input
 from experiments.console.progress_bar import CaseProgress
+from experiments.console.result_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ def verify(
     if any(verdict.refutes_open for verdict in verdicts):
         raise typer.Exit(REFUTES_OPEN)
     if not_run:
-        raise typer.Exit(STATUS)
+        raise typer.Exit(BAD_INPUT)
 
 
 def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "Options":
@@ -270,7 +272,7 @@ def _run(
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
         complete = progress.complete and len(verdicts) == wanted
         if attack and complete:
-            verdicts = attack_held(verdicts, progress=lambda said: typer.echo(said, err=True))
+            verdicts = attack_held(verdicts, progress=lambda sentence: typer.echo(sentence, err=True))
     return verdicts, complete and all(verdict.complete for verdict in verdicts)
 
 
