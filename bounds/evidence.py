@@ -53,8 +53,8 @@ def strongest(statement: Statement, form: Form) -> str:
 
 def evidence_text(statement: Statement, form: Form) -> str:
     """All kinds of evidence for a form in one line, weakest first, with the places that show the evidence."""
-    said = [f"{kind.value} ({', '.join(at)})" if at else kind.value for kind, at in evidence(statement, form).items()]
-    return ", ".join(said) or "none"
+    kinds = [f"{kind.value} ({', '.join(at)})" if at else kind.value for kind, at in evidence(statement, form).items()]
+    return ", ".join(kinds) or "none"
 
 
 @cache

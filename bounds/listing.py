@@ -108,13 +108,13 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
     own = tuple(statement for statement in statements if paper is None or statement.id.startswith(f"{paper}/"))
     if not own:
         raise ValueError(f"none of these is a statement of {paper}")
-    left = tuple(statement for statement in own if all(word in _said(statement) for word in text.casefold().split()))
+    left = tuple(statement for statement in own if all(word in _texts(statement) for word in text.casefold().split()))
     if not left:
         raise ValueError(f"none of {len(own)} statements has {text!r} in its texts; try fewer words, or a part of one")
     return left
 
 
-def _said(statement: Statement | Card) -> str:
+def _texts(statement: Statement | Card) -> str:
     """The texts of a statement without its formulas, which take long to write."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
     texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)

@@ -28,8 +28,8 @@ def meaning(statement: Statement, form: Form) -> str:
     premise = sorted((str(symbol), _spelled(needed)) for symbol, needed in (claim.premise or {}).items())
     hypotheses = sorted((h.name, h.says) for h in statement.required(form))
     formulas = [*map(_spelled, claim.parts), _spelled(claim.lower), _spelled(claim.failure)]
-    said = json.dumps([statement.id, form.value, statement.kind.value, formulas, premise, hypotheses])
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    content = json.dumps([statement.id, form.value, statement.kind.value, formulas, premise, hypotheses])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def version(statement: Statement, form: Form) -> int | None:

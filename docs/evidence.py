@@ -33,13 +33,15 @@ def claimed(text: str) -> Iterator[tuple[str, Form]]:
                 raise ValueError(f"`{identifier}` is said to be proved; there is no such statement")
             if not forms and len(statement.forms) > 1:
                 raise ValueError(f"{identifier} has several forms; say which are proved, as in `{identifier}` (stated)")
-            for said in forms.split(", ") if forms else [form.value for form in statement.forms]:
-                name, _, fails = said.partition(" ")
+            for entry in forms.split(", ") if forms else [form.value for form in statement.forms]:
+                name, _, fails = entry.partition(" ")
                 if name not in {form.value for form in statement.forms} or fails not in ("", "fails"):
-                    raise ValueError(f"{identifier} ({said}) is said to be proved; it has {', '.join(statement.forms)}")
+                    raise ValueError(
+                        f"{identifier} ({entry}) is said to be proved; it has {', '.join(statement.forms)}"
+                    )
                 if bool(fails) != (statement.forms[Form(name)].recorded is Outcome.VIOLATED):
                     recorded = statement.forms[Form(name)].recorded.value
-                    raise ValueError(f"{identifier} ({said}) is said to be proved; it is recorded: {recorded}")
+                    raise ValueError(f"{identifier} ({entry}) is said to be proved; it is recorded: {recorded}")
                 yield identifier, Form(name)
 
 

@@ -160,7 +160,7 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
         del sys.modules[called]
         if before is not None:
             sys.modules[called] = before
-        raise ExtensionError(f"{name}{_where(error, path)}: {type(error).__name__}: {_said(error)}") from error
+        raise ExtensionError(f"{name}{_where(error, path)}: {type(error).__name__}: {_reason(error)}") from error
     return module
 
 
@@ -178,5 +178,5 @@ def _where(error: BaseException, path: Path) -> str:
     return f", line {frame.lineno}, `{frame.line}`" if frame is not None else ""
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return error.msg if isinstance(error, SyntaxError) else str(error)

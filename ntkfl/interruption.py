@@ -46,7 +46,7 @@ class Interruption:
         self.held = True
         self.instead: Callable[[], None] | None = None
         self.pending = False
-        self.said = False  # whether a line has said that the program is stopping
+        self.announced = False  # whether a line has said that the program is stopping
         self._raised: Callable[[], Interrupted | None] = lambda: None
 
     def listen(self) -> None:
@@ -217,7 +217,7 @@ def end_with(other_end: int) -> None:
 
 def ending() -> None:
     """Suppress the message that the program is stopping, once it has said why it ends."""
-    _installed.said = True
+    _installed.announced = True
     taken()
 
 
@@ -255,8 +255,8 @@ def _listen(heard: Interruption, pipe: int) -> None:
             continue
         if heard.lost and not heard.held:
             signal.pthread_kill(main, KNOCK)
-        if not heard.said and time.monotonic() > first + SECONDS_UNSAID:
-            heard.said = True
+        if not heard.announced and time.monotonic() > first + SECONDS_UNSAID:
+            heard.announced = True
             _say("stopping; Ctrl-C again ends at once, and keeps nothing more")
 
 

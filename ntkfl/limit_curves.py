@@ -248,7 +248,7 @@ def several_limit_curves(
             f" {None if client_steps is None else list(client_steps)} {cohort} with images, norms and both errors"
         )
         identity += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
-        runs.append(KeptRun(regime, t, regime._labels, file=own, said=identity, progress=partial(tell, number)))
+        runs.append(KeptRun(regime, t, regime._labels, file=own, identity=identity, progress=partial(tell, number)))
     for run in runs:
         run.require_own_file()
     total = sum(run.steps for run in runs)

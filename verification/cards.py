@@ -59,7 +59,7 @@ def card_of(statement: Statement) -> Card:
         mutated_form=statement.mutated_form,
         necessity=tuple(statement.necessity),
         uses=statement.uses,
-        symbols=tuple(f"{', '.join(map(symbol_text, group))}: {said}" for group, said in symbols(statement)),
+        symbols=tuple(f"{', '.join(map(symbol_text, group))}: {meaning}" for group, meaning in symbols(statement)),
         word=word_for(statement),
         own=brought_by(statement) is None,
     )

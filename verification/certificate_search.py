@@ -69,7 +69,7 @@ def searched(
     unit = 1 / float((problem.x**2).sum(axis=1).max())
     edge = boundary(
         ask,
-        lambda candidate: candidate is not None and candidate.found.certified,
+        lambda candidate: candidate is not None and candidate.certificate.certified,
         setup.eta_local if steps else min(setup.width, FIRST_WIDTH),
         harder=2.0 if steps else 0.5,
         easiest=SMALLEST_STEP * unit if steps else LARGEST_WIDTH,
@@ -78,6 +78,6 @@ def searched(
     )
     if not seen:
         raise FloatingPointError("training overflowed at every value tried; take smaller steps")
-    certified = [pair for pair in seen if pair[1].found.certified]
+    certified = [pair for pair in seen if pair[1].certificate.certified]
     best = min(certified or seen[-1:], key=lambda pair: -pair[0].eta_local if steps else pair[0].width)
     return Searched(*best, edge.failed if steps or edge.failed is None else round(edge.failed))

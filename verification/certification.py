@@ -14,11 +14,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Certified:
-    """The best of several theorems' results for the network after `round` rounds; `found` is that theorem's result."""
+    """The best of several theorems' certificates for the network after `round` rounds, and its theorem."""
 
     theorem: str
     round: int
-    found: Any
+    certificate: Any
 
 
 def certify(
@@ -58,10 +58,10 @@ def best_certificate(
         theorems: the theorems to try, by name; default X.11 and X.12.
     """
     candidates = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]
-    certified = [c for c in candidates if c.found.certified]
+    certified = [c for c in candidates if c.certificate.certified]
     if certified:
-        return min(certified, key=lambda c: c.found.residual_factor)
-    return min(reversed(candidates), key=lambda c: c.found.shortfall)
+        return min(certified, key=lambda c: c.certificate.residual_factor)
+    return min(reversed(candidates), key=lambda c: c.certificate.shortfall)
 
 
 def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Certified:
@@ -99,5 +99,5 @@ def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[t
         if forecast.promising or reached == rounds:
             judged = best_certificate(problem, setup, weights, reached)
         yield reached, shortfall, judged
-        if judged is not None and judged.found.certified:
+        if judged is not None and judged.certificate.certified:
             return

@@ -26,8 +26,8 @@ def matrix_table(every: Iterable[MutantFound]) -> Table:
         own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
         weak = any(m.fate is not Fate.KILLED for m in own)
         title = catalogue()[identifier].title if identifier in catalogue() else ""
-        said = "; ".join(filter(None, (title, _survivors(mutants))))
-        row = identifier, form.value, score(own), score(standard), said
+        remarks = "; ".join(filter(None, (title, _survivors(mutants))))
+        row = identifier, form.value, score(own), score(standard), remarks
         table.add_row(*(Text(cell, "bold red" if weak else "") for cell in row))
     return table
 
@@ -71,17 +71,17 @@ def alarms_totals(alarms: FalseAlarms) -> str:
 
 def exposed(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
     """Evidence against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
-    said = [
+    remarks = [
         f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"
         for m in mutants
         if m.own and m.fate is not Fate.KILLED
     ]
     for form in alarms.forms:
         if form.violated:
-            said.append(f"{form.id} ({form.form.value}): {form.violated} of {form.runs} runs called violated")
+            remarks.append(f"{form.id} ({form.form.value}): {form.violated} of {form.runs} runs called violated")
         if form.errors:
-            said.append(f"{form.id} ({form.form.value}): an exception ended it; its page names it: {form.where[0]}")
-    return said
+            remarks.append(f"{form.id} ({form.form.value}): an exception ended it; its page names it: {form.where[0]}")
+    return remarks
 
 
 def meta_json(mutants: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def _survivors(mutants: list[MutantFound]) -> str:
     for mutant in mutants:
         if mutant.fate is Fate.SURVIVED:
             reasons.setdefault(mutant.why.split(", tightens")[0], Counter())[mutant.sort.value] += 1
-    said = (
+    remarks = (
         f"{reason} ({', '.join(f'{count} {sort}' for sort, count in sorts.items())})"
         for reason, sorts in reasons.items()
     )
-    return "; ".join(said)
+    return "; ".join(remarks)

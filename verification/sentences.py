@@ -61,8 +61,8 @@ def _not_computed(count: int, trials: int, first: Sequence[str]) -> str:
 
 
 def _not_refuted(trials: int, allowed: float, limit: float) -> str:
-    said = f"not refuted in {trials} trials (allowed probability {allowed:.2g})"
-    return f"{said}: they would have excluded {percent(limit)} or more"
+    sentence = f"not refuted in {trials} trials (allowed probability {allowed:.2g})"
+    return f"{sentence}: they would have excluded {percent(limit)} or more"
 
 
 def _beyond_premise(count: int, sizes: dict[str, float]) -> str:
@@ -80,13 +80,17 @@ def _other_networks(agree: bool, value: float, error: float) -> str:
 
 
 def _fresh_networks(failures: int, networks: int, allowed: float, again: Any = None) -> str:
-    said = f"{failures} of {networks} fresh networks fail; allowed probability {allowed:.3g}; exact binomial interval"
-    return said if again is None else f"{said}; {f'one of them: {again}' if again else 'none of them fails again'}"
+    sentence = (
+        f"{failures} of {networks} fresh networks fail; allowed probability {allowed:.3g}; exact binomial interval"
+    )
+    return (
+        sentence if again is None else f"{sentence}; {f'one of them: {again}' if again else 'none of them fails again'}"
+    )
 
 
 def _no_counterexample(examples: int, seconds: float, uncounted: Sequence[Any]) -> str:
-    said = f"no counterexample among at most {examples} cases of the strategies and {seconds:g} s"
-    return "; ".join([said, *(f"not counted: {why}" for why in uncounted)])
+    sentence = f"no counterexample among at most {examples} cases of the strategies and {seconds:g} s"
+    return "; ".join([sentence, *(f"not counted: {why}" for why in uncounted)])
 
 
 def _none_admitted(tried: int, hypothesis: str | None = None, rejected: int = 0) -> str:

@@ -17,7 +17,7 @@ def as_text(card: Card, width: int = 100) -> str:
     lines += entry("needs", card.hypotheses or ["no hypothesis"], width)
     for form, claim in card.forms.items():
         lines += ["", *entry(form.value, claim.claim, width)]
-        lines += entry("", [*(f"needs also {said}" for said in claim.hypotheses), claim.note], width)
+        lines += entry("", [*(f"needs also {hypothesis}" for hypothesis in claim.hypotheses), claim.note], width)
         meaning = [f"meaning: version {claim.version}"] if claim.version else []
         lines += entry("", [*meaning, f"recorded: {claim.recorded.value}", nature_text(claim)], width)
         lines += entry("", [f"evidence: {claim.evidence}"], width)

@@ -111,7 +111,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         (open_ones, OPEN_VIOLATED),
         (against, "violated against the record"),
     ]
-    said = ", ".join(f"{count} {word}" for count, word in counts if count) or "none finished"
+    counted = ", ".join(f"{count} {word}" for count, word in counts if count) or "none finished"
     differ = sum(verdict.contradicts_record for verdict in verdicts)
     noun = "verdict" if len(verdicts) == 1 else "verdicts"
     verb = "differs" if differ == 1 else "differ"
@@ -121,7 +121,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     elsewhere = sum(verdict.fails_elsewhere for verdict in verdicts)
     measure += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
     ended = f"; {failed} ended by an error" if failed else ""
-    return f"{len(verdicts)} {noun}: {said}; {differ - failed * own_data} {measure}{ended}"
+    return f"{len(verdicts)} {noun}: {counted}; {differ - failed * own_data} {measure}{ended}"
 
 
 def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:

@@ -223,7 +223,7 @@ def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
         for expression in (*formula.parts, formula.lower, formula.failure, *premises):
             if expression is not None:
                 used |= sp.sympify(expression).free_symbols
-    meanings = {symbol: said for symbol, (_, said) in GLOSSARY.items()} | dict(statement.symbols)
+    meanings = {symbol: meaning for symbol, (_, meaning) in GLOSSARY.items()} | dict(statement.symbols)
     known = [((s,), meanings[s]) for s in sorted(used & meanings.keys(), key=_name)]
     own = tuple(sorted(used - meanings.keys(), key=_name))
     return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
@@ -292,8 +292,8 @@ def mutants_lines(verdict: Verdict) -> list[str]:
         f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")
     ]
     survivors = [f"{name} ({fate})" for name, fate in verdict.mutants.items() if fate != KILLED]
-    said = "not told from it on these data" if verdict.own_data else "WEAKLY TESTED, survived"
-    return lines + ([f"{said}: {', '.join(survivors)}"] if survivors else [])
+    remark = "not told from it on these data" if verdict.own_data else "WEAKLY TESTED, survived"
+    return lines + ([f"{remark}: {', '.join(survivors)}"] if survivors else [])
 
 
 def run_with(verdict: Verdict) -> str:

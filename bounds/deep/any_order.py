@@ -52,7 +52,7 @@ def _constants(case: OrderedWindows) -> dict:
         bend: bends,
         turn: start.curvature.of_all(rho),
         radius: rho,
-        residual: case.found.residual,
+        residual: case.certificate.residual,
         eta: case.step,
         least: case.least,
         share: case.share,

@@ -82,8 +82,8 @@ class CurvedValley(Case):
     def describe(self) -> dict:
         """What identifies the case in a report."""
         points = {"w_i": self.model, "w_anc": self.anchor, "w_anc,i": self.moved_anchor}
-        said = {name: f"({x:.4g}, {y:.4g})" for name, (x, y) in points.items()}
-        return {"p": self.amplitudes[0], "q": self.amplitudes[1], "T": self.period, "scale": self.scale} | said
+        coordinates = {name: f"({x:.4g}, {y:.4g})" for name, (x, y) in points.items()}
+        return {"p": self.amplitudes[0], "q": self.amplitudes[1], "T": self.period, "scale": self.scale} | coordinates
 
 
 @lru_cache(maxsize=64)

@@ -48,11 +48,11 @@ def main():
     within = sum(variance([client(s, y) for y in SIGNS]) for s in SIGNS) / len(SIGNS)
     pairs = [(client(s, y), client(s, z)) for s in SIGNS for y in SIGNS for z in SIGNS]  # every mean is 0
     covariance = sum(a * b for a, b in pairs) / len(pairs)
-    left, said, right = measured(), printed(single, within), holds(single, within)
+    left, stated, right = measured(), printed(single, within), holds(single, within)
     print(f"variance of one client {single}, covariance of two clients {covariance} (printed: equal)")
-    print(f"variance of the mean of {K}: {left}; printed {said}: {'agrees' if left == said else 'VIOLATED'}")
+    print(f"variance of the mean of {K}: {left}; printed {stated}: {'agrees' if left == stated else 'VIOLATED'}")
     print(f"what holds: {right}: {'agrees' if left == right else 'DISAGREES'}")
-    return 0 if left == right != said and covariance == single - within != single else 1
+    return 0 if left == right != stated and covariance == single - within != single else 1
 
 
 if __name__ == "__main__":

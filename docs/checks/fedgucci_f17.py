@@ -62,16 +62,19 @@ def main():
     here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # gradients at close pairs, about the valley
     at = [here * [[2 * X], [2 * A]], here * [[2 * X], [2 * A]] + 0.01 * move]
     steepest = np.linalg.norm(np.subtract(*(gradient(*p) for p in at)), axis=0) / np.linalg.norm(at[0] - at[1], axis=0)
-    said, right = printed(old, GAMMA_L, SHIFT), holds(old, 1, SHIFT)  # gamma is at least 1 = d^2 L/dy^2: the strictest
+    stated, right = (
+        printed(old, GAMMA_L, SHIFT),
+        holds(old, 1, SHIFT),
+    )  # gamma is at least 1 = d^2 L/dy^2: the strictest
     met = CURVE <= 1 and below and same and steepest.max() <= GAMMA_L
     print(f"old segment {float(old):.6f}, gamma at most {float(GAMMA_L):.6f} (sampled {steepest.max():.6f}), Gamma 1")
-    print(f"new segment at least {new}; printed at most {float(said):.6f}: {'VIOLATED' if new > said else 'met'}")
+    print(f"new segment at least {new}; printed at most {float(stated):.6f}: {'VIOLATED' if new > stated else 'met'}")
     highest = (largest[1] + slack) ** 2 / 2
     print(f"what holds: at most {float(right):.6f}; new segment at most {highest:.6f}; hypotheses met: {met}")
     line = printed(F(1, 2), 1, 1), holds(F(1, 2), 1, 1)
     print(f"L = w^2/2 on the line: new segment 2, printed at most {float(line[0])}, what holds {float(line[1]):.6f}")
     attained = line[0] < 2 and abs(line[1] - 2) < 1e-12
-    return 0 if met and new > said and highest <= right and attained else 1
+    return 0 if met and new > stated and highest <= right and attained else 1
 
 
 if __name__ == "__main__":

@@ -75,12 +75,12 @@ def main():
     for exponent, degree in ((100, 3), (200, 6), (1000, 20)):
         m = mp.mpf(10) ** exponent
         sigma = m ** (-mp.mpf(1) / 5)
-        (low, high, outside), said, right = measured(m, sigma), printed(m, sigma, degree), holds(m, sigma, degree)
+        (low, high, outside), stated, right = measured(m, sigma), printed(m, sigma, degree), holds(m, sigma, degree)
         print(f"m = 1e{exponent}: |B_3| in [{mp.nstr(low, 12)}, {mp.nstr(high, 12)}] but for probability "
-              f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(said, 3)}: "
-              f"{'VIOLATED' if low > said else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
-        near = right - 2 * said <= low and high <= right  # both sides: what is added is the limit itself
-        confirmed &= bool(low > said and near and outside < mp.mpf(10) ** -7)
+              f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(stated, 3)}: "
+              f"{'VIOLATED' if low > stated else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
+        near = right - 2 * stated <= low and high <= right  # both sides: what is added is the limit itself
+        confirmed &= bool(low > stated and near and outside < mp.mpf(10) ** -7)
     return 0 if confirmed else 1
 
 

@@ -59,12 +59,14 @@ def holds(eta, rounds):
 def main():
     confirmed = True
     for eta in (F(1), F(1, 4), F(1, 100)):
-        left, said, right = measured(eta, ROUNDS), printed(eta, ROUNDS), holds(eta, ROUNDS)
-        print(f"step {eta}, {ROUNDS} rounds: FedAvg {[float(v) for v in left]}, printed {[float(v) for v in said]}:")
-        print(f"  {'VIOLATED' if left != said else 'agrees'}; what holds {'agrees' if left == right else 'DISAGREES'}")
+        left, stated, right = measured(eta, ROUNDS), printed(eta, ROUNDS), holds(eta, ROUNDS)
+        print(f"step {eta}, {ROUNDS} rounds: FedAvg {[float(v) for v in left]}, printed {[float(v) for v in stated]}:")
+        print(
+            f"  {'VIOLATED' if left != stated else 'agrees'}; what holds {'agrees' if left == right else 'DISAGREES'}"
+        )
         once = [(a - b) / (eta / 2) ** 2 for a, b in zip(measured(eta, 1), printed(eta, 1), strict=True)]
         second_order = outputs([2 * F(1, 2) * -y + f for y, f in zip(Y, outputs(Y), strict=True)])  # H (N D - H) r_0
-        confirmed &= left == right != said and once == second_order
+        confirmed &= left == right != stated and once == second_order
     print(f"FedAvg is its own linear map, of second order in the step from gradient descent: {confirmed}")
     return 0 if confirmed else 1
 

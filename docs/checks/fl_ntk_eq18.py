@@ -77,11 +77,12 @@ def main():
         h = kernel(x)
         maps = printed(h, eta, steps), holds(h, eta, steps)
         rows = [[remainder(pairs, of_map) for pairs in runs] for of_map in maps]
-        said, right = (np.polyfit(np.log(WIDTHS), np.log(row), 1)[0] for row in rows)
-        violated = said > -0.25
+        stated, right = (np.polyfit(np.log(WIDTHS), np.log(row), 1)[0] for row in rows)
+        violated = stated > -0.25
         print(f"{name}: |xi|/|r| {', '.join(f'{v:.5f}' for v in rows[0])} at m = {', '.join(map(str, WIDTHS))}")
         print(
-            f"  exponent {said:.3f}, printed -1/2: {'VIOLATED' if violated else 'met'}; over the exact map {right:.3f}"
+            f"  exponent {stated:.3f}, printed -1/2: {'VIOLATED' if violated else 'met'}; "
+            f"over the exact map {right:.3f}"
         )
         limit = np.linalg.norm(maps[0] - maps[1], 2)  # 0 for K = 1
         print(f"  limit of |xi| for the worst r: {limit:.6f} |r|")

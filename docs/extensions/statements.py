@@ -128,8 +128,10 @@ class EvidenceByKind(SphinxDirective):
             counts = [[nodes.Text(str(have))], [nodes.Text(str(len(best)))]]
             rows.append([[nodes.Text(kind.value)], [nodes.Text(EVIDENCE[kind])], *counts, shown])
         none = sum(not evidence(statement, form) for statement, form in forms)
-        said = nodes.paragraph("", f"Of {len(forms)} forms {none} have no evidence at all: recorded open or untested.")
-        return [table(("evidence", "what it means", "forms", "as their strongest", "which"), rows), said]
+        content = nodes.paragraph(
+            "", f"Of {len(forms)} forms {none} have no evidence at all: recorded open or untested."
+        )
+        return [table(("evidence", "what it means", "forms", "as their strongest", "which"), rows), content]
 
 
 class SymbolTable(SphinxDirective):
@@ -220,7 +222,7 @@ def _kind(statement: Statement) -> str:
 
 
 def _definitions(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:
-    return _definition_list([(name, [nodes.paragraph("", "", *said)]) for name, said in facts])
+    return _definition_list([(name, [nodes.paragraph("", "", *content)]) for name, content in facts])
 
 
 def _definition_list(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:

@@ -106,7 +106,7 @@ class _Process:
             start_new_session=True,
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # nothing is written beside the adapter
         )
-        self.said: deque[bytes] = deque(maxlen=8)
+        self.last_output: deque[bytes] = deque(maxlen=8)
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
         self.ended = False
@@ -115,7 +115,7 @@ class _Process:
         assert self.popen.stderr is not None
         with suppress(ValueError, OSError):
             while chunk := self.popen.stderr.read1(4096):  # type: ignore[attr-defined]
-                self.said.append(chunk)
+                self.last_output.append(chunk)
 
     def end(self) -> None:
         """Kill the process and all processes of its session."""
@@ -129,7 +129,7 @@ class _Process:
         self.listener.join(timeout=1)
         status = self.popen.returncode
         ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        lines = b"".join(self.said).decode(errors="replace").split("\n")
+        lines = b"".join(self.last_output).decode(errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         return f"the process {ended}" + (f": {_line(last, 200)}" if last.strip() else "")
 

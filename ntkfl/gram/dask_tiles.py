@@ -81,7 +81,7 @@ class DaskTiles(Tiles):
         """
         x = finite_array("x", x)
         shares = _shares(client, len(x), x.shape[1], dtype)
-        with _said(client):
+        with _cluster_errors(client):
             submit = partial(
                 client.submit, _built, _sent(client, x), kernel, dtype, pure=False, allow_other_workers=True
             )
@@ -114,7 +114,7 @@ class DaskTiles(Tiles):
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
         """The values of a function of each slab and these arguments, in the slabs' order, one worker at a time."""
-        with _said(self.client):
+        with _cluster_errors(self.client):
             submit = self.client.submit
             futures = [
                 submit(_of_share, *share, function, arguments, pure=False)
@@ -124,7 +124,7 @@ class DaskTiles(Tiles):
             yield from _awaited(self.client, future)
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        with _said(self.client):
+        with _cluster_errors(self.client):
             sent, submit = _sent(self.client, v), self.client.submit
             total: Any = None
             shares = zip(self.shares, self.checksums, strict=True)
@@ -178,7 +178,7 @@ def _workers(client: Client) -> dict[str, _Worker]:
     Raises:
         ClusterStopped: there are no workers, or a worker does not compute as this process does.
     """
-    with _said(client):
+    with _cluster_errors(client):
         workers = client.run(_worker, on_error="return")
     if not workers:
         raise ClusterStopped(f"{_name(client)} has no workers; start some: dask worker ADDRESS --nthreads 1")
@@ -218,7 +218,7 @@ def _awaited(client: Client, future: Future) -> Any:
         except Exception as error:
             if done or not isinstance(error, TimeoutError):
                 raise ClusterStopped(f"a worker cannot compute its rows: {type(error).__name__}: {error}") from error
-        with _said(client):
+        with _cluster_errors(client):
             alone = 0 if client.nthreads() else alone + 1
     raise ClusterStopped(f"no worker of {_name(client)} is left")
 
@@ -231,7 +231,7 @@ def _sent(client: Client, array: np.ndarray) -> Future:
 
 
 @contextmanager
-def _said(client: Client) -> Iterator[None]:
+def _cluster_errors(client: Client) -> Iterator[None]:
     """A context in which every error that dask raises means that the scheduler is lost."""
     try:
         yield

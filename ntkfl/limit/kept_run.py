@@ -37,7 +37,7 @@ class KeptRun:
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
     proved: bool = False  # whether to raise a ValueError where no error bounds are proved
     file: Path | None = None  # the file; if it exists the run starts from its content
-    said: str = ""  # a name that distinguishes the run from others with the same data and kernel
+    identity: str = ""  # a name that distinguishes the run from others with the same data and kernel
     progress: Callable[[int], None] = lambda done: None  # called with the number of steps done
 
     @cached_property
@@ -137,7 +137,7 @@ class KeptRun:
 
     def _mark(self) -> str:
         """The mark, with some rows of the kernel, by which a file of another run is refused."""
-        digest, problem, tiles = hashlib.sha256(self.said.encode()), self.regime.problem, self.regime.tiles
+        digest, problem, tiles = hashlib.sha256(self.identity.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):
             digest.update(np.ascontiguousarray(part).tobytes())

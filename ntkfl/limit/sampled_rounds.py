@@ -36,7 +36,7 @@ class SampledRounds:
         """E |r(t)|^2, (T,): |E r|^2 plus the mean of the spreads."""
         runs = self.spreads.shape[-1]
         error = ERRORS * self.spreads.std(axis=-1, ddof=1) / runs**0.5
-        return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._said, Rigour.SAMPLED)
+        return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._how, Rigour.SAMPLED)
 
     @property
     def square_variance(self) -> Estimate:
@@ -44,7 +44,7 @@ class SampledRounds:
         runs = self.squares.shape[-1]
         deviations = (self.squares - self.squares.mean(axis=-1, keepdims=True)) ** 2
         error = ERRORS * deviations.std(axis=-1, ddof=1) / runs**0.5
-        return Estimate(self.squares.var(axis=-1, ddof=1), error, self._said, Rigour.SAMPLED)
+        return Estimate(self.squares.var(axis=-1, ddof=1), error, self._how, Rigour.SAMPLED)
 
     def chance_above(self, level: float) -> Estimate:
         """The chance that |r(t)|^2 exceeds a level, (T,), by Clopper and Pearson's interval of 95%.
@@ -60,5 +60,5 @@ class SampledRounds:
         return Estimate.between(low, high, f"Clopper-Pearson 95%, {runs} runs", Rigour.SAMPLED)
 
     @property
-    def _said(self) -> str:
+    def _how(self) -> str:
         return f"{ERRORS} standard errors of {self.squares.shape[-1]} runs"

@@ -113,7 +113,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
     except MemoryError:
         raise
     except Exception as error:  # the user's code may raise any kind
-        dtype, text = str(x.dtype).removeprefix("torch."), said(error)
+        dtype, text = str(x.dtype).removeprefix("torch."), reason_of(error)
         kind = f"{dtype} inputs of shape {tuple(x.shape)}"
         more = ""
         if isinstance(error, TypeError) and "positional argument" in text:
@@ -125,6 +125,6 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         raise ValueError(f"{name} fails on {kind}: {text}{more}") from error
 
 
-def said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The first line of an error of somebody else's code."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

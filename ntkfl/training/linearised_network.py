@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from ntkfl.training.checked_outputs import said
+from ntkfl.training.checked_outputs import reason_of
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, zeros_like
 
@@ -37,7 +37,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     try:
         network.outputs(network.initial(0), x[:1])
     except (RuntimeError, NotImplementedError) as error:
-        raise ValueError(f"{name} cannot be linearised by torch.func.jvp: {said(error)}") from error
+        raise ValueError(f"{name} cannot be linearised by torch.func.jvp: {reason_of(error)}") from error
 
 
 @cache

@@ -84,7 +84,7 @@ def test_norms_of_matrices_whose_squares_vanish_or_overflow(exponent):
 @pytest.mark.parametrize("rows", [-20, 20])
 def test_the_largest_certified_step_goes_with_the_squares_of_the_rows(rows):
     plain, scaled = (searched(problem, setup, steps=True) for problem, setup, _ in (steps_of(0), steps_of(rows)))
-    assert plain.certified.found.certified and scaled.certified.found.certified
+    assert plain.certified.certificate.certified and scaled.certified.certificate.certified
     assert np.ldexp(scaled.setup.eta_local, 2 * rows) == pytest.approx(plain.setup.eta_local)
 
 

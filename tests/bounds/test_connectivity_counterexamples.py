@@ -36,7 +36,7 @@ def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, 
     recorded = catalogue()[identifier]
     claims = {form: replace(claim, witness=None) for form, claim in recorded.forms.items()}
     statement = replace(recorded, forms=claims, necessity={})
-    counterexample = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).found
+    counterexample = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).counterexample
     assert counterexample is not None
     again = rejudge(read(written(statement, form, counterexample)))
     assert again.stands and again.same_sides

@@ -18,8 +18,8 @@ from ntkfl.smooth_networks.reading import layers_of
 def nearest_of_all_faces(case, start=None):
     """The least distance to a fit over every choice of outputs tied to an end, each by Newton steps in numpy."""
     net = FloatNetwork(layers_of(wide(case.spec), case.params, case.problem.d))
-    start, x = net.start() if start is None else start, case.problem.x[case.found.kept]
-    ends = case.loss.minimisers(case.problem.y[case.found.kept])
+    start, x = net.start() if start is None else start, case.problem.x[case.certificate.kept]
+    ends = case.loss.minimisers(case.problem.y[case.certificate.kept])
     best = np.inf
     for faces in product((None, 0, 1), repeat=len(x)):
         tied = [i for i, face in enumerate(faces) if face is not None]
@@ -61,13 +61,13 @@ def test_a_visit_is_a_step_of_gradient_descent_on_the_loss(loss):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_claim_is_that_of_the_certificate(loss):
     case = loss_case(1, 0.3, "fc:3:erf", 20, "random", loss=loss)
-    kept = case.found.kept
+    kept = case.certificate.kept
     f = case.outputs(case.start, np.arange(case.problem.n)).numpy()
     np.testing.assert_allclose(f, case.wanted, rtol=0, atol=1e-13)
     low, high = loss.minimisers(case.problem.y)
     assert (np.clip(f, low, high) == f)[np.setdiff1d(np.arange(len(f)), kept)].all()
-    if case.found.start.intervals:
-        assert case.proved == case.found.window
+    if case.certificate.start.intervals:
+        assert case.proved == case.certificate.window
     values = {symbol: getattr(value, "value", value) for symbol, value in _constants(case).items()}
     reach, fall = (float(part.xreplace(values).evalf()) for part in (REACH_OF_LOSSES, FALL))
     assert reach == pytest.approx(case.proved.reach, rel=1e-6)

@@ -65,7 +65,7 @@ def test_cases_beyond_the_premise_excuse_no_failure_within_it():
 @pytest.mark.slow
 def test_a_search_admits_no_case_beyond_the_premise():
     done = attack(get("fl-ntk/B.3"), Form.PROVED, examples=60, seconds=float("inf"), seed=7)
-    assert done.found is None
+    assert done.counterexample is None
     assert any(name.startswith("its premise on") for name in done.rejected)
 
 

@@ -63,7 +63,7 @@ def test_the_better_certificate_is_the_faster_one_and_else_the_nearer_one():
 @pytest.mark.parametrize("limit", [60.0, 1000.0, 30_000.0])
 def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify(limit, monkeypatch):
     def certified_up_to(value):
-        return SimpleNamespace(found=SimpleNamespace(certified=value <= 1))
+        return SimpleNamespace(certificate=SimpleNamespace(certified=value <= 1))
 
     def of_width(problem, setup, after, every):
         return certified_up_to(limit / setup.width)
@@ -73,11 +73,11 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
     monkeypatch.setattr("verification.certificate_search.certify_after", of_width)
     search = searched(PROBLEM, SETUP)
-    assert search.certified.found.certified and search.fails < limit <= search.setup.width <= 1.15 * search.fails
+    assert search.certified.certificate.certified and search.fails < limit <= search.setup.width <= 1.15 * search.fails
     assert replace(search.setup, width=SETUP.width) == SETUP
     monkeypatch.setattr("verification.certificate_search.certify_after", of_step)
     search = searched(PROBLEM, SETUP, steps=True)
-    assert search.certified.found.certified and search.setup.eta_local <= 1 / limit < search.fails
+    assert search.certified.certificate.certified and search.setup.eta_local <= 1 / limit < search.fails
     assert search.fails <= 1.1 * search.setup.eta_local and replace(search.setup, eta_local=SETUP.eta_local) == SETUP
 
 
@@ -85,13 +85,17 @@ def test_watching_stops_at_the_first_round_that_certifies():
     """Balls decide where float64 says yes; their result is the certificate's at that round alone."""
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
-    assert judged.found.certified and judged.round == reached > 0 and shortfall <= 1
-    assert all(certification is None or not certification.found.certified for _, _, certification in before)
+    assert judged.certificate.certified and judged.round == reached > 0 and shortfall <= 1
+    assert all(certification is None or not certification.certificate.certified for _, _, certification in before)
     alone = certify_after(PROBLEM, setup, reached, 50)
-    assert alone.found.certified and alone.theorem == judged.theorem and alone.found.rate == judged.found.rate
-    assert not certify_after(PROBLEM, setup, reached - 50, 50).found.certified
+    assert (
+        alone.certificate.certified
+        and alone.theorem == judged.theorem
+        and alone.certificate.rate == judged.certificate.rate
+    )
+    assert not certify_after(PROBLEM, setup, reached - 50, 50).certificate.certified
 
 
 def test_watching_judges_the_last_round():
     (*_, (reached, _, judged)) = watch(PROBLEM, SETUP, 3, 2)
-    assert reached == 3 and not judged.found.certified
+    assert reached == 3 and not judged.certificate.certified

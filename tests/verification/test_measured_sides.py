@@ -80,7 +80,7 @@ def test_a_measured_side_confirms_by_a_wide_margin_only(errors, standing):
 @pytest.mark.parametrize("identifier", ["fedgucci/F3"])
 def test_a_search_does_not_believe_samples_that_just_miss(identifier):
     done = attack(get(identifier), Form.STATED, examples=40, seconds=float("inf"), seed=7)
-    assert done.found is None
+    assert done.counterexample is None
     assert any("intervals apart, where a search asks for" in str(how) for how in done.unconfirmed)
 
 
@@ -100,4 +100,4 @@ def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
     Both violations appeared within few rounds; searches up to hundreds of rounds train for minutes.
     """
     monkeypatch.setattr("verification.search.ascent.MOST_ROUNDS", 16)
-    assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).found is None
+    assert attack(get(identifier), Form.NEW, examples=40, seconds=float("inf"), seed=7).counterexample is None

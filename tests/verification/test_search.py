@@ -101,10 +101,10 @@ def without_witness(identifier):
 def found_in(identifier, examples=400, seed=0, shrinking=0.1):
     budget = {"examples": examples, "seconds": PATIENT, "shrinking": shrinking}
     done = attack(without_witness(identifier), Form.STATED, seed=seed, **budget)
-    assert done.found is not None, (done.tried, done.admitted, done.best)
+    assert done.counterexample is not None, (done.tried, done.admitted, done.best)
     assert not done.contradicts_record
     assert not done.missed
-    return done.found
+    return done.counterexample
 
 
 @pytest.mark.parametrize("identifier", FALSE)
@@ -165,7 +165,7 @@ def test_it_finds_that_a_loss_need_not_vanish_at_the_label():
 @pytest.mark.parametrize("examples", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_it_finds_nothing_against_the_repaired_rate(examples):
     done = attack(get("fl-ntk/Eq18"), Form.REPAIRED, examples=examples, seconds=PATIENT, seed=1)
-    assert done.found is None
+    assert done.counterexample is None
     assert done.admitted >= 1
 
 
@@ -175,7 +175,7 @@ def test_it_finds_nothing_against_what_is_true(identifier):
         if form is Form.NEW and identifier == "fl-ntk/Eq11":
             continue  # counts networks: in the long version
         done = attack(get(identifier), form, examples=3, seconds=PATIENT, seed=1)
-        assert done.found is None
+        assert done.counterexample is None
         assert done.admitted > 5
         assert done.best.outcome is not Outcome.VIOLATED
 
@@ -196,7 +196,7 @@ def test_it_finds_nothing_against_what_is_true_in_a_larger_budget(identifier, ca
     options = Options(width=1024)  # `verify` draws the families' own cases at 4096
     for form in get(identifier).forms:
         done = attack(get(identifier), form, examples=100, seconds=PATIENT, seed=2, options=options)
-        assert done.found is None
+        assert done.counterexample is None
         assert done.admitted > 5
 
 
@@ -205,13 +205,14 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
     (verdict,) = verify(planted)
     assert (verdict.outcome, verdict.counts.violated, verdict.trials) == (Outcome.VIOLATED, 2, 100)
     done = attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1)
-    assert done.found is not None and done.contradicts_record
-    assert (done.found.first, done.found.by) == (Number(12), "a family, seed 17")
-    assert rejudge(Replay(planted, Form.STATED, done.found.first, (12.0, 10.0))).confirmed
+    assert done.counterexample is not None and done.contradicts_record
+    assert (done.counterexample.first, done.counterexample.by) == (Number(12), "a family, seed 17")
+    assert rejudge(Replay(planted, Form.STATED, done.counterexample.first, (12.0, 10.0))).confirmed
     seen = {
-        attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).found.by for _ in range(2)
+        attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
+        for _ in range(2)
     }
-    assert len(seen) == 1 and seen != {done.found.by}  # other cases for another seed, the same for this one
+    assert len(seen) == 1 and seen != {done.counterexample.by}  # other cases for another seed, the same for this one
 
 
 def test_a_replay_whose_sides_are_no_longer_those_of_the_file_says_so():
@@ -226,7 +227,7 @@ def test_a_search_in_which_no_case_is_admitted_is_untested(tmp_path, monkeypatch
     rare = Hypothesis("rare", "met by half of the strategy's cases", lambda case: 4 - case.value)
     planted = replace(get("fl-ntk/A.1"), **planted_in(lambda seed: 5, rare, free))
     done = attack(planted, Form.STATED, examples=20, seconds=PATIENT)
-    assert (done.admitted, done.found) == (0, None) and done.tried > 20
+    assert (done.admitted, done.counterexample) == (0, None) and done.tried > 20
     counts = done.rejected
     assert counts["rare"] + counts["free"] == done.tried
     most = max(counts, key=lambda name: counts[name])
@@ -245,7 +246,7 @@ def test_a_violation_that_does_not_stand_is_said_and_not_counted(monkeypatch):
         lambda *_: Confirmation(Standing.FALLEN, Fact(What.TEXT, {"text": "balls say otherwise"})),
     )
     done = attack(get("fl-ntk/A.1"), Form.STATED, examples=10, seconds=PATIENT)
-    assert done.found is None
+    assert done.counterexample is None
     assert done.missed
     assert [str(how) for how in done.unconfirmed] == ["balls say otherwise"]
 

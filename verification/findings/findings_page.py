@@ -78,7 +78,7 @@ class PaperFindings:
     """The findings in one paper: a sentence, the differences (in the order of the verdicts), and the rest."""
 
     paper: str
-    said: str
+    summary: str
     differing: tuple[Finding, ...]
     as_printed: tuple[Verdict, ...]
     beyond: tuple[Verdict, ...]
@@ -135,7 +135,7 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
     printed = [v for v in verdicts if counts_as_printed(v)]
     return PaperFindings(
         paper,
-        _said(printed),
+        _summary(printed),
         differing,
         tuple(v for v in verdicts if v.form is Form.STATED and not _nature(v) and v.outcome in SETTLED),
         tuple(v for v in verdicts if catalogue()[v.id].source.paper == BEYOND),
@@ -156,7 +156,7 @@ def counts_as_printed(verdict: Verdict) -> bool:
     return verdict.form is Form.STATED and read and _nature(verdict) not in UNCHARGED
 
 
-def _said(printed: Sequence[Verdict]) -> str:
+def _summary(printed: Sequence[Verdict]) -> str:
     """The sentence on how many of a paper's forms, or of the user's own, hold as they stand."""
     if not printed:
         return "None of its forms was read in print."
@@ -166,13 +166,15 @@ def _said(printed: Sequence[Verdict]) -> str:
     untried = sum(v.would_exclude is not None for v in printed)
     what = "form of your own" if any("statement" in v.provenance for v in printed) else "printed form"
     what = what if len(printed) == 1 else what.replace("form", "forms")
-    said = f"Of {len(printed)} {what} {len(right)} {'holds as it stands' if len(right) == 1 else 'hold as they stand'}"
-    said += f", {gaps} of them with a gap in the argument" if gaps else ""
+    summary = (
+        f"Of {len(printed)} {what} {len(right)} {'holds as it stands' if len(right) == 1 else 'hold as they stand'}"
+    )
+    summary += f", {gaps} of them with a gap in the argument" if gaps else ""
     verb = "is" if untried == 1 else "are"
-    said += f" ({untried} of them {verb} {NOT_REFUTED}, which is all that so few trials can say)" if untried else ""
+    summary += f" ({untried} of them {verb} {NOT_REFUTED}, which is all that so few trials can say)" if untried else ""
     others = ", ".join(f"{wrong[nature]} {_noun(nature, wrong[nature])}" for nature in MEANING if wrong[nature])
-    said += f". Of the others: {others}" if others else ""
-    return f"{said}."
+    summary += f". Of the others: {others}" if others else ""
+    return f"{summary}."
 
 
 def _noun(nature: Nature, count: int) -> str:
@@ -234,7 +236,7 @@ def sentence(text: str) -> str:
 
 
 def _paper_lines(paper: PaperFindings) -> list[str]:
-    lines = ["", f"## {paper.paper}", "", paper.said]
+    lines = ["", f"## {paper.paper}", "", paper.summary]
     if paper.differing:
         lines += ["", "| statement | form | nature | found | what holds |", "| --- | --- | --- | --- | --- |"]
     for finding in paper.differing:

@@ -66,8 +66,10 @@ def recorded_list(cards: Iterable[Card], width: int) -> str:
             lines += wrapped(f"{card.id}, {form.value} ({claim.recorded.value}): {card.title}", width)
             lines += [f"    {line}" for line in textwrap.wrap(sentence(claim.consequence), width - 4)]
         lines += [""] if entries else []
-    said = f"{number_of(len(forms), 'form')} of {len({card.id for card, _, _ in forms})} statements; nothing was run."
-    lines += wrapped(f"{said} Formulas, reasons and evidence of one: ntkfl show ID; of all: --output FILE.", width)
+    summary = (
+        f"{number_of(len(forms), 'form')} of {len({card.id for card, _, _ in forms})} statements; nothing was run."
+    )
+    lines += wrapped(f"{summary} Formulas, reasons and evidence of one: ntkfl show ID; of all: --output FILE.", width)
     return "\n".join(lines)
 
 

@@ -177,8 +177,8 @@ class Check:
 
         Where PyTorch is missing the verdict is untested.
         """
-        said = failure(error, self.statement)
-        self.error = self.error or (said if said == NO_TORCH else said + (where and f", on {where}"))
+        reason = failure(error, self.statement)
+        self.error = self.error or (reason if reason == NO_TORCH else reason + (where and f", on {where}"))
 
     def fail_on(self, label: dict[str, Any], error: Exception, weight: int = 1) -> None:
         """Count a case on which an exception was raised.

@@ -184,8 +184,8 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
     values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
     given = {name: value for name, value in values.items() if value is not None}
     same = {value for value in given.values() if value not in (0.0, 1.0)}
-    for name, said in case_of(case).describe().items():
-        value = _number(said)
+    for name, description in case_of(case).describe().items():
+        value = _number(description)
         if value is not None and value not in same and not any(word in name.split("_") for word in NOT_KNOBS):
             given[name] = value
     return given

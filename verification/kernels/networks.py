@@ -89,10 +89,10 @@ def _slope(networks: Networks, limit: np.ndarray, kernels: np.ndarray, x: np.nda
         return Judgement(0.0, (RATE, RATE), f"{numbers}: there is no error that could fall with the width", x)
     fit = slope(np.asarray(widths), errors, biased=networks.biased)
     value, error = float(fit.value), float(fit.error)
-    said = f"{numbers}: slope {value:.3f} ± {error:.3f}; required: {RATE} inside"
+    explanation = f"{numbers}: slope {value:.3f} ± {error:.3f}; required: {RATE} inside"
     wide = error > WIDEST and abs(value - RATE) <= error
-    unresolved = f"{said}, and at most ± {WIDEST}: take more widths or more networks" if wide else ""
-    return Judgement(value, (RATE - error, RATE + error), said, x, unresolved=unresolved)
+    unresolved = f"{explanation}, and at most ± {WIDEST}: take more widths or more networks" if wide else ""
+    return Judgement(value, (RATE - error, RATE + error), explanation, x, unresolved=unresolved)
 
 
 def _limit(
@@ -141,12 +141,12 @@ def _worst_entry(
     gap = (value - limit[entry]) / scale
     at = int(np.argmax(np.abs(gap) / half))
     i, j = (int(part[at]) for part in entry)
-    said = (
+    explanation = (
         f"k(x)[{i}, {j}] = {limit[i, j]:.6g}, and the mean of networks tends to {value[at]:.6g} "
         f"± {half[at] * scale:.2g}: they differ by {abs(gap[at]):.2g} of the largest entry of k(x)"
     )
     seen = f"an entry that is off by {2 * half.max():.2g} of the largest one, or by more, would have been seen"
-    return Judgement(float(gap[at]), (-float(half[at]), float(half[at])), said, x, entry=(i, j), note=seen)
+    return Judgement(float(gap[at]), (-float(half[at]), float(half[at])), explanation, x, entry=(i, j), note=seen)
 
 
 def _entries(x: np.ndarray) -> int:

@@ -80,8 +80,8 @@ def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[For
         verdicts = _verdicts(*asked, seed)
     for verdict in verdicts:
         if verdict.form in sound[asked] and not verdict.as_recorded:
-            said = verdict.recorded.value, verdict.outcome.value, _how(verdict)
-            return Noticed(mutant.name, mutant.function, mutant.noticed_by, verdict.form, *said)
+            outcomes = verdict.recorded.value, verdict.outcome.value, _how(verdict)
+            return Noticed(mutant.name, mutant.function, mutant.noticed_by, verdict.form, *outcomes)
     return Noticed(mutant.name, mutant.function)
 
 

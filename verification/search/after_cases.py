@@ -24,7 +24,7 @@ def attack_held(
     examples: int = EXAMPLES,
     seconds: float = SHORT,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda said: None,
+    progress: Callable[[str], None] = lambda sentence: None,
 ) -> list[Verdict]:
     """The verdicts, after a short search for a counterexample to each form that held in all its cases.
 
@@ -78,7 +78,7 @@ def _held(verdict: Verdict) -> bool:
 
 def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[str, float], changed: str) -> Verdict:
     """The verdict with the result of the search; with the options `changed`, `ntkfl attack` searches the same cases."""
-    counterexample = done.found
+    counterexample = done.counterexample
     if counterexample is None:
         nothing = Fact(What.NO_COUNTEREXAMPLE, budget | {"uncounted": list(done.unconfirmed)})
         return replace(verdict, search=done.untested or nothing)

@@ -66,7 +66,7 @@ class Attack:
     rejected: dict[str, int]
     failed: dict[str, int]
     best: Comparison | None
-    found: Counterexample | None
+    counterexample: Counterexample | None
     unconfirmed: tuple[Fact, ...]
     seconds: float
     interrupted: bool = False
@@ -74,7 +74,7 @@ class Attack:
     @property
     def contradicts_record(self) -> bool:
         """Whether a form recorded to hold is violated."""
-        return self.found is not None and self.statement.forms[self.form].recorded is not Outcome.VIOLATED
+        return self.counterexample is not None and self.statement.forms[self.form].recorded is not Outcome.VIOLATED
 
     @property
     def untested(self) -> Fact | None:
@@ -87,7 +87,7 @@ class Attack:
     @property
     def missed(self) -> bool:
         """Whether no violation was found although the form is recorded violated."""
-        return self.found is None and self.statement.forms[self.form].recorded is Outcome.VIOLATED
+        return self.counterexample is None and self.statement.forms[self.form].recorded is Outcome.VIOLATED
 
 
 def attack(
@@ -153,7 +153,7 @@ def attack(
     except KeyboardInterrupt:
         interruption.taken()
         interrupted = True
-    counterexample = hunt.found() if hunt.violations else None
+    counterexample = hunt.counterexample() if hunt.violations else None
     return Attack(
         statement,
         form,
@@ -313,7 +313,7 @@ class Hunt:
 
         shrunk(self.violations[-1][0], keeps, lambda: time.process_time() < until)
 
-    def found(self) -> Counterexample:
+    def counterexample(self) -> Counterexample:
         """The last violation with its sides as confirmed."""
         assert self.first is not None
         first = self.violations[0][0]

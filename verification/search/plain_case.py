@@ -33,8 +33,8 @@ def in_words(case: Any) -> list[str]:
 @in_words.register
 def _run_in_words(case: FederatedRun) -> list[str]:
     residual = case.problem.y - initial_outputs(case)
-    said = f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else "")
-    return [*_steps(case.problem, case.setup), *_points(case.problem), said, _neurons(*case.weights)]
+    residual_line = f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else "")
+    return [*_steps(case.problem, case.setup), *_points(case.problem), residual_line, _neurons(*case.weights)]
 
 
 def _steps(problem: Problem, setup: Setup) -> list[str]:

@@ -63,21 +63,21 @@ class OrderedWindows(SmallNetwork):
         return with_outputs(self.spec, self.problem.x, self.width, self.seed, self.wanted)
 
     @cached_property
-    def found(self) -> NetworkCertificate:
+    def certificate(self) -> NetworkCertificate:
         """The certificate of the network before these windows."""
         return certify_network(networks.wide(self.spec), self.params, self.problem, loss=self.loss)
 
     @property
     def known(self) -> Start:
         """The bounds at the checkpoint; for losses other than squares, with intervals of minimisers."""
-        return replace(self.found.start, intervals=self.loss is not SQUARES)
+        return replace(self.certificate.start, intervals=self.loss is not SQUARES)
 
     @cached_property
     def proved(self) -> Window | str:
         """What is proved about windows that visit every sample once, or why nothing is proved."""
-        if self.known.intervals == self.found.start.intervals:
-            return self.found.window or self.found.why
-        return largest_step(self.known, float(self.found.residual.hi), 1.0, HALVINGS)
+        if self.known.intervals == self.certificate.start.intervals:
+            return self.certificate.window or self.certificate.why
+        return largest_step(self.known, float(self.certificate.residual.hi), 1.0, HALVINGS)
 
     @property
     def radius(self) -> float:
@@ -94,7 +94,7 @@ class OrderedWindows(SmallNetwork):
         """Whether the inequalities hold in the ball of the claim."""
         if self.ball is None:
             return self.proved
-        return in_ball(self.known, float(self.found.residual.hi), self.step, 1.0, self.ball)
+        return in_ball(self.known, float(self.certificate.residual.hi), self.step, 1.0, self.ball)
 
     @property
     def least(self) -> float:
@@ -164,7 +164,7 @@ class OrderedWindows(SmallNetwork):
         """|theta - theta*|, theta* a fit whose difference to theta the gradients of tied outputs span (Newton)."""
         import torch
 
-        kept, at = self.found.kept, theta
+        kept, at = self.certificate.kept, theta
         low, high = self._ends(kept)
         for _ in range(NEWTON):
             j = self.jacobian(at, kept)

@@ -140,7 +140,7 @@ LEFT_OUT, LONGER, SERVER = {"left_out": 1}, {"longer": 3.0}, {"server": 6.0}
     ],
 )
 def test_an_adversary_is_long_in_vain_and_soon_succeeds_without_a_hypothesis(seed, loss, breaking):
-    certificate = loss_case(seed, 0.3, "fc:3:erf", 20, "random", loss=loss).found
+    certificate = loss_case(seed, 0.3, "fc:3:erf", 20, "random", loss=loss).certificate
     attack = attack_network(certificate, trials=1000, seed=seed)
     assert attack.broken is None and attack.windows >= 1000 and attack.worst.factor > 0.5
     for rule in breaking:
