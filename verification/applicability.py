@@ -18,7 +18,7 @@ from verification.sentences import sizes_text
 from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
-AboutData = tuple[Statement, Form, AnyFamily]  # the family is the first of the form
+AboutData = tuple[Statement, Form, AnyFamily]  # with the form's first family
 
 
 class Applies(StrEnum):

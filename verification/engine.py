@@ -86,7 +86,7 @@ def verdicts_of_claims(
     """The verdicts of claims, in their order; each claim has options of its own, and all cases begin at one seed."""
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    for number, share in enumerate((*looks, looks[-1])):  # the last look again, at ladders that were settled before it
+    for number, share in enumerate((*looks, looks[-1])):  # once more, for ladders that a look settled early
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
         for place in places:
             if place not in checks:

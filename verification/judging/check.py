@@ -59,9 +59,9 @@ class Check:
     families: tuple[AnyFamily, ...]
     own_data: bool = False  # the cases are of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    share: float = 1.0  # share of the cases that is drawn; the number that a verdict needs depends on all of them
-    looks: int = 1  # at how many shares of the cases the form may be settled
-    # ladders on which an earlier look settled the form, at the share of that look
+    share: float = 1.0  # share of the cases that is drawn; how many a verdict needs is set by all cases, drawn or not
+    looks: int = 1  # number of looks, at growing shares of the cases, that may settle the form
+    # ladders on which an earlier look settled the form, each with the share of its networks in that look
     before: Mapping[AnyFamily, float] = field(default_factory=dict)
     tally: Tally = field(init=False)
     outcomes: dict[str, Outcome] = field(default_factory=dict)  # on the last case of each family, by its name
@@ -186,7 +186,7 @@ class Check:
         An exception which says that the case cannot be computed leaves the case open. Any other exception is a fault of
         the statement, or of this project, and ends the check.
         """
-        interruption.check()  # which an error of this kind may have been
+        interruption.check()  # an interrupt may have surfaced as this error
         if self.error is None:
             where = case_text(label)
             if isinstance(error, NOT_COMPUTED):
@@ -258,7 +258,7 @@ class Check:
                 continue  # killed already
             try:
                 wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
-            except NOT_COMPUTED as error:  # the mutant's doing: the case itself is counted already
+            except NOT_COMPUTED as error:  # an error of the mutant's formula; the case itself is counted already
                 tally.leave_open(case_text(label), str(error), weight)
             else:
                 tally.add(wrong, {}, weight, failure)

@@ -55,7 +55,7 @@ class Points:
                 self.failures.append(failure)
             self._look(case, family, comparison, known, right)
         except Exception:
-            interruption.check()  # which an error of this kind may have been
+            interruption.check()  # an interrupt may have surfaced as this error
             self.lost += 1
 
     def _place(self, seen: Comparison, known: Known, sides: tuple[Estimate, ...]) -> tuple[float, float, float, float]:

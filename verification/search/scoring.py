@@ -21,12 +21,12 @@ from verification.sentences import What
 NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value
 UNMET = -100.0  # scores of admitted cases are above this number, scores of other cases below it
 HIGHEST = 50.0
-FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is carried on, and largest score by it
-# networks after which a case far from a violation is left, and the score that counts as far
+FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is extrapolated, and the largest score that this may give
+# a case is given up after GLANCE networks if its score is below NEARLY
 GLANCE, NEARLY = 4, np.log(0.5)
 LOOKS = (16, 100, 400)  # further networks of each look, until it is clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
-SAMPLED_MARGIN = 5  # half-widths between sampled sides, since of hundreds of intervals some miss by chance
+SAMPLED_MARGIN = 5  # half-widths by which sampled sides must differ: of hundreds of intervals some miss by chance
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks: all looks together err with chance 5e-7
 
 

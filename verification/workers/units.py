@@ -89,7 +89,7 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
         try:
             drawn.update(judged_on(statement, form, options)[0])
         except Exception:
-            continue  # its own verdict says so
+            continue  # the statement's own verdict reports the error
     groups: list[tuple[set[str], set[AnyFamily]]] = []
     for identifier, shared in families.items():
         touching = [group for group in groups if group[1] & shared]
