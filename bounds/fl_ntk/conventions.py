@@ -38,7 +38,9 @@ CONVENTIONS = (
         "the paper calls both lambda; Definition 4.2 asks for H(0), which is no property of the data; C.1 has H_inf",
     ),
     Convention(
-        "residual", "r(t) = y - y(t); |.| of a vector is the l2 norm, of a matrix the spectral norm, |.|_F apart", ""
+        "residual",
+        "r(t) = y - y(t); |.| is a vector's l2 norm or a matrix's spectral norm, |.|_F is the Frobenius norm",
+        "",
     ),
     Convention("labels", "|y_i| = O(1): Y = max |y_i|", "used inside Lemma B.8 and Claim C.8, stated nowhere"),
     Convention(

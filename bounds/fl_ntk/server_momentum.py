@@ -11,7 +11,7 @@ from bounds.symbols import N, eta_global
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:
-    """E r r' for both measurements, E r u' and E u u' after a round."""
+    """E r r' (twice, once for each measurement), E r u' and E u u' after a round."""
     mean = H * RESPONSE  # A
     within = sp.MatAdd(*(e * RESPONSE * C * RESPONSE * e for e in OWN))
     apart = (N - s) / (s * (N - 1))

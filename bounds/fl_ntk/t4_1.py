@@ -35,7 +35,7 @@ from bounds.symbols import K, N, eta_global, eta_local, lam, r0
 from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.limit.infinite_width import KernelRegime
 
-FIRST_LOSS = 20.0  # L(u(0)), well above 1, of all ladders but `more_samples`
+FIRST_LOSS = 20.0  # L(u(0)) on all ladders except `more_samples`: well above 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_families(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder, three times if it draws data; on the user's data once each kind that the data allow."""
+    """Every kind of ladder, on three seeds if it draws data; on the user's data once, if the data allow the kind."""
     chosen = options if options.data else Options()
     counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:

@@ -1,4 +1,4 @@
-"""On the page of findings, formulas in the place of their plain text; reasons, evidence and commands unfold."""
+"""On the page of findings, replace formulas in plain text by drawn ones, and fold reasons, evidence and commands."""
 
 from collections.abc import Iterator
 
@@ -11,15 +11,15 @@ from bounds.papers import own
 from experiments.formulas import mathml
 
 PAGE = "findings"
-SHOWN = ("for a reader",)  # beside the formulas
+SHOWN = ("for a reader",)  # these items of a finding's list stay visible below the formulas
 
 
 def fold(app: Sphinx, document: nodes.document) -> None:
-    """Rewrite the list of every finding, whose heading begins with its statement and form."""
+    """Rewrite the list below the heading of each finding; the heading begins with the statement and the form."""
     if app.env.docname != PAGE:
         return
     for listed in document.findall(nodes.definition_list):
-        listed["classes"].append("ids")  # whose links are ids, not broken at a hyphen
+        listed["classes"].append("ids")  # a class whose links are ids, which no line breaks at a hyphen
     for section in list(document.findall(nodes.section)):
         lists = [node for node in section.children if isinstance(node, nodes.bullet_list)]
         if lists and (known := _finding(section.next_node(nodes.title).astext())):
@@ -48,7 +48,7 @@ def _folded(items: nodes.bullet_list, statement: Statement, form: Form) -> list[
 
 
 def formulas(statement: Statement, form: Form) -> Iterator[nodes.Node]:
-    """What a form claims, a block a part, and the probability with which it may fail."""
+    """The claim of a form, each part in a block of its own, and the probability with which it may fail."""
     for line in mathml.claims(statement, form):
         yield html(f'<div class="math-block">{line}</div>')
     if (failure := mathml.failure(statement.forms[form])) is not None:
@@ -56,6 +56,6 @@ def formulas(statement: Statement, form: Form) -> Iterator[nodes.Node]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Come when the page is read."""
+    """Let Sphinx call `fold` when it reads a page."""
     app.connect("doctree-read", fold)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

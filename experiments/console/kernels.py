@@ -25,7 +25,7 @@ NETWORK = typer.Option(
     help="that of FL-NTK; fully connected or convolutional with L layers of weights, all trained, and activation "
     "PHI (relu, erf, gelu); or the network that a file defines",
 )
-RELATIVE = 1e-12  # error of a finite network's kernel over the root of the product of diagonal entries; tested
+RELATIVE = 1e-12  # tested error of a finite network's kernel, over the root of the product of two diagonal entries
 
 
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:

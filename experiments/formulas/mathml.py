@@ -65,7 +65,7 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """The number of transposes in the text; the one with fewer, of a matrix and its transpose, gets the name."""
+    """The number of transposes in a matrix's text; of a matrix and its transpose, that with fewer gets the name."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
@@ -105,7 +105,8 @@ def claims(statement: Statement, form: Form) -> list[Markup]:
 def flowing(rows: Sequence[str], alt: str = "") -> Markup:
     """Rows of LaTeX as formulas side by side, since browsers break lines only between formulas.
 
-    Where a piece stays wider than a phone, a class says so: there it is drawn smaller. Reports allow no style here.
+    A piece that stays wider than a phone gets a class, by which pages draw it smaller; a style attribute would do that
+    too, but reports allow none.
     """
     label = Markup(' role="math" aria-label="{}"').format(alt) if alt else ""
     cut = [pieces(row, width, NARROWEST) for row in rows]

@@ -37,7 +37,7 @@ from ntkfl.ranges import require_number
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
-MOST_HELD = 2000  # pairs of A: with more, holding them makes others fail
+MOST_HELD = 2000  # pairs of A; holding more makes the margins of other pairs fail
 _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
 _TRIES = 20  # halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
@@ -325,7 +325,7 @@ class AnyOrderCertificate(LaterModels):
             return 1.0
         if self._grown is None:
             return None
-        low, high = 0, _TRIES + 1  # halvings: too few, enough
+        low, high = 0, _TRIES + 1  # numbers of halvings: `low` is too few, `high` is enough
         while high - low > 1:
             interruption.check()
             middle = (low + high) // 2
@@ -489,7 +489,7 @@ class _Kept:
     given: Problem
     loss: ConvexLoss
     kept: np.ndarray
-    # how far below and above its target an output is minimised, in the shape of the labels
+    # how far an output may lie below and above its target and still minimise its loss, in the shape of the labels
     below: np.ndarray | float = 0.0
     above: np.ndarray | float = 0.0
 
@@ -529,7 +529,7 @@ def _certified(
     limits = pair_limits(network.n * network.n_outputs, network.width, network.n, memory, most_held)
     neurons = passed(replace(network, sample=of.kept[network.sample]))
     search = grown(neurons, **limits)
-    certified = search.why == "" and search.margin > 0  # NaN is not
+    certified = search.why == "" and search.margin > 0  # false if the margin is NaN
     nearest, neuron, row = search.nearest, search.rows.neuron, search.rows.row
     return AnyOrderCertificate(
         certified=certified,

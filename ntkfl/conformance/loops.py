@@ -62,7 +62,7 @@ def displacement(case: ConformanceCase, steps: int, pull: float = 0.0) -> float:
 
 
 def shares(case: ConformanceCase, t: int) -> list[float]:
-    """p_i, of the samples of the cohort of round t."""
+    """p_i: the share of each client in the samples of round t's cohort."""
     clients = case.cohort(t)
     total = sum(case.sizes[i] for i in clients)
     return [case.sizes[i] / total for i in clients]
@@ -330,7 +330,7 @@ def fed_gma(
 
 
 def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
-    """The released code literally; `overwritten`: each client's term already replaces the received model."""
+    """The released code; if `overwritten`, a client's term replaces the model received before the next client's."""
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-# what pandas reads as a missing value; Nan, as names are written, is a name
+# pandas reads these as missing values; "Nan", written like a name, is a name
 MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan null".split()))
 YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")

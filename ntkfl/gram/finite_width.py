@@ -100,7 +100,7 @@ def finite_estimate(
         count = doubtful(x, u, error)
         doubt = np.minimum(1, (count[:, None] + count) / len(u))
     bound = dot_error * fraction + (np.abs(inner) + dot_error) * doubt + 2 * EPSILON * np.abs(inner)
-    underflow = 8 * SMALLEST  # underflow of the product, of the value and of the terms of the bound: half of it each
+    underflow = 8 * SMALLEST  # the product, the value and each term of the bound underflow by at most half of SMALLEST
     error = bound * (1 + 4 * EPSILON) + underflow
     return Estimate(inner * fraction, error, "rounding bound", Rigour.ENCLOSED)
 

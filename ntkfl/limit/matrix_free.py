@@ -107,10 +107,10 @@ def tiles_of(
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
     def runs(n: int, label_columns: int, reported_rounds: int = 0, room: float = 0.0) -> float:
-        """Bytes beside the tiles; `room` is free again when they are there, and later work may have it."""
+        """Bytes beside the tiles. `room` is what building them takes; later work may take it again."""
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
-        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # a piece while the next is computed
+        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # one held, one computed
         pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # `largest_at_most`
         later = max(decomposed * share**2, pieces, pairs)
         return 8 * (bases * share**2 + vectors * label_columns * n) + max(room, 8 * later)
@@ -565,7 +565,7 @@ class MatrixFreeRegime(LinearRegime):
         return measured
 
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
-        """At least every eigenvalue of W^(1/2) H W^(1/2) for the computed W with these values at those of H_D."""
+        """An upper bound of the eigenvalues of W^(1/2) H W^(1/2), W the function of H_D that has these values."""
         key, local = values.tobytes(), self._measured.local
         if key not in self._tops:
             noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)

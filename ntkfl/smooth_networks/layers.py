@@ -160,7 +160,7 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """A bound of how much more scale W h changes than W or h, for a convolution and for a matrix."""
+        """A number by which changes of W or h are multiplied at most in scale W h, also for a convolution."""
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property

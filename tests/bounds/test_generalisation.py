@@ -49,7 +49,7 @@ def test_a_loss_is_lipschitz_and_stays_in_its_range(loss, f, g, y):
 
 @given(losses(at_label=False), REAL)
 @settings(deadline=None, max_examples=50)
-def test_losses_that_vanish_at_the_label_do(loss, y):
+def test_losses_drawn_to_vanish_at_the_label_are_0_there(loss, y):
     assert loss(y, y) == loss.at_label == 0
 
 
@@ -82,7 +82,7 @@ def test_a_finite_class_agrees_with_its_definition(functions, n, mistakes, seed)
     assert case.largest_gap.lo <= max(gaps) <= case.largest_gap.hi
 
 
-def test_drawn_signs_bracket_what_all_signs_give(monkeypatch):
+def test_the_interval_from_drawn_signs_has_the_value_of_all_signs(monkeypatch):
     for seed in range(8):
         case = FiniteClass(5, 50, 0.4, 9, Loss(), seed)
         exact = float(case.rademacher.value)

@@ -81,12 +81,13 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
         assert (verdict.outcome, verdict.as_recorded) == (Outcome.UNRESOLVED, False)
     kept = [statement for statement in CHEAP if statement.id not in {verdict.id for verdict in lost}]
     assert plain(verdict for verdict in verdicts if not verdict.error) == plain(verify_all(kept, FEW))
-    assert counted[-1][0] == counted[-1][1]  # no case is waited for
+    assert counted[-1][0] == counted[-1][1]  # the cases of the lost process count as done
 
 
 @pytest.mark.slow
 def test_an_interruption_reports_what_all_processes_counted():
-    ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are started deaf to it
+    # a shell starts background jobs with SIGINT ignored
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.getsignal(signal.SIGINT)
     total = 0
 
@@ -128,7 +129,7 @@ def test_the_number_of_processes_is_checked():
         verify_in_processes(CHEAP, FEW, processes=0)
 
 
-def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
+def test_a_stop_lets_a_message_end_and_the_first_stop_lets_cases_be_settled(monkeypatch):
     monkeypatch.setattr(interruption, "_installed", interruption.Interruption())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = {signum: signal.getsignal(signum) for signum in (STOP, interruption.KNOCK)}
@@ -178,10 +179,10 @@ def order_of(work, workers):
     return handed
 
 
-def test_what_takes_long_to_load_is_loaded_by_one_worker_where_that_is_no_more_than_its_share():
+def test_one_worker_loads_a_slow_library_if_its_statements_are_no_more_than_a_workers_share():
     assert order_of(kept_apart(WORK, 2), 2) == [["a", "d", "e"], ["b", "c"]]
     assert order_of(kept_apart(WORK, 1), 1) == [["a", "d", "e", "b", "c"]]
-    four = kept_apart(WORK, 4)  # a share of 8.75 s: neither can be held by one
+    four = kept_apart(WORK, 4)  # a share of 8.75 s: no worker can take all statements of a library
     assert not any(part.loads for part in four)
     assert order_of(four, 4) == [["a"], ["b"], ["c"], ["d", "e"]]
 

@@ -30,7 +30,7 @@ class Cases:
     def __init__(self) -> None:
         self._cases: OrderedDict[tuple[AnyFamily, int], Any] = OrderedDict()
         self._margins: dict[tuple[AnyFamily, int], dict[int, float]] = {}
-        self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other gets its id
+        self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other object gets its id
 
     def of(self, family: AnyFamily, seed: int) -> Any:
         """The case of a seed of a family; the last few are kept.

@@ -193,14 +193,14 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     widths = cells.width.to_numpy().astype(float)
     values = cells["first"].sel(network=smooth)
     logs = values.copy(data=np.log(values.to_numpy()))
-    scaled = values / np.exp(logs.mean("width"))  # NaN stays NaN; the level of a cell does not matter
+    scaled = values / np.exp(logs.mean("width"))  # the fit is of the slope alone, so each cell is scaled; NaN stays NaN
     certified, total = int(cells["first"].notnull().sum()), int(cells["start"].notnull().sum())
     ratio = (cells["first"] / cells["start"]).to_numpy()
     seen = ratio[np.isfinite(ratio)]
     note = f"{certified} of {total} cells certified"
     if len(seen):
         note += (
-            f"; what the look at the start had asked for was {1 / seen.max():.2g} to {1 / seen.min():.2g} times that"
+            f"; the residual estimated at the start was {1 / seen.max():.2g} to {1 / seen.min():.2g} times the first"
         )
     claim = "first certified |y - f| ~ m^(1/2), smooth networks in NTK parametrisation"
     yield exponent(claim, SOURCE, POWER, widths, along(scaled, "width"), axes=("width",), note=note)

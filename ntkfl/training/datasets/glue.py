@@ -127,7 +127,7 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
         FileNotFoundError: no path, a file or the vocabulary is missing.
         ValueError: a line with too few columns, or a label that is not of the task; the message has file and line.
     """
-    from ntkfl.training.models.encoder import packaged_folder  # here because only text needs it
+    from ntkfl.training.models.encoder import packaged_folder  # imported here, since only text needs it
 
     task, longest = TASKS[name], size or LONGEST
     if longest < 8:

@@ -114,7 +114,7 @@ def cell(point, power=0.5, near=0.3):
 def test_planted_laws_hold_and_others_are_violated():
     power, near = STUDY.answers(planted(STUDY, cell))
     assert power.outcome is Outcome.HOLDS and near.outcome is Outcome.HOLDS
-    assert power.note.startswith("56 of 56 cells certified; what the look at the start had asked for was 0.83 to 0.83")
+    assert power.note.startswith("56 of 56 cells certified; the residual estimated at the start was 0.83 to 0.83")
     power, near = STUDY.answers(planted(STUDY, lambda point: cell(point, power=1.0, near=1.1)))
     assert power.outcome is Outcome.VIOLATED and near.outcome is Outcome.VIOLATED
     (chart,) = STUDY.charts(planted(STUDY, cell))
