@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ntkfl.extensions import is_file
 from ntkfl.gram.features import FeatureGram, Features, kernel_of
 from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
@@ -206,11 +207,6 @@ def kernel_regime(
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
     schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    if matrix_free and loss is None and not ima and not momentum:
-        few = on_few_samples(problem, setup, client_steps)
-        some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
-        (of_schedules if schedules else of_method)(few, method, options or {}, **some, **schedules)
-    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster, device)
     another = (
         method != "fl-ntk"
         or options
@@ -226,13 +222,24 @@ def kernel_regime(
                 f"loss is {loss!r}; it is for Algorithm 1 as it is: leave out method, options, momentum, client_steps, "
                 "step_factors, ima and schedules"
             )
-        regime = _of_loss(base, loss)
+        loss = _loss_of(loss, problem)
+    if schedules and ima:
+        raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
+    # Before the Gram matrix is computed. Options of a method's file may fit the problem's own number of clients alone.
+    if another and (matrix_free or not is_file(method)):
+        few = on_few_samples(problem, setup, client_steps)
+        some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
+        (of_schedules if schedules else of_method)(few, method, options or {}, momentum, **some, **schedules)
+        require_round_map(problem, method, options or {}, momentum)
+    if ima:
+        _require_window(method, options or {}, ima)
+    regime = base = base_regime(problem, setup, gram, matrix_free, ima, memmap, cluster, device)
+    if loss is not None:
+        regime = ConvexRegime(base.problem, base.setup, base.gram, base.kernel, loss=loss)
     elif another or isinstance(base.gram, HeldGram):
-        if schedules and ima:
-            raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
         other = (of_schedules if schedules else of_method)(base, method, options or {}, momentum, **steps, **schedules)
         _require_one_round(other)
-        regime = _windowed(other, method, options or {}, ima) if ima else other
+        regime = WindowedRegime.of(other, ima) if ima else other
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
@@ -268,8 +275,10 @@ def base_regime(
     return algorithm1_limit(problem, setup, gram)
 
 
-def on_few_samples(problem: Problem, setup: Setup, client_steps: Sequence[int] | None) -> KernelRegime:
-    """Algorithm 1 on one sample of each of a few clients: it refuses methods and options before tiles are computed.
+def on_few_samples(
+    problem: Problem, setup: Setup, client_steps: Sequence[int] | None, clients: int = FEW
+) -> KernelRegime:
+    """Algorithm 1 on one sample of each of a few clients: it refuses methods and options before H is computed.
 
     Its kernel is so small that no steps are beyond their limit.
 
@@ -278,10 +287,29 @@ def on_few_samples(problem: Problem, setup: Setup, client_steps: Sequence[int] |
     """
     if client_steps is not None:
         _one_a_client(client_steps, problem.n_clients)
-    first = [owned[0] for owned in problem.members[:FEW]]
+    first = [int(np.argmax(problem.owner == client)) for client in range(min(clients, problem.n_clients))]
     few = Problem(problem.x[first], problem.y[first], np.arange(len(first)))
     kernel = Features(lambda x: np.full((len(x), 1), TINY), 1)
     return KernelRegime(few, setup, cast(np.ndarray, FeatureGram.by(kernel, few.x)), kernel)
+
+
+def require_round_map(problem: Problem, method: str, options: Mapping[str, Any], momentum: float = 0.0) -> None:
+    """Refuse a round that the engine must differentiate, which takes a matrix, if the memory does not hold it.
+
+    A vector of the state for every client makes the state grow with their number: few clients show by how much.
+
+    Raises:
+        TooLittleMemory: as `ntkfl.memory.require`.
+    """
+    from ntkfl.training.engine.linear_rounds import require_map, state_vectors  # torch, which Algorithm 1 does not need
+
+    def vectors(clients: int) -> int:
+        few = on_few_samples(problem, Setup(), None, clients)
+        return state_vectors(method, few.blocks, momentum, options)
+
+    least, most = (vectors(clients) for clients in (FEW - 1, FEW))
+    if most:
+        require_map(method, problem.n, most + max(0, problem.n_clients - FEW) * (most - least))
 
 
 def device_named(name: str | None) -> "torch.device | None":
@@ -415,14 +443,13 @@ def _server_step_in_options(
     return other, own
 
 
-def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], window: MovingWindow) -> WindowedRegime:
+def _require_window(method: str, options: Mapping[str, Any], window: MovingWindow) -> None:
+    """Refuse methods that have no window."""
     from ntkfl.training.engine.ima import averaged
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 
-    # refuses methods that have no window
     averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)
-    return WindowedRegime.of(regime, window)
 
 
 def _one_a_client(steps: Sequence[int], clients: int) -> tuple[int, ...]:
@@ -702,13 +729,14 @@ def _require_batches(batch_size: int, largest: int) -> None:
         )
 
 
-def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:
+def _loss_of(loss: str | ConvexLoss, problem: Problem) -> ConvexLoss:
+    """The loss of this name, or itself; a ValueError if it is unknown or does not take the labels."""
     convex_loss = LOSSES.get(loss) if isinstance(loss, str) else loss
     if convex_loss is None:
         raise ValueError(f"there is no loss {loss!r}; the losses are {', '.join(LOSSES)}, or a ConvexLoss of yours")
-    y = base.problem.y
+    y = problem.y
     if not convex_loss.labels(y):
         raise ValueError(
             f"the labels run from {y.min():g} to {y.max():g}; the {convex_loss.name} loss takes {convex_loss.accepts}"
         )
-    return ConvexRegime(base.problem, base.setup, base.gram, base.kernel, loss=convex_loss)
+    return convex_loss

@@ -13,7 +13,15 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, device_named, of_method, of_schedules, on_few_samples, steps_by_round
+from ntkfl.exact_dynamics import (
+    KernelRegime,
+    device_named,
+    of_method,
+    of_schedules,
+    on_few_samples,
+    require_round_map,
+    steps_by_round,
+)
 from ntkfl.gram.features import kernel_of
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.asked_products import run_together
@@ -224,6 +232,7 @@ def several_limit_curves(
     few = on_few_samples(problem, setup, client_steps)
     for method, options in methods:
         _regime(few, method, options, participation, client_steps and client_steps[: few.problem.n], schedules)
+        require_round_map(problem, method, options)
     held = tiles_of(problem, kernel, tiles, memmap, cluster, device_named(device), len(t), len(methods))
     assert held is not None
     base = KernelRegime(problem, setup, cast(np.ndarray, held), kernel)

@@ -503,6 +503,44 @@ def test_bad_input_is_said(kernel, how, more, said):
         kernel_regime(ragged([4, 9, 5]), STEPS, kernel, **more, matrix_free=how)
 
 
+def unasked(x, z):
+    raise AssertionError("the kernel is computed")
+
+
+@pytest.mark.parametrize("how", [False, "auto", True])
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"method": "fedadam"}, "no exact linear limit"),
+        ({"method": "fednova", "options": {"nu": 1.0}}, "no option 'nu'"),
+        ({"method": "fedavg", "momentum": 1.5}, "momentum is 1.5"),
+        ({"method": "fedavg", "client_steps": [1, 2]}, "for each of 3 clients"),
+        ({"loss": "foo"}, "there is no loss 'foo'"),
+        ({"loss": "logistic"}, "the labels run from"),
+        ({"loss": "squares", "momentum": 0.5}, "it is for Algorithm 1 as it is"),
+        ({"eta_local": [0.1], "ima": MovingWindow(2)}, "a moving window has equal rounds"),
+    ],
+)
+def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, request_, said):
+    with pytest.raises(ValueError, match=said):
+        kernel_regime(ragged([4, 9, 5]), STEPS, unasked, **request_, matrix_free=how)
+
+
+@pytest.mark.parametrize("how", [False, True])
+def test_a_round_without_a_formula_is_refused_before_the_kernel_if_its_matrix_does_not_fit(how, monkeypatch):
+    """SCAFFOLD's state has the model, the server's variate and one of each client: with the labels seven vectors."""
+    needed = 64 * (18 * 7) ** 2
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available", lambda: needed - 1.0)
+    with pytest.raises(
+        memory.TooLittleMemory, match=r"the matrix of scaffold's round.* 1.02 MB.* n up to 17 would fit"
+    ):
+        kernel_regime(ragged([4, 5, 4, 5]), STEPS, unasked, "scaffold", momentum=0.5, matrix_free=how)
+    monkeypatch.setattr(memory, "available", lambda: 4.0 * needed)
+    with pytest.raises(AssertionError, match="the kernel is computed"):
+        kernel_regime(ragged([4, 5, 4, 5]), STEPS, unasked, "scaffold", momentum=0.5, matrix_free=how)
+
+
 def test_tiles_that_do_not_fit_are_refused_before_the_work(monkeypatch):
     problem = ragged([40, 70])
     needed = tiles.tiles_bytes(problem.n, "float64")

@@ -69,7 +69,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     try:
         run = _Run(method, blocks, momentum)
         n, parts = len(blocks.gram), run.parts
-        require("the round map", lambda n: 8 * 8 * (n * (parts + 1)) ** 2, n=n)
+        require_map(method.name, n, parts)
         columns = run(np.eye(n * (parts + 1)))
         _check(run, columns)
     except FloatingPointError as error:
@@ -92,6 +92,27 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
         return move @ residual + out @ memory[0], (into @ residual + kept @ memory[0],)
 
     return LinearRound(step, int(len(kept) > 0), len(kept) or None, pull=float("nan"))
+
+
+def state_vectors(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> int:
+    """The vectors of weights in the state of a round that `linear_round` differentiates; 0 if it differentiates none.
+
+    Raises:
+        ValueError: as `linear_round`.
+    """
+    if hasattr(module_of(name), "linear") and not momentum:
+        return 0
+    return _Run(build(name, HalfSquares("sum"), **options), blocks, momentum).parts
+
+
+def require_map(name: str, n: int, vectors: int) -> None:
+    """Refuse a round to be differentiated if the memory does not hold its columns.
+
+    Raises:
+        TooLittleMemory: as `ntkfl.memory.require`.
+    """
+    what = f"the matrix of {name}'s round, for which there is no formula,"
+    require(what, lambda n: 8 * 8 * (n * (vectors + 1)) ** 2, n=n)
 
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -145,7 +166,7 @@ class _Run:
             if leaf.shape != later[path].shape:
                 raise ValueError(
                     f"{method.name} has no linear limit with these options: what it keeps as {path!r} grows from "
-                    f"{tuple(leaf.shape)} to {tuple(later[path].shape)} in the first rounds"
+                    f"{leaf.numel() / n:g} to {later[path].numel() / n:g} numbers a sample in the first rounds"
                 )
             if leaf.is_floating_point() and leaf.shape[-2:] == (n, 1):
                 places[path] = tuple(leaf.shape[:-2])
