@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from ntkfl.memory import shown
+from ntkfl.memory import largest, shown
 
 MAGIC = b"ntkfl tiles 2\n"  # then 32 bytes of the mark, 8 of the count of whole slabs, 8 for each slab's nearest row
 MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
@@ -31,13 +32,16 @@ class TilesFile:
         """A new file, which takes its room on the disk at once; or the existing file, with its slabs.
 
         Raises:
-            ValueError: the file has other contents, its folder does not exist, or the disk has too little room.
+            ValueError: the file has other contents, its folder does not exist or takes no file, or the disk has too
+                little room.
         """
         file = cls(path, rows, dtype, [])
         size = file._at(len(rows))
         if path.is_dir():
             raise ValueError(f"memmap is {path}, which is a folder; name a file")
-        if path.exists():
+        if path.is_symlink() or path.exists():
+            if not path.is_file():
+                raise ValueError(f"memmap is {path}, which is no regular file; name another, or remove it")
             with path.open("rb") as opened:
                 head = opened.read(file._word(len(rows)))
             count, *nearest = (int.from_bytes(head[at : at + WORD], "little") for at in file._words)
@@ -51,10 +55,12 @@ class TilesFile:
         if not path.parent.is_dir():
             raise ValueError(f"memmap is {path}, but there is no folder {path.parent}; make it, or name another file")
         free = shutil.disk_usage(path.parent).free
+        if size > free:
+            fits = largest(file._size, rows[-1][1], free)
+            would = f"; n up to {fits} would fit" if fits else ""
+            raise ValueError(f"the tiles take {shown(size)} on the disk of {path}, and {shown(free)} are free{would}")
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            if size > free:
-                raise OSError(f"{shown(free)} are free")
             with part.open("xb") as opened:
                 os.posix_fallocate(opened.fileno(), 0, size)  # so the disk cannot be full later
                 opened.write(MAGIC + mark + bytes(WORD))
@@ -62,9 +68,12 @@ class TilesFile:
         except FileExistsError:
             return cls.of(path, mark, rows, dtype)
         except OSError as error:
-            raise ValueError(f"the tiles take {shown(size)} on the disk of {path}: {error}") from None
+            raise ValueError(
+                f"memmap is {path}, and no file of {shown(size)} can be made there: {error.strerror}; name another file"
+            ) from None
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that takes no file
+                part.unlink(missing_ok=True)
         return file
 
     @property
@@ -76,7 +85,10 @@ class TilesFile:
         """The slab as an array mapped to the file."""
         first, end = self.rows[number]
         mode: Literal["r", "r+"] = "r" if number < self.whole else "r+"
-        mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
+        try:
+            mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be continued: {error.strerror}; name another file") from None
         return mapped.view(np.ndarray)
 
     def keep(self, number: int, nearest: int) -> None:
@@ -99,5 +111,10 @@ class TilesFile:
         return len(MAGIC) + MARK + WORD * (1 + number)
 
     def _at(self, number: int) -> int:
+        return self._size(self.rows[number - 1][1] if number else 0)
+
+    def _size(self, n: int) -> int:
+        """Bytes of the head and of the slabs of the first n samples."""
         head = -(-self._word(len(self.rows)) // PAGE) * PAGE
-        return head + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in self.rows[:number])
+        ends = ((first, min(end, n)) for first, end in self.rows if first < n)
+        return head + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in ends)

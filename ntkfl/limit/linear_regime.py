@@ -384,7 +384,7 @@ class LinearRegime(Regime):
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
-        require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
+        require("a report of these rounds", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         settled = 0 if self.before is None else self.before.count
         if self._takes_at_once(int(t.max(initial=0)) - settled, initial.shape[1]):
             return run_of(t, initial, self, self._of_round, settled, 1)

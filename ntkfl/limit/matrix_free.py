@@ -124,7 +124,7 @@ def tiles_of(
             other = "matrix_free='float32'" if how == "float32" else "memmap, a cluster or a device"
             raise ValueError(f"a kernel of features needs no tiles, and is kept whole in float64; leave out {other}")
         count = kernel.count
-        require("the rounds with features", lambda n, **of: features_bytes(n, count) + runs(n, **of), **sized)
+        require("a run with features", lambda n, **of: features_bytes(n, count) + runs(n, **of), **sized)
         return FeatureGram.by(kernel, problem.x)
 
     def needs(dtype: str, n: int, **of: int) -> float:
@@ -143,7 +143,7 @@ def tiles_of(
     hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
     if not held_elsewhere and dtype == "float32":
         hint = "memmap=FILE keeps the tiles on the disk"
-    require(f"the rounds with {dtype} tiles", lambda **of: needs(dtype, **of), hint=hint, **sized)
+    require(f"a run with {dtype} tiles", lambda **of: needs(dtype, **of), hint=hint, **sized)
     if cluster is not None:
         return DaskTiles.on(cluster, kernel, problem.x, dtype)
     if device is not None:
@@ -308,7 +308,10 @@ class MatrixFreeRegime(LinearRegime):
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.outermost is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        return StepLimits(float(self.round.server_rate * self.round.limit / self.outermost[1].value), local)
+        largest = self.outermost[1]
+        if not largest.lo > 0:  # steps so long that rounding takes all digits
+            return StepLimits(float("nan"), local)
+        return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
 
     @cached_property
     def step_warning(self) -> str | None:
@@ -320,15 +323,16 @@ class MatrixFreeRegime(LinearRegime):
         response, steps = self.round.response, self._setting
         if response is None:
             return self._clients_memory_warning
-        if response.min() <= 0:
-            below = self.step_limits.eta_local
-            return f"{steps} may be unstable for every server rate; eta_local < {below:.6g} lets clients contract"
-        if not response.max() < LONGEST:
-            below = self.step_limits.eta_local
-            return f"{steps} grows out of float64 within a few rounds; eta_local < {below:.6g} lets clients contract"
-        if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
-            return None
-        return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
+        if 0 < response.min() and response.max() < LONGEST:
+            if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
+                return None
+            if (rate := self.step_limits.eta_global) > 0:
+                return f"{steps} is stable for a server rate below {rate:.6g} only"
+        grows = "grows out of float64 within a few rounds"
+        grows = (
+            grows if 0 < response.min() and not response.max() < LONGEST else "may be unstable for every server rate"
+        )
+        return f"{steps} {grows}; eta_local < {self.step_limits.eta_local:.6g} lets clients contract"
 
     @property
     def _clients_memory_warning(self) -> str | None:
@@ -622,7 +626,7 @@ class MatrixFreeRegime(LinearRegime):
         """Residuals and coefficients of these rounds with their error bounds."""
         initial = self._initial_residual(initial_outputs)
         wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounding of labels less outputs
-        require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
+        require("a report of these rounds", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
         return states
 
@@ -658,7 +662,7 @@ class MatrixFreeRegime(LinearRegime):
         if 2 * series.powers.shape[1] > t.max():
             return None
         size = self._labels.size
-        require("the rounds that are asked for", lambda rounds: 32 * rounds * size, rounds=len(t))
+        require("a report of these rounds", lambda rounds: 32 * rounds * size, rounds=len(t))
         return series
 
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:

@@ -104,7 +104,7 @@ def test_features_are_refused_as_tiles_and_where_they_do_not_fit(monkeypatch, tm
         with pytest.raises(ValueError, match="a kernel of features needs no tiles"):
             limit_curves(problem, [1], kernel, "fedavg", **more)
     monkeypatch.setattr(memory, "left_for", lambda needed: 10_000)
-    with pytest.raises(memory.TooLittleMemory, match=r"the rounds with features takes .* n up to"):
+    with pytest.raises(memory.TooLittleMemory, match=r"a run with features takes .* n up to"):
         limit_curves(problem, [1], kernel, "fedavg")
 
 

@@ -366,7 +366,7 @@ def asked_and_peak(problem, named, rounds):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     what, needed = asked[0]
-    assert what == "the rounds with float64 tiles"
+    assert what == "a run with float64 tiles"
     return needed, peak
 
 

@@ -432,6 +432,16 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
 
 
 @quietly
+@pytest.mark.parametrize("eta", [1e9, 1e20, 1e50])
+def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
+    """A limit below 0 was named, and one of infinity."""
+    regime = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg", matrix_free=True)
+    named = re.search(r"a server rate below (\S+) only", regime.step_warning)
+    whole = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg").step_limits.eta_global
+    assert float(named[1]) == pytest.approx(whole, rel=1e-5) if named else "may be unstable" in regime.step_warning
+
+
+@quietly
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10, 2, 30]])
 def test_scaffold_and_feddyn_say_that_they_grow_exactly_where_they_do(sizes, steps):
@@ -650,9 +660,28 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
     with pytest.raises(ValueError, match=r"with matrix_free = .*; it is for True, 'float64' or 'float32'"):
         kernel_regime(problem, STEPS, memmap=file)
     monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
-    with pytest.raises(ValueError, match=r"the tiles take .* on the disk of .*: 1 kB are free"):
-        kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "other.bin")
+    other = tmp_path / "other.bin"
+
+    def read_only(*arguments, **named):
+        raise OSError(30, "Read-only file system")
+
+    for free, said in (
+        (1000, r"the tiles take .* on the disk of .*, and 1 kB are free$"),
+        (file.stat().st_size - 1, r"are free; n up to 109 would fit"),
+    ):
+        monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        with pytest.raises(ValueError, match=said):
+            kernel_regime(problem, STEPS, matrix_free=True, memmap=other)
+    with monkeypatch.context() as patched:
+        patched.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1e9))
+        for name in ("open", "unlink"):
+            patched.setattr(tiles_file.Path, name, read_only)
+        with pytest.raises(ValueError, match=r"other.bin, and no file of .* can be made there: Read-only file system"):
+            kernel_regime(problem, STEPS, matrix_free=True, memmap=other)
     assert list(tmp_path.iterdir()) == [file]
+    other.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"other.bin, which is no regular file"):
+        kernel_regime(problem, STEPS, matrix_free=True, memmap=other)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
