@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from jaxtyping import Float
 
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import NetworkPair, lipschitz_constant
@@ -12,10 +13,10 @@ from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
 from bounds.fedgucci.r1 import R1
 from bounds.formula import evaluate
-from experiments.two_layer_training import federated_clients, initial_network, trained
 from ntkfl import data
 from ntkfl.connectivity.barrier import A_CROSSING, accuracy_barrier
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import TwoLayer, combination
+from ntkfl.connectivity.two_layer_training import draw_two_layer, train_two_layer
 from ntkfl.memory import require
 
 RATE = 1.0
@@ -110,19 +111,19 @@ def trained_rows(
     for name, classes in (("even/odd", digits % 2), ("ten classes", digits)):
         rng = np.random.default_rng([seed, 4])
         outputs = int(classes.max()) + 1
-        starts = [initial_network(width, x.shape[1], outputs, rng) for _ in range(3)]
-        anchor = trained(starts[0], x, classes, steps=steps, rate=RATE)
+        starts = [draw_two_layer(width, x.shape[1], outputs, rng) for _ in range(3)]
+        anchor = train_two_layer(starts[0], x, classes, steps=steps, rate=RATE)
         for which, share in (("alone", 0.0), ("connected", weight)):
             parts = (slice(None, half), slice(half, None))
             networks = [
-                trained(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
+                train_two_layer(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
                 for start, part in zip(starts[1:], parts, strict=True)
             ]
             yield _trained_row(f"{images}, {name}: {which}", anchor, networks, x, classes, delta)
         owned = [(x[rows], classes[rows]) for rows in problem.members]
         local = max(1, steps // rounds)
         for which, share in (("FedAvg", 0.0), ("FedGuCci", weight)):
-            begun, networks = federated_clients(
+            begun, networks = _federated_clients(
                 starts[0], owned, rounds=rounds, local_steps=local, rate=RATE, weight=share
             )
             pair = _farthest_apart(networks, x, classes)
@@ -166,3 +167,25 @@ def _trained_row(
         *(float(estimate.value) if estimate.lo > 0 else 0.0 for estimate in exact),
     )
     return BoundsRow(name, side, *numbers)
+
+
+def _federated_clients(
+    start: TwoLayer,
+    clients: Sequence[tuple[Float[np.ndarray, "n l"], np.ndarray]],
+    *,
+    rounds: int,
+    local_steps: int,
+    rate: float,
+    weight: float = 0.0,
+) -> tuple[TwoLayer, list[TwoLayer]]:
+    """The anchor and the clients' networks of FedGuCci's last round; the anchor is the model at the round's start."""
+    if rounds < 1:
+        raise ValueError(f"rounds is {rounds}; it must be a positive integer")
+    total, networks = sum(len(x) for x, _ in clients), [start]
+    for round_ in range(rounds):
+        anchor = combination(networks, [len(x) / total for x, _ in clients]) if round_ else start
+        networks = [
+            train_two_layer(anchor, x, classes, steps=local_steps, rate=rate, anchor=anchor, weight=weight)
+            for x, classes in clients
+        ]
+    return anchor, networks

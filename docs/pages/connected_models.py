@@ -46,19 +46,18 @@ print("connectivity loss", connectivity_loss(first, second, x, y))
 # themselves, then with FedGuCci's connectivity loss to one trained anchor network.
 
 # %%
-from experiments.two_layer_training import initial_network, trained
-from ntkfl.connectivity import accuracy_barrier, group_accuracy_barrier, group_barrier
+from ntkfl.connectivity import accuracy_barrier, draw_two_layer, group_accuracy_barrier, group_barrier, train_two_layer
 
 problem = ntkfl.data.digits(n=400, target="one-hot")
 x, classes = problem.x, problem.y.argmax(axis=1)
 rng = np.random.default_rng(0)
-*starts, last = [initial_network(32, x.shape[1], 10, rng) for _ in range(4)]
+*starts, last = [draw_two_layer(32, x.shape[1], 10, rng) for _ in range(4)]
 halves = slice(None, 200), slice(200, None), slice(100, 300)
 training = {"steps": 300, "rate": 1.0}
-anchor = trained(last, x, classes, **training)
+anchor = train_two_layer(last, x, classes, **training)
 groups = {
     kind: [
-        trained(start, x[half], classes[half], anchor=anchor, weight=weight, **training)
+        train_two_layer(start, x[half], classes[half], anchor=anchor, weight=weight, **training)
         for start, half in zip(starts, halves, strict=True)
     ]
     for kind, weight in (("alone", 0.0), ("connected", 1.0))

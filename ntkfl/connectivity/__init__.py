@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.planes import plane_losses as plane_losses
     from ntkfl.connectivity.planes import plane_through as plane_through
     from ntkfl.connectivity.torch_network import TorchNetwork as TorchNetwork
+    from ntkfl.connectivity.two_layer_training import draw_two_layer as draw_two_layer
+    from ntkfl.connectivity.two_layer_training import train_two_layer as train_two_layer
     from ntkfl.connectivity.unit_orders import LeastBarrier as LeastBarrier
     from ntkfl.connectivity.unit_orders import least_barrier as least_barrier
     from ntkfl.connectivity.units.torch_alignment import align_torch as align_torch

@@ -5,15 +5,15 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.connectivity_rows import _trained_row
-from experiments.two_layer_training import federated_clients, initial_network, trained
+from experiments.connectivity_rows import _federated_clients, _trained_row
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY
 from ntkfl.connectivity.network import TwoLayer, between, combination
+from ntkfl.connectivity.two_layer_training import draw_two_layer, train_two_layer
 
 RNG = np.random.default_rng(0)
 X, CLASSES = RNG.standard_normal((12, 3)), RNG.integers(0, 3, 12)
-START, ANCHOR = (initial_network(5, 3, 3, RNG) for _ in range(2))
+START, ANCHOR = (draw_two_layer(5, 3, 3, RNG) for _ in range(2))
 
 
 def mean_loss(network):
@@ -30,7 +30,7 @@ def objective(network, weight):
 @pytest.mark.parametrize("weight", [0.0, 2.0])
 def test_a_step_is_the_gradient_of_the_objective(weight):
     rate, size = 1e-3, 1e-5
-    after = trained(START, X, CLASSES, steps=1, rate=rate, anchor=ANCHOR, weight=weight)
+    after = train_two_layer(START, X, CLASSES, steps=1, rate=rate, anchor=ANCHOR, weight=weight)
     gradient = (START.vector() - after.vector()) / rate
     direction = np.random.default_rng(1).standard_normal(START.size)
     ends = [objective(START.at(START.vector() + s * size * direction), weight) for s in (1, -1)]
@@ -40,7 +40,7 @@ def test_a_step_is_the_gradient_of_the_objective(weight):
 def test_the_connectivity_loss_lowers_the_barrier_to_the_anchor():
     barriers = [
         loss_barrier(
-            trained(START, X, CLASSES, steps=200, rate=0.5, anchor=ANCHOR, weight=w),
+            train_two_layer(START, X, CLASSES, steps=200, rate=0.5, anchor=ANCHOR, weight=w),
             ANCHOR,
             X,
             CLASSES,
@@ -53,7 +53,7 @@ def test_the_connectivity_loss_lowers_the_barrier_to_the_anchor():
 
 def test_a_weight_needs_an_anchor():
     with pytest.raises(ValueError, match=r"weight is 1 and there is no anchor; the connectivity loss needs one"):
-        trained(START, X, CLASSES, steps=1, rate=0.1, weight=1.0)
+        train_two_layer(START, X, CLASSES, steps=1, rate=0.1, weight=1.0)
 
 
 CLIENTS = [(X[:4], CLASSES[:4]), (X[4:], CLASSES[4:])]
@@ -64,19 +64,19 @@ def test_one_local_step_is_a_step_on_all_data(weight):
     """The average weighs each client by its samples, so that it is that of the gradients; the anchor is the start."""
     federated = START
     for _ in range(3):
-        _, networks = federated_clients(federated, CLIENTS, rounds=1, local_steps=1, rate=0.1, weight=weight)
-        central = trained(federated, X, CLASSES, steps=1, rate=0.1, anchor=federated, weight=weight)
+        _, networks = _federated_clients(federated, CLIENTS, rounds=1, local_steps=1, rate=0.1, weight=weight)
+        central = train_two_layer(federated, X, CLASSES, steps=1, rate=0.1, anchor=federated, weight=weight)
         federated = combination(networks, [1 / 3, 2 / 3])
         assert np.allclose(federated.vector(), central.vector(), rtol=1e-12, atol=1e-12)
 
 
 def test_rounds_go_on_from_the_average_and_the_last_one_s_clients_are_given():
     chosen = {"local_steps": 4, "rate": 0.2, "weight": 1.0}
-    begun, networks = federated_clients(START, CLIENTS, rounds=1, **chosen)
+    begun, networks = _federated_clients(START, CLIENTS, rounds=1, **chosen)
     assert begun is START
     average = combination(networks, [1 / 3, 2 / 3])
-    _, again = federated_clients(average, CLIENTS, rounds=1, **chosen)
-    late, last = federated_clients(START, CLIENTS, rounds=2, **chosen)
+    _, again = _federated_clients(average, CLIENTS, rounds=1, **chosen)
+    late, last = _federated_clients(START, CLIENTS, rounds=2, **chosen)
     assert np.array_equal(late.vector(), average.vector())
     assert all(np.array_equal(a.vector(), b.vector()) for a, b in zip(last, again, strict=True))
     assert mean_loss(combination(last, [1 / 3, 2 / 3])) < mean_loss(START)
@@ -84,13 +84,13 @@ def test_rounds_go_on_from_the_average_and_the_last_one_s_clients_are_given():
 
 def test_no_round_is_refused():
     with pytest.raises(ValueError, match="rounds is 0; it must be a positive integer"):
-        federated_clients(START, CLIENTS, rounds=0, local_steps=1, rate=0.1)
+        _federated_clients(START, CLIENTS, rounds=0, local_steps=1, rate=0.1)
 
 
 def test_an_overflow_is_named():
     with pytest.raises(FloatingPointError, match="a rate of 1e\\+200 is too large"):
         huge = TwoLayer(START.hidden * 1e150, START.readout * 1e150)
-        trained(huge, X * 0.1, CLASSES, steps=3, rate=1e200)
+        train_two_layer(huge, X * 0.1, CLASSES, steps=3, rate=1e200)
 
 
 def test_the_table_is_in_order():
@@ -109,7 +109,7 @@ def test_the_table_is_in_order():
 
 
 def test_the_cube_around_the_anchor_holds_both_networks_and_no_smaller_one_does():
-    networks = [START, trained(START, X, CLASSES, steps=20, rate=0.5)]
+    networks = [START, train_two_layer(START, X, CLASSES, steps=20, rate=0.5)]
     row = _trained_row("mine", ANCHOR, networks, X, CLASSES, 0.1)
     off = np.array([network.vector() - ANCHOR.vector() for network in networks])
     assert row.side / 2 == np.abs(off).max()

@@ -22,6 +22,7 @@ from ntkfl.connectivity import (
     barrier,
     curves,
     discrepancy,
+    draw_two_layer,
     five_factors,
     least_barrier,
     linear_rounds,
@@ -30,6 +31,7 @@ from ntkfl.connectivity import (
     network_files,
     planes,
     quadratic_clients,
+    train_two_layer,
 )
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, checked_inputs, with_constant
 from ntkfl.connectivity.torch_network import TorchNetwork
@@ -245,6 +247,11 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         for name in ("loss_barrier", "accuracy_barrier", "connectivity_loss", "largest_loss")
     ),
     ("largest_gap", partial(barrier.largest_gap, **TWO), {"x": X}),
+    (
+        "train_two_layer",
+        partial(train_two_layer, steps=1, rate=0.1, network=draw_two_layer(5, 3, 2, RNG)),
+        {"x": X, "y": np.arange(4) % 2},
+    ),
     *(
         (name, partial(getattr(barrier, name), NETWORKS), LABELLED)
         for name in ("group_barrier", "group_accuracy_barrier")
