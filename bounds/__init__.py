@@ -10,7 +10,7 @@ from ntkfl.imports import MovedModules, lazy_names, warn_of_other_folders
 
 MOVED = {
     "bounds.fl_ntk.families.own": "bounds.family, which has with_own",
-    "bounds.fl_ntk.cases.antipodal": "bounds.fl_ntk.x_7",
+    "bounds.fl_ntk.cases.antipodal": "bounds.fl_ntk.initial_kernel",
     "bounds.fl_ntk.method_training": "bounds.fl_ntk.cases.certified_method",
 }
 sys.meta_path.append(MovedModules(MOVED))

@@ -29,7 +29,7 @@ def catalogue() -> dict[str, Statement]:
     """Every statement by id: this project's in the order of their files, then those of packages and loaded files.
 
     Raises:
-        ValueError: an id given twice, or an id that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
+        ValueError: an id given twice, or an id that does not begin with its paper.
     """
     return own() | {
         statement.id: statement for extension in extensions_of_statements() for statement in extension.module.STATEMENTS

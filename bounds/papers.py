@@ -1,4 +1,4 @@
-"""This project's statements, from the files in the papers' folders: a new file is a new statement.
+"""This project's statements, from the files in the papers' folders: a file has one statement, or those of one topic.
 
 A new folder with a PAPER is a new paper.
 """
@@ -34,28 +34,28 @@ PAPERS = _papers()
 
 @cache
 def own() -> "dict[str, Statement]":
-    """This project's statements by id, in the order of their files.
+    """This project's statements by id, each paper's in the order of its labels; parts of a label as in their file.
 
     Raises:
-        ValueError: an id given twice, or an id that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
+        ValueError: an id that is not its paper's, or an id given twice.
     """
     by_id: dict[str, Statement] = {}
     for paper, name, module in modules():
         for statement in getattr(module, "STATEMENTS", ()):
-            expected = slug(statement.id.removeprefix(paper + "/"))
-            if not f"{expected}_".startswith(name + "_"):
-                raise ValueError(f"{PAPERS[paper]}.{name} holds {statement.id}; its file would be {expected}.py")
+            if not statement.id.startswith(paper + "/"):
+                raise ValueError(f"{PAPERS[paper]}.{name} holds {statement.id}; its id would begin with {paper}/")
             if statement.id in by_id:
                 raise ValueError(f"two statements have the id {statement.id}")
             by_id[statement.id] = statement
-    return by_id
+    papers = list(PAPERS)
+    return {name: by_id[name] for name in sorted(by_id, key=lambda name: _place(name, papers))}
 
 
 def modules() -> Iterator[tuple[str, str, ModuleType]]:
-    """Paper, package and module of every file in the papers' folders, in their order."""
+    """Paper, name and module of every file in the papers' folders."""
     for paper, package in PAPERS.items():
         folder = importlib.import_module(package)
-        for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
+        for info in pkgutil.iter_modules(folder.__path__):
             yield paper, info.name, importlib.import_module(f"{package}.{info.name}")
 
 
@@ -76,5 +76,9 @@ def slug(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
-def _order(name: str) -> list:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+def _place(identifier: str, papers: list[str]) -> tuple[int, list, bool]:
+    """The place of an id: by paper, then by label up to the first hyphen, as people count; a label before its parts."""
+    paper, _, label = identifier.partition("/")
+    head, _, part = label.partition("-")
+    numbered = [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", slug(head))]
+    return papers.index(paper), numbered, bool(part)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import NetworkPair, lipschitz_constant
+from bounds.fedgucci.cube_bounds import R1
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
-from bounds.fedgucci.r1 import R1
 from bounds.formula import evaluate
 from ntkfl import data
 from ntkfl.connectivity.barrier import A_CROSSING, accuracy_barrier

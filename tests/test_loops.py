@@ -10,7 +10,7 @@ PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 # `while` loops that need no check for interrupts, because they are short, wait for others, or are compiled; and their
 # ends.
 SHORT = {
-    "bounds/fl_ntk/c_8.py _summed": "the bits of the number of rounds",
+    "bounds/fl_ntk/movement_parts.py _linear_part": "the bits of the number of rounds",
     "experiments/formulas/latex.py _typed": "takes a part of the formula from its list at each turn",
     "experiments/formulas/latex.py typed": "joins two words of the formula at each turn",
     "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",

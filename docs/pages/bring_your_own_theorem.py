@@ -218,6 +218,6 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 #   an error of your own was obtained. A right answer with an error that is too small makes a false alarm.
 #
 # Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like
-# yours. `ntkfl list` names them all; their files lie in `bounds/`, one for each numbered result.
-# `bounds/fl_ntk/c_6.py` is a statement that may fail with a small probability, `bounds/fl_ntk/b_12.py` one about
-# every round of a training run.
+# yours. `ntkfl list` names them all; their files lie in `bounds/`, one for each topic.
+# `bounds/fl_ntk/initial_kernel.py` has statements that may fail with a small probability,
+# `bounds/fl_ntk/lazy_neurons.py` one about every round of a training run.

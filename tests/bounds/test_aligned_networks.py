@@ -60,7 +60,7 @@ def test_the_distance_bounds_the_gap_by_every_step_of_its_proof(seed, count):
 
 
 def _three():
-    from bounds.alignment.distance import D, R, s
+    from bounds.alignment.permuted_units import D, R, s
 
     return D, R, s
 

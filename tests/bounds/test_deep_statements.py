@@ -9,7 +9,7 @@ import torch
 from scipy import integrate, stats
 
 from bounds import Options, get
-from bounds.deep import kinks
+from bounds.deep import widths
 from bounds.deep.cases.deep_ladder import (
     ERF,
     RELU,
@@ -23,7 +23,7 @@ from bounds.deep.cases.deep_ladder import (
 )
 from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
 from bounds.deep.centralised import StepLadder
-from bounds.deep.kinks import KINK_LADDERS, KinkLadder
+from bounds.deep.widths import KINK_LADDERS, KinkLadder
 from ntkfl import gram
 from ntkfl.finite_width.boundary_layer import pattern_change
 from ntkfl.problem import Problem, Setup
@@ -193,7 +193,7 @@ def test_differences_of_a_ladder_of_steps_are_the_plain_loop_s(monkeypatch):
 
 
 def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
-    monkeypatch.setattr("bounds.deep.kinks.DRAWS", 2)
+    monkeypatch.setattr("bounds.deep.widths.DRAWS", 2)
     problem, width = equal_points(0), 16
     ladder = KinkLadder(problem, SETUP, 3, (width, 2 * width, 4 * width), (2, 2, 2))
     mean, plain = ladder.layers.mean(axis=0), Plain(RELU, width, problem.x)
@@ -226,7 +226,7 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
     change = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
     assert math.sqrt(m) * (kernel() - before) == pytest.approx(moment * change.drift.value[-1, 0, 0], rel=0.02)
     third, _ = integrate.quad(lambda z: 2 * z**3 * stats.norm.pdf(z), 0, np.inf)
-    assert float(kinks.THIRD) == pytest.approx(third)
+    assert float(widths.THIRD) == pytest.approx(third)
 
 
 def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds import Form, Options, Outcome
-from bounds.fl_ntk import c_4
-from bounds.fl_ntk.c_4 import STATEMENTS as C_4
-from bounds.fl_ntk.c_4 import FiniteClass
-from bounds.fl_ntk.c_5 import STATEMENTS as C_5
-from bounds.fl_ntk.c_5 import WeightBall
-from bounds.fl_ntk.c_11 import STATEMENTS as C_11
+from bounds import Form, Options, Outcome, get
+from bounds.fl_ntk import rademacher
 from bounds.fl_ntk.cases.generalisation_case import (
     LINEAR,
     SIGNS,
@@ -25,8 +20,8 @@ from bounds.fl_ntk.cases.generalisation_case import (
     losses,
     sample_families,
 )
-from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
-from bounds.fl_ntk.t4_3 import SampleLadder
+from bounds.fl_ntk.population_loss import SampleLadder
+from bounds.fl_ntk.rademacher import FiniteClass, WeightBall
 from bounds.ladders.slopes import NoSlope
 from ntkfl import gram, kernel_regime
 from ntkfl.initialisation import draw
@@ -86,7 +81,7 @@ def test_the_interval_from_drawn_signs_has_the_value_of_all_signs(monkeypatch):
     for seed in range(8):
         case = FiniteClass(5, 50, 0.4, 9, Loss(), seed)
         exact = float(case.rademacher.value)
-        monkeypatch.setattr(c_4, "ENUMERATED", 0)
+        monkeypatch.setattr(rademacher, "ENUMERATED", 0)
         drawn = FiniteClass(5, 50, 0.4, 9, Loss(), seed).rademacher
         monkeypatch.undo()
         assert "draws" in drawn.method
@@ -160,7 +155,7 @@ def test_a_constant_loss_is_known_exactly():
 
 
 def test_where_the_bound_is_below_the_trivial_one():
-    (statement,) = C_11
+    statement = get("fl-ntk/C.11")
     linear, signs, _ = sample_families(Options())
     for family, below in ((linear, True), (signs, False)):
         case = family.case(6)  # n = 176
@@ -197,14 +192,15 @@ def test_samples_of_other_seeds_are_other_samples_and_a_case_says_which():
 
 @pytest.mark.parametrize("loss", [Loss(floor=0.5), Loss(shift=0.5), Loss(slope=0.0, floor=0.1)])
 def test_the_informal_theorem_fails_for_losses_that_do_not_vanish_at_the_label(loss):
-    (statement,) = T4_3
+    statement = get("fl-ntk/T4.3")
     steps = (16, 32, 64, 128, 256, 512)
     assert judge(statement, Form.STATED, SampleLadder(LINEAR, loss, 0, steps)).outcome is Outcome.VIOLATED
     assert judge(statement, Form.STATED, SampleLadder(LINEAR, Loss(), 0, steps)).outcome is Outcome.HOLDS
 
 
-@pytest.mark.parametrize("statement", [*C_4, *C_5, *C_11, *T4_3], ids=lambda s: s.id)
-def test_every_family_has_a_strategy_whose_cases_can_be_judged(statement):
+@pytest.mark.parametrize("label", ["C.4", "C.5", "C.11", "T4.3"])
+def test_every_family_has_a_strategy_whose_cases_can_be_judged(label):
+    statement = get(f"fl-ntk/{label}")
     (form, *_) = statement.forms
     family = statement.families_of(form, Options())[0]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.cases.kernel_case import KernelCase, kernel_cases
-from bounds.fl_ntk.cases.weight_path import weight_path
+from bounds.fl_ntk.cases.weight_path import all_jacobians, farthest, jacobian, jacobian_changes, weight_path
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, at_most_half, quick
-from bounds.fl_ntk.terms.jacobian import all_jacobians, farthest, jacobian, jacobian_changes
+from bounds.fl_ntk.movement_parts import changed_gradient_part, norm, remaining_norm_at_limit, remaining_part
 from bounds.fl_ntk.terms.limit_kernel import (
     error_norms,
     limit_kernel,
@@ -19,7 +19,6 @@ from bounds.fl_ntk.terms.limit_kernel import (
     remainder_ratio,
     remainders,
 )
-from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm, remaining_norm_at_limit, remaining_part
 from ntkfl.problem import Problem, Setup
 
 SEEDS = st.integers(0, 5)

@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Form, Options, Outcome, get
-from bounds.fl_ntk.b_3 import PROVED_EXPONENT
-from bounds.fl_ntk.b_3_unbounded_labels import opposed_run, tiny_network
+from bounds.fl_ntk.clients_and_rounds import ClientLadder
+from bounds.fl_ntk.contraction import PROVED_EXPONENT, opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_steps import radius, step_run
-from bounds.fl_ntk.l6_2 import UNIT
+from bounds.fl_ntk.round_terms import UNIT
 from bounds.fl_ntk.t4_1 import any_ladder, more_clients, more_samples, towards_zero
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.fl_ntk.theorem_requirements import requirements
-from bounds.fl_ntk.x_6 import ClientLadder
 from bounds.symbols import delta, m, n
 from ntkfl import data
 from ntkfl.problem import Problem, Setup

@@ -8,9 +8,9 @@ from ball_round_map import limit_response, round_map
 from hypothesis import given, settings
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases
-from bounds.fl_ntk.x_3b import ROUNDS
-from bounds.fl_ntk.x_4 import limit_map
-from bounds.fl_ntk.x_7 import antipodal_pairs
+from bounds.fl_ntk.clients_and_rounds import limit_map
+from bounds.fl_ntk.initial_kernel import antipodal_pairs
+from bounds.fl_ntk.round_spectrum import ROUNDS
 from ntkfl import data
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.problem import Setup

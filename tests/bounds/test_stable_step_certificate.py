@@ -16,7 +16,7 @@ from bounds.fl_ntk.certificates.certificate import a_priori_certificate, checked
 from bounds.fl_ntk.certificates.certificate_record import above, below
 from bounds.fl_ntk.certificates.checkpoint_draw import from_checkpoint
 from bounds.fl_ntk.certificates.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
-from bounds.fl_ntk.x_12 import weighted_norm
+from bounds.fl_ntk.certified_runs import weighted_norm
 from ntkfl import data
 from ntkfl.algorithm1.reference import EXTENDED, plain_run
 from ntkfl.balls import ball_matrix, precision

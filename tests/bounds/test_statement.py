@@ -10,7 +10,7 @@ from bounds import Claim, Form, Formula, Hypothesis, Statement, get
 from bounds.fl_ntk.cases.random_round import random_round
 from bounds.fl_ntk.drawn_memory import drawn_memory
 from bounds.fl_ntk.drawn_memory import noise as noise_of_mean
-from bounds.fl_ntk.terms.server_memory import noise
+from bounds.fl_ntk.outer_steps import noise
 from ntkfl.estimate import Estimate
 
 SOUND = get("fl-ntk/A.2")

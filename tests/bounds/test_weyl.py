@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bounds.fl_ntk.weyl import eigenvalues
+from bounds.fl_ntk.initial_kernel import eigenvalues
 from ntkfl.estimate import Estimate, Rigour
 
 

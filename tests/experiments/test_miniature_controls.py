@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bounds.fedgucci.cases.linear_case import beta as BETA
-from bounds.fedgucci.families.rescaled import LOCAL, SERVER
+from bounds.fedgucci.rescaled_steps import LOCAL, SERVER
 from bounds.symbols import eta_global, eta_local
 from experiments.miniatures import catalogue
 from experiments.miniatures.federated import of_rounds, one_image, settings

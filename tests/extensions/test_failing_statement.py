@@ -33,10 +33,10 @@ def test_attack_is_refused_with_the_line(ntkfl, line):
 
 def test_a_statement_of_ours_names_its_line_in_verify_and_attack(ntkfl, monkeypatch):
     """C.6, from whose file `Estimate`, which its constants need, is removed."""
-    monkeypatch.setattr("bounds.fl_ntk.c_6.Estimate", None)
+    monkeypatch.setattr("bounds.fl_ntk.initial_kernel.Estimate", None)
     failed = (
         "failed with AttributeError: 'NoneType' object has no attribute 'exact' "
-        r"\(bounds/fl_ntk/c_6.py, line \d+, `inner = Estimate.exact\(case.problem.x\) @ case.problem.x.T`\)"
+        r"\(bounds/fl_ntk/initial_kernel.py, line \d+, `inner = Estimate.exact\(case.problem.x\) @ case.problem.x.T`\)"
     )
     (verdict, *_) = verify(bounds.get("fl-ntk/C.6"), bounds.Options(trials=5))
     assert re.match(failed, verdict.error), verdict.error

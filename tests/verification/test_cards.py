@@ -51,7 +51,7 @@ def test_cards_of_other_sources_are_not_read(fresh_reading, monkeypatch, tmp_pat
 
 def test_each_source_counts(monkeypatch, tmp_path):
     before = kept_cards.sources()
-    assert {"bounds/fl_ntk/b_12.py", "bounds/evidence.json", "verification/plain_text.py"} <= set(before)
+    assert {"bounds/fl_ntk/lazy_neurons.py", "bounds/evidence.json", "verification/plain_text.py"} <= set(before)
     printer = tmp_path / "verification/plain_text.py"
     printer.parent.mkdir()
     (tmp_path / "bounds").mkdir()

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from bounds import catalogue, get
 from bounds.cases.snapshot import snapshot
-from bounds.fl_ntk import counts
-from bounds.fl_ntk.alg1_update import WAYS
+from bounds.fl_ntk import change_of_outputs
+from bounds.fl_ntk.exact_update import WAYS
 from experiments.command_line import app
 from ntkfl import gram
 from ntkfl.exact_dynamics import kernel_regime
@@ -46,7 +46,7 @@ def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
     with planted(LOCAL, same):
         wrong = finite_width.local_gram
         assert wrong is not right
-        assert gram.local_gram is wrong and counts.gram.local_gram is wrong
+        assert gram.local_gram is wrong and change_of_outputs.gram.local_gram is wrong
         holders = [m for m in list(sys.modules.values()) if getattr(m, "__dict__", {}).get("local_gram") is right]
         assert [m for m in holders if m.__name__.startswith(("ntkfl", "bounds", "verification"))] == []
     assert finite_width.local_gram is right and gram.local_gram is right
@@ -100,11 +100,11 @@ def test_a_fault_that_cannot_be_made_changes_nothing():
 
 
 def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
-    module = "bounds.fl_ntk.counts"
+    module = "bounds.fl_ntk.change_of_outputs"
     right, known = finite_width.local_gram, sys.modules.pop(module)
     try:
         with planted(LOCAL, same):
-            import bounds.fl_ntk.counts as again  # another name of the package's function
+            import bounds.fl_ntk.change_of_outputs as again  # another name of the package's function
 
             again.mine = finite_width.local_gram
             assert again.mine is not right

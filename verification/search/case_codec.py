@@ -1,11 +1,11 @@
 """Cases as JSON: every float in hexadecimal, every value by the name of its class, nothing pickled."""
 
 import importlib
-import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -145,7 +145,7 @@ def _class(name: str) -> Any:
     if not _ours(module):
         raise ValueError(f"{name} is no class of this project; a case names classes of bounds and ntkfl only")
     try:
-        where = _module(module)
+        where = _module(module, kind)
         member = getattr(where, kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
@@ -155,18 +155,18 @@ def _class(name: str) -> Any:
     return member
 
 
-def _module(name: str) -> ModuleType:
-    """The module of this name. Old files stay readable if a module moves to another folder under its last name.
+def _module(name: str, kind: str) -> ModuleType:
+    """The module of this name; if it is gone, the only module of its package that has a class of this name.
 
     Raises:
-        ImportError: no module of this project has that last name, or more than one has.
+        ImportError: no module of this project has such a class, or more than one has.
     """
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError:
-        package, last = importlib.import_module(name.partition(".")[0]), name.rpartition(".")[2]
-        everything = pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-        names = [info.name for info in everything if info.name.rpartition(".")[2] == last]
-        if len(names) != 1:
+    except ImportError:
+        package = importlib.import_module(name.partition(".")[0])
+        begins, root = re.compile(rf"^class {re.escape(kind)}\b", re.MULTILINE), Path(str(package.__file__)).parent
+        files = [path for path in root.rglob("*.py") if begins.search(path.read_text(encoding="utf-8"))]
+        if len(files) != 1:
             raise
-        return importlib.import_module(names[0])
+        return importlib.import_module(".".join((package.__name__, *files[0].relative_to(root).with_suffix("").parts)))

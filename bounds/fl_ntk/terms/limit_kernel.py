@@ -1,12 +1,14 @@
-"""The kernel at infinite width of a run's data, H_inf, and the remainder of rounds over the linear map I - rho H_inf.
+"""The kernel at infinite width of a run's data, H_inf; the remainder of rounds over I - rho H_inf; features of H_inf.
 
 Appendix C takes lambda and kappa of H_inf; its recursion bounds this remainder.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from flint import arb_mat
 
 from bounds import Hypothesis, Limit
 from bounds.cases.kernel_case import KernelCase
@@ -135,3 +137,30 @@ def remainder_ratio(case: FederatedRun) -> Estimate:
     size = xi.norm(-1)
     low, high = size.lo * (1 - 1e-12) / r.hi, size.hi * (1 + 1e-12) / r.lo
     return Estimate.between(max(low.max(), 0.0), high.max(), size.method, size.rigour)
+
+
+Look = Callable[[int, np.ndarray, arb_mat, arb_mat], None]
+
+
+def train_features(case: KernelCase, rounds: int, look: Look | None = None) -> arb_mat:
+    """The weights w, (n, 1), of f(x_i) = L_i . w, H = L L^T, after training from w = 0.
+
+    Every local step calls `look` with the round, the client's samples, their rows of L, and their outputs less the
+    labels.
+    """
+    problem, setup = case.problem, case.setup
+    step, server = ball(setup.eta_local), ball(setup.eta_global) / problem.n_clients
+    weights = arb_mat(problem.n, 1)
+    for t in range(rounds):
+        change = arb_mat(problem.n, 1)
+        for members in problem.members:
+            rows, labels = ball_matrix(case.factor[members]), ball_matrix(problem.y[members])
+            local = weights
+            for _ in range(setup.local_steps):
+                off = rows * local - labels
+                if look is not None:
+                    look(t, members, rows, off)
+                local = local - rows.transpose() * off * step
+            change = change + local - weights
+        weights = weights + change * server
+    return weights

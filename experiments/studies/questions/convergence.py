@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy.optimize import brentq
 
-from bounds.fl_ntk.x_3b import FACTOR, q
+from bounds.fl_ntk.round_spectrum import FACTOR, q
 from bounds.formula import evaluate
 from bounds.symbols import K, N, eta_global, eta_local, lam
 from experiments.studies.answers import exponent, joined, power_law, upper

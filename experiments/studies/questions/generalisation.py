@@ -10,9 +10,8 @@ import numpy as np
 from scipy import stats
 
 from bounds import Form
-from bounds.fl_ntk.c_11 import STATEMENTS
 from bounds.fl_ntk.cases.generalisation_case import Loss, TrainedOnSample, UserData
-from bounds.fl_ntk.terms.generalisation import MAIN, constants
+from bounds.fl_ntk.population_loss import MAIN, STATEMENTS, constants
 from bounds.formula import evaluate
 from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
@@ -26,6 +25,7 @@ DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"
 LOSS = Loss()  # min(1, |f - y|): it vanishes at the label, as the repaired form needs
 SOURCE = "fl-ntk/C.11"
+(STATED,) = (statement for statement in STATEMENTS if statement.id == SOURCE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def measure(point: Point) -> Measured:
     """Bound, its main term, and loss and error on held-out digits."""
     case = trained_case(point)
     known = constants(case)
-    (bound,) = STATEMENTS[0].forms[Form.REPAIRED].evaluate(known)
+    (bound,) = STATED.forms[Form.REPAIRED].evaluate(known)
     problem = case.problem
     assert problem.y_test is not None, "digits are held out"
     outputs = kernel_regime(problem, case.setup).predict(problem.x_test, case.setup.rounds)

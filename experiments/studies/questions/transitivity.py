@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.network_pair import NetworkPair
+from bounds.fedgucci.cube_bounds import R1
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
-from bounds.fedgucci.r1 import R1
 from bounds.formula import evaluate
 from experiments.studies.answers import errors, exponent, samples, upper
 from experiments.studies.chart import Chart, Label, Panel

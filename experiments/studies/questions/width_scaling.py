@@ -13,8 +13,8 @@ from functools import cache, partial
 import numpy as np
 
 from bounds import Outcome
-from bounds.fl_ntk import lazy, w
-from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
+from bounds.fl_ntk import w
+from bounds.fl_ntk.lazy_training import PATTERNS, REMAINDER, WEIGHTS, exact_map, printed_round_map, relative_remainder
 from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
@@ -125,7 +125,7 @@ REMAINDERS = {
     PRINTED: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over I - rho H_inf",
     EXACT: "the same, xi over M = I - (eta_g/N) H_inf P",
 }
-RATES: tuple[WidthRate, ...] = (*w.STATEMENTS, lazy.WEIGHTS, lazy.PATTERNS, lazy.REMAINDER)
+RATES: tuple[WidthRate, ...] = (*w.STATEMENTS, WEIGHTS, PATTERNS, REMAINDER)
 
 
 @cache
@@ -143,7 +143,7 @@ def measure(point: Point) -> Measured:
     arrays = {name: getattr(statistics, name) for name in (*MATRICES, "linearised")}
     arrays |= {DEVIATION: run.initial_gram.value - gram.infinite(problem().x), OUTPUTS: run.trajectory.outputs[0]}
     measured |= {name: array.ravel().tolist() for name, array in arrays.items()}
-    measured[PRINTED] = relative_remainder(run, printed_map(ladder))
+    measured[PRINTED] = relative_remainder(run, printed_round_map(ladder))
     measured[EXACT] = relative_remainder(run, exact_map(ladder))
     return measured
 

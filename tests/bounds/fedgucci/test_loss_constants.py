@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Form, Options, Outcome, get
-from bounds.averaging.i5 import two_coins
-from bounds.averaging.i8 import opposed, smallest_covariance
+from bounds.averaging.clients_of_a_round import two_coins
+from bounds.averaging.decomposition import opposed, smallest_covariance
 from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS, STEEP_PAIRS, farthest, lipschitz_constant
 from bounds.fedgucci.families.cube_families import (
@@ -19,9 +19,9 @@ from bounds.fedgucci.families.cube_families import (
     steep_loss,
     unit_loss_families,
 )
+from bounds.fedgucci.given_networks import corner_families
 from bounds.fedgucci.premises.cube_symbols import L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
-from bounds.fedgucci.sure import corner_families
 from ntkfl.connectivity.losses import named_loss
 from ntkfl.connectivity.network import combination
 from verification.compare import judge

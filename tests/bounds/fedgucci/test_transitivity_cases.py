@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from bounds import Options, get
 from bounds.cases.cube_networks import CubeFamily
 from bounds.cases.network_pair import pair_families
-from bounds.fedgucci.f9 import WORST_INPUTS
+from bounds.fedgucci.cube_bounds import WORST_INPUTS
 from bounds.fedgucci.f17 import VALLEYS, planar_counterexample
+from bounds.fedgucci.given_networks import mean_gap, with_populations
+from bounds.fedgucci.low_loss import LossTable
 from bounds.fedgucci.premises import cube_terms
-from bounds.fedgucci.r3 import mean_gap, with_populations
-from bounds.fedgucci.r5 import LossTable
 from bounds.fedgucci.x5 import SideLadder
 from ntkfl.connectivity.network import between
 from verification.compare import judge
