@@ -336,14 +336,14 @@ class PrivateRounds:
         return self.regime.noise.nothing_drawn or "_simulated" in self.__dict__
 
     @cached_property
-    def _known(self) -> tuple[list[tuple[float, float]], list[list], Iterator[bool]]:
+    def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
         """The moments that are known so far, for all clients also those of the displacements; and what adds a round."""
         known: list[tuple[float, float]] = []
-        rows: list[list] = []
+        rows: list[np.ndarray] = []
 
         def rounds() -> Iterator[bool]:
             regime, everyone = self.regime, self.regime.noise.nothing_drawn
-            initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
+            initial, clients = regime._initial_residual(None), _clients(regime.noise)
             without_noise = regime._rounds(initial)
             for mean, noisy in self.unit._rounds(initial):
                 interruption.check()
@@ -351,7 +351,7 @@ class PrivateRounds:
                 square = (mean**2).sum() + np.trace(quiet, 0, 1, 2).sum()
                 known.append((square / len(initial), np.trace(noisy - quiet, 0, 1, 2).sum() / len(initial)))
                 if everyone:
-                    rows.append([_moments(*client, mean, noisy) for client in clients])
+                    rows.append(_moments(clients, mean, noisy))
                 if not max(known[-1]) < LARGE**2:
                     known[-1] = (np.inf, np.inf)
                     return
@@ -391,7 +391,8 @@ class PrivateRounds:
     def _first(self) -> float:
         """The longest displacement of any client in the first round: no clip is smaller."""
         initial = self.regime._initial_residual(None)
-        return max(float(np.linalg.norm(scaled @ initial[owned])) for owned, scaled in _clients(self.regime.noise))
+        stacks = _clients(self.regime.noise)
+        return max(float(np.linalg.norm(scaled @ initial[owned], axis=(1, 2)).max()) for _, owned, scaled in stacks)
 
     def _multiplier(self, epsilon: float, delta: float, rounds: int) -> float:
         return noise_multiplier(epsilon, delta, rounds, self.regime.problem.n_clients, self.cohort)
@@ -585,7 +586,7 @@ def _require_rounds(
     (n, outputs), clients = regime._initial_residual(None).shape, base.problem.n_clients
     one, sizes = regime._work_of_labels, np.bincount(base.problem.owner)
     if regime.noise.nothing_drawn:
-        one += 10 * outputs * (CALL * clients + float((sizes.astype(float) ** 3).sum()))
+        one += 10 * outputs * (CALL * len(regime.noise.blocks.clients.stacks) + float((sizes.astype(float) ** 3).sum()))
     else:
         runs = _runs(clipped)
         need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes a sample
@@ -596,7 +597,7 @@ def _require_rounds(
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
         one += one + 8.0 * n**2 * outputs * runs
     require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
-    numbers = 200.0 * settings * (clients + 1)  # bytes of the kept numbers of a round, as Python holds them
+    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the kept numbers of a round
     require("the moments of private rounds", lambda rounds: numbers * rounds, rounds=rounds)
 
 
@@ -677,24 +678,31 @@ def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
     return np.array(kept)
 
 
+# the numbers of clients of one size k, (m,), their samples, (m, k), and matrices, (m, k, k), with which |matrix r_c| is
+# the norm of a displacement
+Stack = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
 def _moments(
-    owned: np.ndarray,
-    scaled: Float[np.ndarray, "k k"],
-    mean: Float[np.ndarray, "n C"],
-    covariance: Float[np.ndarray, "C n n"],
-) -> tuple[float, float, float]:
-    """The norm of the mean of a client's displacement, and trace and top eigenvalue of its covariance."""
-    parts = [scaled @ of_output[np.ix_(owned, owned)] @ scaled.T for of_output in covariance]
-    top = max(float(np.linalg.eigvalsh(part)[-1]) for part in parts)
-    return float(np.linalg.norm(scaled @ mean[owned])), float(sum(map(np.trace, parts))), max(top, 0.0)
+    stacks: Sequence[Stack], mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]
+) -> Float[np.ndarray, "N 3"]:
+    """The norm of the mean of each client's displacement, and trace and top eigenvalue of its covariance."""
+    moments = np.empty((sum(len(clients) for clients, *_ in stacks), 3))
+    for clients, owned, scaled in stacks:
+        parts = scaled @ covariance[:, owned[:, :, None], owned[:, None]] @ scaled.swapaxes(1, 2)
+        top = np.linalg.eigvalsh(parts)[..., -1].max(axis=0)
+        traces = np.trace(parts, axis1=2, axis2=3).sum(axis=0)
+        moments[clients] = np.stack([np.linalg.norm(scaled @ mean[owned], axis=(1, 2)), traces, np.maximum(top, 0)], 1)
+    return moments
 
 
-def _clients(noise: Noise) -> Iterator[tuple[np.ndarray, Float[np.ndarray, "k k"]]]:
-    """The samples of each client, and a matrix: |matrix r_c| is the norm of its displacement."""
+def _clients(noise: Noise) -> list[Stack]:
+    """The clients in stacks of one size."""
     response, clients = noise.blocks.response(noise.pull), noise.blocks.clients
-    for owned, basis in zip(clients.members, clients.vectors, strict=True):
-        scale = np.sqrt(np.maximum(clients.values[owned], 0)) * response[owned]
-        yield owned, scale[:, None] * basis.T
+    scale = np.sqrt(np.maximum(clients.values, 0)) * response
+    return [
+        (numbers, owned, scale[owned][..., None] * basis.swapaxes(1, 2)) for numbers, owned, basis in clients.stacks
+    ]
 
 
 @dataclass(frozen=True)

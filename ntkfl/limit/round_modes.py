@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ Value = TypeVar("Value")
 # The least f_K / eta_local whose inverse has an accurate root; for even K, f_K tends to 0 at eta_local q = 2.
 SAFELY_POSITIVE = 1e-2
 SHARED = 4096  # fewest samples for which threads share the clients; below, starting threads takes longer
+SMALL = 16  # most samples of clients that are stacked: for such a block a call takes longer than its products
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
@@ -50,16 +52,20 @@ def _log_modulus(x: np.ndarray) -> np.ndarray:
 def of_clients(
     work: Callable[..., Value], members: Sequence[np.ndarray], *others: Sequence[np.ndarray]
 ) -> Iterator[Value]:
-    """The samples and values of each client, in the clients' order.
+    """The samples and values of each client, or stack of clients, in their order.
 
     If there are many samples, threads share them, each with one BLAS thread: BLAS threads within blocks of some hundred
     rows would wait for each other in every product, on busy cores for milliseconds.
     """
-    if sum(map(len, members)) < SHARED:
+    if sum(owned.size for owned in members) < SHARED:
         yield from map(work, members, *others)
         return
     with worker_threads() as count, ThreadPoolExecutor(count) as workers:
         yield from workers.map(in_context(work), members, *others)
+
+
+def _stacked(matrices: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack(matrices) if len(matrices) > 1 else matrices[0][None]  # a large one is not copied
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +89,34 @@ class ClientModes:
 
     def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
         """blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are u(q) of a function u."""
-        result = np.empty_like(matrix)
+        if matrix.ndim == 1:
+            return self.apply(values, matrix[:, None])[:, 0]
+        result, (_, members, vectors) = np.empty_like(matrix), zip(*self.stacks, strict=True)
 
         def applied(owned: np.ndarray, basis: np.ndarray) -> np.ndarray:
-            return (basis * values[owned]) @ (basis.T @ matrix[owned])
+            return (basis * values[owned][:, None]) @ (basis.swapaxes(1, 2) @ matrix[owned])
 
-        for owned, own in zip(self.members, of_clients(applied, self.members, self.vectors), strict=True):
+        for owned, own in zip(members, of_clients(applied, members, vectors), strict=True):
             result[owned] = own
         return result
+
+    @cached_property
+    def stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The clients of each small size k together, and every other one alone.
+
+        A stack has the numbers of its clients, (m,), their samples, (m, k), and their V_c, (m, k, k).
+        """
+        together: dict[int, list[int]] = {}
+        for client, owned in enumerate(self.members):
+            together.setdefault(len(owned) if len(owned) <= SMALL else -client, []).append(client)
+        return [
+            (
+                np.array(clients),
+                np.array([self.members[c] for c in clients]),
+                _stacked([self.vectors[c] for c in clients]),
+            )
+            for clients in together.values()
+        ]
 
     def sum_of_largest(self, values: Float[np.ndarray, " n"]) -> float:
         """The sum over clients of their largest value: a bound of a positive matrix whose blocks have these bounds."""
