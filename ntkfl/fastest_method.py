@@ -17,7 +17,7 @@ from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.regime import Kernel
-from ntkfl.limit.rounds_between import left_after, rounds_between
+from ntkfl.limit.rounds_between import NEVER, left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
@@ -44,6 +44,8 @@ class Tuned:
             and cyclic where H is singular, and for all methods where the Gram matrix is in tiles.
         rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
             tiles 1000) are needed.
+        estimate: where `rounds` is None, the number of rounds extrapolated from those that were looked at; None where
+            `rounds` is known, or where the residual does not fall.
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
             `rounds` is None.
         left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
@@ -61,6 +63,7 @@ class Tuned:
     vectors: int | None
     left: float | None = None
     left_error: float | None = None
+    estimate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,7 @@ def _rate(regime: LinearRegime) -> float | None:
 
 
 def _order(tuned: Tuned) -> tuple[float, float]:
-    rounds = float("inf") if tuned.rounds is None else tuned.rounds
+    rounds = next((float(count) for count in (tuned.rounds, tuned.estimate) if count is not None), float("inf"))
     return (rounds if tuned.left is None else tuned.left, rounds)
 
 
@@ -284,18 +287,23 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
 
 
 def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:
-    rounds, left, error = None, None, None
+    rounds, left, error, estimate = None, None, None, None
     tiled = isinstance(regime, MatrixFreeRegime)
     looked = min(MOST_RUN, budget or LOOKED) if regime.method in NO_MODES else MOST_RUN
-    if not tiled or rounds_between(regime, eps, looked) < 0.9 * MOST_RUN:
+    most = MOST_RUN if tiled else MOST_ROUNDS
+    about = rounds_between(regime, eps, looked if tiled else most)
+    if not tiled or about < 0.9 * most:
         with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
-            rounds = regime.rounds_to(eps, at_most=MOST_RUN if tiled else MOST_ROUNDS)
+            rounds = regime.rounds_to(eps, at_most=most)
+    if rounds is None and about < NEVER:
+        estimate = max(about, float(most))
     if budget is not None:
         left, error = _left(regime, budget)
     setup, per_round = regime.setup, VECTORS.get(regime.method, 2)
     vectors = None if rounds is None else rounds * per_round
     rate = None if tiled else _rate(regime)
-    return Tuned(label, regime.method, options, setup.local_steps, setup.eta_local, rate, rounds, vectors, left, error)
+    steps = setup.local_steps, setup.eta_local
+    return Tuned(label, regime.method, options, *steps, rate, rounds, vectors, left, error, estimate)
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:

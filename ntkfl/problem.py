@@ -147,6 +147,16 @@ class Problem:
         x_test = None if self.x_test is None else _normalised(self.x_test)
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
+    def standardised(self) -> Problem:
+        """The same problem with every column of x of mean 0 and standard deviation 1, and x_test mapped alike.
+
+        A column without any spread is 0 everywhere.
+        """
+        mean, spread = self.x.mean(axis=0), self.x.std(axis=0)
+        spread = np.where(np.ptp(self.x, axis=0) > 0, spread, np.inf)
+        x_test = None if self.x_test is None else (self.x_test - mean) / spread
+        return replace(self, x=(self.x - mean) / spread, x_test=x_test)
+
     def one_axis(self) -> Problem:
         """The same problem, with labels of shape (n,) in place of (n, 1)."""
         if self.y.shape[1:] != (1,):

@@ -15,9 +15,10 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.interrupts import if_stopped
+from experiments.console.kernels import momentum_rounds, rounds_said, scaled_columns
 from experiments.console.messages import bad_input
 from experiments.console.progress_bar import CaseProgress
-from experiments.console.tables import page_width
+from experiments.console.tables import page_width, wrapped
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -87,7 +88,7 @@ def _data_lines(problem: "Problem") -> list[str]:
     counted = f"{number_of(problem.n, 'row')}, {number_of(problem.d, 'feature')}"
     text = f"{problem.name}: {counted}; labels: {labels}; {clients}; {rows}"
     large = [f"more than {LARGE} rows: this may take minutes"] if problem.n > LARGE else []
-    return [*_wrapped(text), *large, ""]
+    return [*wrapped(text), *large, ""]
 
 
 def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
@@ -102,23 +103,23 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
     widths = [max(len(row[i]) for row in table) for i in range(columns)]
     widths[0] = min(widths[0], page_width() - sum(widths[1:]) - 2 * (columns - 1))
-    lines = [*_wrapped(head), *(line for row in table for line in _row_lines(row, widths))]
+    lines = [*wrapped(head), *(line for row in table for line in _row_lines(row, widths))]
     rest = f"{look.count(Applies.YES)} bounds and {look.count(Applies.IDENTITY)} identities apply in all"
     if look.identities:
         rest = f"{look.count(Applies.YES)} bounds apply in all; identities, {look.identities} forms, were not looked at"
     missed = ", ".join(f"{name} {count}" for name, count in look.missed.most_common(4))
     missed = f"; {look.missed.total()} cannot be tested here, for want of {missed}" if missed else ""
-    lines += ["", *_wrapped(rest + missed)]
+    lines += ["", *wrapped(rest + missed)]
     change, more = look.easiest
     if more:
         titles = "; ".join(statement.title for statement in more[:3])
-        lines += _wrapped(f"{change} would let {len(more)} more be tested: {titles}{', ...' if len(more) > 3 else ''}")
+        lines += wrapped(f"{change} would let {len(more)} more be tested: {titles}{', ...' if len(more) > 3 else ''}")
     return [*lines, ""]
 
 
 def _row_lines(row: tuple[str, ...], widths: list[int]) -> list[str]:
     """A row of the table; a title that is too long continues on the next line."""
-    title, *others = _wrapped(row[0], widths[0]) or [""]
+    title, *others = wrapped(row[0], widths[0]) or [""]
     cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
     return ["  ".join([title.ljust(widths[0]), *cells]).rstrip(), *others]
 
@@ -138,7 +139,8 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
     """The kernel at infinite width: smallest eigenvalue, rate and limits; then the rounds of server momentum."""
-    from ntkfl import fastest, gram
+    from ntkfl import gram
+    from ntkfl.data import BUILT_IN
     from verification.verdict_page import ratio_text
 
     least = gram.smallest_eigenvalue(kernel)
@@ -152,16 +154,17 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
         f"eta_local {setup.eta_local:g}: {stable}; limits: eta_local {limits.eta_local:.3g} at eta_global up to 1, "
         f"eta_global {limits.eta_global:.3g} at this eta_local"
     )
-    lines = _wrapped(text)
+    lines = wrapped(text)
     try:
-        best = fastest(problem, kernel.value, local_steps=(1,), eps=EPS, methods=("fedavgm",), refine=False).best
+        best = momentum_rounds(problem, EPS, kernel.value)
     except ModuleNotFoundError:
-        return [*lines, *_wrapped("how fast momentum at the server trains: that needs PyTorch"), ""]
-    if best and best[0].rounds is not None:
-        lines += _wrapped(
-            f"fedavgm, one local step, momentum {best[0].options['momentum']:.4g} and the step in closed form: "
-            f"{best[0].rounds} rounds to {EPS:g} of the residual"
+        return [*lines, *wrapped("how fast momentum at the server trains: that needs PyTorch"), ""]
+    if best is not None:
+        lines += wrapped(
+            f"fedavgm, one local step, momentum {best.options['momentum']:.4g} and the step in closed form: "
+            f"{rounds_said(best)} to {EPS:g} of the residual"
         )
+        lines += [] if options.data in BUILT_IN else wrapped(scaled_columns(problem, EPS, best))
     return [*lines, ""]
 
 
@@ -179,10 +182,3 @@ def _next(look: "FirstLook", options: "Options") -> list[str]:
         plan = look.checked[0].looked.plan
         lines.append(replay_command(plan.statement, plan.form, replace(plan.options, trials=None)))
     return ["next:", *(f"  {line}" for line in [*lines, f"ntkfl fastest {own}"])]
-
-
-def _wrapped(text: str, width: int | None = None) -> list[str]:
-    import textwrap
-
-    width = page_width() if width is None else width
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from bounds import Options
     from ntkfl import Estimate, Problem, Setup, Trajectory
+    from ntkfl.fastest_method import Tuned
     from ntkfl.training.model import Model
     from ntkfl.training.models.wide_networks import WideNetwork
 
@@ -52,6 +53,43 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
         return {f"H(0) of {model.name}": own_kernel(model, problem, setup)}
     estimates = {LIMIT: wide.kernel_estimate(problem.x)}
     return estimates | ({at_width: own_kernel(model, problem, setup)} if finite else {})
+
+
+def momentum_rounds(problem: Problem, eps: float, gram: Float[np.ndarray, "n n"] | None = None) -> Tuned | None:
+    """Momentum at the server with its best closed form at one local step; None where none is stable.
+
+    Raises:
+        ValueError: as `ntkfl.fastest`.
+    """
+    from ntkfl import fastest
+
+    best = fastest(problem, gram, local_steps=(1,), eps=eps, methods=("fedavgm",), refine=False).best
+    return best[0] if best else None
+
+
+def rounds_said(tuned: Tuned) -> str:
+    """The number of rounds of tuned steps in words."""
+    if tuned.rounds is not None:
+        return f"{tuned.rounds} rounds"
+    return "a residual that never falls so far" if tuned.estimate is None else f"some {tuned.estimate:.1g} rounds"
+
+
+def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
+    """A sentence where columns of equal spread need less than half the rounds of `tuned`; else an empty one."""
+    from ntkfl.gram import ParallelRows
+
+    needed = tuned.rounds or tuned.estimate or float("inf")
+    spread = problem.x.std(axis=0)
+    try:
+        scaled = momentum_rounds(problem.standardised(), eps)
+    except (ParallelRows, ValueError):  # rows that differed in their sizes alone
+        return ""
+    if scaled is None or scaled.rounds is None or not 2 * scaled.rounds < needed:
+        return ""
+    return (
+        f"the columns' standard deviations lie between {spread.min():.3g} and {spread.max():.3g}; with every column "
+        f"scaled to mean 0 and standard deviation 1, fedavgm takes {scaled.rounds} rounds at one local step"
+    )
 
 
 def problem_and_gram(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from typing import Any
 
 PIPED_WIDTH = 120
@@ -19,6 +20,12 @@ def console(least: int = 0) -> Any:
 def page_width() -> int:
     """Columns of a page of text: as wide as the terminal, between limits."""
     return max(NARROWEST, min(WIDEST, console().width))
+
+
+def wrapped(text: str, width: int | None = None) -> list[str]:
+    """The lines of a paragraph; all but the first are indented, and no word is cut."""
+    width = page_width() if width is None else width
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def as_lines(table: Any, least: int = 0) -> str:

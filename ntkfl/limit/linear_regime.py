@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, count
+from itertools import accumulate, chain, count, repeat
 from typing import ClassVar
 
 import numpy as np
@@ -28,10 +28,10 @@ ESTIMATED = 1e-6  # error of the rate of a large map without a formula, an estim
 SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map for the search of the largest server rate; its relative accuracy
 # restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
-MOST_ROUNDS = 1_000_000  # that are counted one by one
+MOST_ROUNDS = 1_000_000  # that are counted
 KEPT, HELD = 8, 2**24  # most responses of the clients that are kept, and most numbers in a response's matrix
 ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
-UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds whose residuals are summed at a time
+UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds taken at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,19 @@ class ResidualModes:
 
     def sizes(self, residual: Float[np.ndarray, "n C"]) -> Iterator[float]:
         """|r(t)| for t = 1, 2, ..."""
-        state = self.start(residual)
+        states = in_turn(self.maps @ self.start(residual), lambda state: self.maps @ state)
+        power = np.linalg.matrix_power(self.maps, AT_ONCE)
         while True:
             interruption.check()
-            seen = np.empty((len(self.maps), AT_ONCE, residual.shape[1]))
-            for t in range(AT_ONCE):
-                state = self.maps @ state
-                seen[:, t] = state[:, 0]
+            seen = states[:, 0].reshape(len(states), AT_ONCE, -1)
             yield from np.linalg.norm(np.tensordot(self.basis, seen, 1), axis=(0, 2)).tolist()
+            states = power @ states
+
+
+def in_turn(state: np.ndarray, step: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The states of `AT_ONCE` rounds, from this one on, side by side along the last axis."""
+    following = accumulate(repeat(state, AT_ONCE), lambda last, _: step(last))
+    return np.concatenate(list(following), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +337,7 @@ class LinearRegime(Regime):
         return f"{self._setting} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
-        """First t with |r(t)|_2 <= eps |r(0)|_2, counted one by one.
+        """First t with |r(t)|_2 <= eps |r(0)|_2; every round is looked at.
 
         Args:
             eps: positive.
@@ -346,7 +351,7 @@ class LinearRegime(Regime):
 
         def counted(initial: np.ndarray, target: float) -> int:
             self.require_reachable(initial, target)
-            sizes: Iterable[float] = (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
+            sizes: Iterable[float] = self._sizes(initial)
             if self.modes is not None:
                 sizes = chain([float(np.linalg.norm(initial))], self.modes.sizes(initial))
             return first_below(target, sizes, at_most, "residual norm", lambda: self.rate)
@@ -394,6 +399,23 @@ class LinearRegime(Regime):
                 states[0, t == now], states[1, t == now] = residual, moved
                 interruption.check()
         return states[0], states[1]
+
+    def _sizes(self, initial: Float[np.ndarray, "n C"]) -> Iterator[float]:
+        """|r(t)| for t = 0, 1, ...: one by one for as long as a power of the map takes, then `AT_ONCE` at once."""
+        (n, outputs), size = initial.shape, self._size
+        if self.before is not None or not self._takes_at_once(MOST_ROUNDS, outputs):
+            yield from (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
+            return
+        state = np.concatenate([initial, *self._empty(initial)])
+        power_takes = AT_ONCE.bit_length() * 2.0 * size**3
+        for _ in range(int(power_takes / (5 * CALL + 6.0 * n**2 * outputs))):
+            yield float(np.linalg.norm(state[:n]))
+            state = self.mapped(state)
+        states, power = in_turn(state, self.mapped), np.linalg.matrix_power(self.round_map, AT_ONCE)
+        while True:
+            interruption.check()
+            yield from np.linalg.norm(states[:n].reshape(n, AT_ONCE, outputs), axis=(0, 2)).tolist()
+            states = power @ states
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
         """Whether these rounds take longer than a second one by one, and less work at once by powers of the map."""

@@ -54,6 +54,16 @@ def test_the_engine_trains_a_linearised_network_so(method, options, sizes, eta, 
 
 
 @EACH
+@quietly
+def test_rounds_counted_many_at_once_are_those_of_the_residuals(method, options):
+    problem = ragged((3, 1, 4), seed=4)
+    regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=3), None, method, options)
+    sizes = np.linalg.norm(regime.residual(np.arange(2000)), axis=1) / np.linalg.norm(problem.y)
+    for eps in (0.9, 0.3, 0.1, 0.03):
+        assert regime.rounds_to(eps) == np.argmax(sizes <= eps) > 0
+
+
+@EACH
 def test_predictions_are_those_of_the_linearised_network_and_movement_its_weights(method, options):
     problem, setup = ragged((3, 1, 4)), Setup(width=WIDTH, eta_local=0.3, local_steps=3, rounds=9)
     z = ragged((5,), seed=3).x

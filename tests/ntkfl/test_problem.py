@@ -186,3 +186,12 @@ def test_names_of_elsewhere_are_refused_by_the_name_in_use(made, error, message)
 
 def test_a_setup_is_still_described_by_its_fields():
     assert list(inspect.signature(Setup).parameters) == [field.name for field in fields(Setup)]
+
+
+def test_standardised_columns_have_mean_0_and_deviation_1_and_test_samples_move_along():
+    x = np.random.default_rng(0).standard_normal((9, 3)) * [1e-3, 1, 1e4] + [5, 0, 1e4]
+    x = np.column_stack([x, np.full(9, 0.1)])
+    problem = Problem(x, np.zeros(9), x_test=x[::-1], y_test=np.zeros(9)).standardised()
+    assert np.abs(problem.x.mean(axis=0)).max() < 1e-12
+    assert np.abs(problem.x.std(axis=0) - [1, 1, 1, 0]).max() < 1e-12
+    assert np.array_equal(problem.x_test, problem.x[::-1])

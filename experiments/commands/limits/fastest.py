@@ -17,9 +17,10 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.interrupts import if_stopped
-from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
+from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram, rounds_said, scaled_columns
 from experiments.console.messages import bad_input
 from experiments.console.result_files import as_json, picture_kind, reserved
+from experiments.console.tables import wrapped
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -76,6 +77,7 @@ def fastest(
             raise ValueError(f"--tiles {tiles} is for the two-layer network at infinite width; leave out the other")
         problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
+        from ntkfl.data import BUILT_IN
         from ntkfl.fastest_method import fastest as compared
 
         with if_stopped(lambda: "no table was made"), bad_input():
@@ -92,6 +94,10 @@ def fastest(
             )
         of = "" if network == TWO_LAYER else f"{network}, "
         _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
+        if network == TWO_LAYER and tiles == "none" and options.data not in BUILT_IN and comparison.best:
+            with if_stopped(lambda: "the table above is whole"):
+                for line in wrapped(scaled_columns(problem, eps, comparison.best[0])):
+                    typer.echo(line)
         rows: tuple[Trained, ...] = ()
         if train is not None:
             from ntkfl.fastest_trained import train_fastest
@@ -112,7 +118,7 @@ def fastest(
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     from experiments.console.tables import as_lines
-    from ntkfl.fastest_method import MOST_ROUNDS
+    from ntkfl.fastest_method import MOST_ROUNDS, MOST_RUN
     from verification.tables import plain_table
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
@@ -125,12 +131,15 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     table = plain_table(columns, numbers=numbers, wrapped=columns)
     for best in comparison.best:
         of = {tuned.local_steps: tuned for tuned in comparison.tuned if tuned.label == best.label}
-        cells = [_shown(of[count].rounds if count in of else None) for count in counts]
+        cells = [_rounds(of[count]) if count in of else "-" for count in counts]
         left = [] if comparison.budget is None else [_left(best)]
         table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
     typer.echo(as_lines(table))
-    if comparison.tiles is None and any(tuned.rounds is None for tuned in comparison.tuned):
-        typer.echo(f"\n-: more than {MOST_ROUNDS} rounds, or never")
+    most = MOST_ROUNDS if comparison.tiles is None else MOST_RUN
+    if any(tuned.estimate is not None for tuned in comparison.tuned):
+        typer.echo(f"\n~: extrapolated, since more than {most} rounds are not counted")
+    if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
+        typer.echo(f"\n-: with these steps the residual never falls to {comparison.eps:g}")
     if comparison.tiles is not None:
         typer.echo(
             f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them;\n  rate and floor are not "
@@ -172,10 +181,12 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned") -> str:
-    """Print a method's best steps and rounds as soon as they are known, before the table."""
-    rounds = "" if tuned.rounds is None else f"{tuned.rounds} rounds"
-    left = "" if tuned.left is None else f"{_left(tuned)} left"
-    return f"{left or rounds or 'too many rounds to count, or no end,'} with {_steps(tuned)}"
+    """A method's best steps and rounds, for a line as soon as they are known, before the table."""
+    return f"{rounds_said(tuned) if tuned.left is None else f'{_left(tuned)} left'} with {_steps(tuned)}"
+
+
+def _rounds(tuned: "Tuned") -> str:
+    return _shown(tuned.rounds) if tuned.estimate is None else f"~{tuned.estimate:.0e}"
 
 
 def _left(tuned: "Tuned") -> str:
