@@ -26,7 +26,7 @@ NEWTON = 100  # steps of Newton's method at most
 PRECISE = 1e-13  # the search ends at a relative decrease below this
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ConvexRegime(Regime):
     """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `kernel_regime(..., loss=...)`.
 
@@ -39,6 +39,7 @@ class ConvexRegime(Regime):
     Source: docs/proofs/convex_loss.md#the-recursion and, for `bound`, docs/proofs/convex_loss.md#the-mean-loss.
     """
 
+    method = "fl-ntk"
     loss: ConvexLoss
     no_answer: ClassVar = dict.fromkeys(
         ("nu", "rate", "response_eigenvalues", "round_map", "spectrum", "stable", "step_limits", "undecided"),

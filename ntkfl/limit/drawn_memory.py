@@ -207,7 +207,7 @@ class DrawnMoments:
         return after if len(after) == self.size else np.pad(after, ((0, self.size - len(after)), (0, 0)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class DrawnMemoryRegime(RandomRegime):
     """Random rounds whose clients remember, as SCAFFOLD's and FedDyn's.
 

@@ -91,7 +91,7 @@ class StepLimits(NamedTuple):
     eta_local: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelRegime(Regime):
     """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
 
@@ -100,6 +100,8 @@ class KernelRegime(Regime):
     Everything is float64. Rounding enters with the eigendecomposition: about n eps for every round that a mode lasts,
     as in the recursion. At and near eta_local q = 2 with an even K it is larger, since f_K(q) is rounding noise there.
     """
+
+    method = "fl-ntk"
 
     def at(self, setup: Setup) -> KernelRegime:
         """The regime of the same data and Gram matrix with other steps, for sweeps; decompositions are shared.

@@ -97,7 +97,7 @@ def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.n
     return np.stack(columns, axis=2)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 

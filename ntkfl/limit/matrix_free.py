@@ -151,7 +151,7 @@ def tiles_of(
     return Tiles.of(kernel, problem.x, dtype, memmap)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MatrixFreeRegime(LinearRegime):
     """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
 

@@ -38,7 +38,7 @@ class MovingWindow:
             raise ValueError(f"averaging starts after {self.start} rounds; it must be 0 or more")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WindowedRegime(LinearRegime):
     """A linear method under a moving window.
 

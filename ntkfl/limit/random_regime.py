@@ -202,7 +202,7 @@ class Noise:
         return self.weights.covariance[np.ix_(owner, owner)]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RandomRegime(Regime):
     """Random rounds in the kernel regime; made by `random_rounds`, which validates.
 

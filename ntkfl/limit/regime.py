@@ -35,13 +35,22 @@ class Regime(ABC):
     # questions that only other regimes answer: the reason, and the regime that answers
     no_answer: ClassVar[dict[str, str]] = {}
 
-    if not TYPE_CHECKING:  # hidden from the type checker, which is to refuse unknown names
+    if TYPE_CHECKING:  # a field, a property or an attribute of every class
+
+        @property
+        def method(self) -> str:
+            """The name of the method."""
+
+    else:  # hidden from the type checker, which is to refuse unknown names
 
         def __getattr__(self, name: str) -> Any:
             """Raise an AttributeError; for a question that other regimes answer, it says why this regime cannot."""
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
             return super().__getattribute__(name)  # raises Python's own error, also of a property
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.method}: {self.problem!r}, {self.setup!r}>"
 
     @property
     @abstractmethod

@@ -21,7 +21,7 @@ def takes_part(clients: tuple[int, ...]) -> str:
     return f"clients {', '.join(first)} and {last} take part" if first else f"client {last} takes part"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScheduledRegime(RandomRegime):
     """A sequence of rounds with one regime for each round; made by `random_rounds`, which validates.
 
