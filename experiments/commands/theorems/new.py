@@ -20,7 +20,8 @@ RUN = {
 }
 COMMIT = {  # what else is needed if the file is in the project's folder
     "method": "  add its plain loop to LOOPS in ntkfl/conformance/loops.py, and its cases to OPTIONS in "
-    "ntkfl/conformance/kit_cases.py\n  add its paper to experiments/references.bib, with its name as a keyword\n"
+    "ntkfl/conformance/kit_cases.py\n  add its paper to experiments/references.bib, with its name as a keyword, "
+    "and a journal or booktitle\n"
     "  python tests/ntkfl/method_matrix.py --output METHODS.md",
     "architecture": "  pytest -n 0 tests/ntkfl/training/test_models.py",
     "study": "  add a test on invented results to tests/experiments/studies, with planted.py there",
@@ -58,7 +59,10 @@ def statement(
     word = template.id if template.ours and out is None else path
     typer.echo(f"{path} has {template.id}; next:\n  ntkfl verify {word}\n  ntkfl attack {word}")
     if template.ours:
-        typer.echo("before it is committed:\n  python -m bounds.registry\n  python -m verification.cards")
+        typer.echo(
+            "before it is committed:\n  python -m bounds.registry\n  python -m verification.cards\n"
+            "  python docs/evidence.py, if a page of docs/proofs proves it"
+        )
 
 
 @app.command("method", short_help="The file of a federated method of yours.")
