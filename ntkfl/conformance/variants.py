@@ -43,7 +43,7 @@ class Variant:
         Args:
             method: its name.
         """
-        passed = _passed(method)
+        passed = _passed(method).values()
         return (not self.methods or method in self.methods) and all(old in passed for old, _ in self.changes)
 
 
@@ -75,32 +75,33 @@ def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np
     """
     changes = tuple(change for variant in variants for change in variant.changes)
     module = ModuleType("changed")
-    exec(_compiled(loops_of(case.method), changes), module.__dict__)  # our own source, our own changes
+    exec(_compiled(case.method, changes), module.__dict__)  # our own source, our own changes
     with suppress(ArithmeticError, ValueError, LookupError, RuntimeError), np.errstate(all="ignore"):
         yield from module.run(case)
 
 
 @cache
-def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeType:
-    """The module's code with these lines changed.
+def _compiled(method: str, changes: tuple[tuple[str, str], ...]) -> CodeType:
+    """The code of the method's loop and of its module, with these lines of the loop changed.
 
     Raises:
-        ValueError: a line that the code does not have exactly once, or that is changed twice.
+        ValueError: a line that the loop does not have exactly once, or that is changed twice.
     """
-    text, new = inspect.getsource(module).split("\n"), dict(changes)
-    lines = [line.strip() for line in text]
+    own, new = _passed(method), dict(changes)
     if len(new) < len(changes):
         raise ValueError(f"a line is changed twice: {', '.join(old for old, _ in changes)}")
     for old in new:
-        if lines.count(old) != 1:
-            raise ValueError(f"{module.__name__} has the line {old!r} {lines.count(old)} times; it must have it once")
-    changed = [line.replace(bare, new.get(bare, bare)) for line, bare in zip(text, lines, strict=True)]
-    return compile("\n".join(changed), f"{module.__name__}, changed", "exec")
+        if (times := list(own.values()).count(old)) != 1:
+            raise ValueError(f"the loop of {method} has the line {old!r} {times} times; it must have it once")
+    text = inspect.getsource(loops_of(method)).split("\n")
+    for place, bare in own.items():
+        text[place] = text[place].replace(bare, new.get(bare, bare))
+    return compile("\n".join(text), f"the loop of {method}, changed", "exec")
 
 
 @cache
-def _passed(method: str) -> frozenset[str]:
-    """The lines of `run`, of the method's loop, and of all functions that they call, directly or indirectly."""
+def _passed(method: str) -> dict[int, str]:
+    """The lines of `run`, of the method's loop, and of all functions that they call, by their places in the file."""
     module = loops_of(method)
     text = inspect.getsource(module)
     functions = {function.name: function for function in ast.parse(text).body if isinstance(function, ast.FunctionDef)}
@@ -111,5 +112,5 @@ def _passed(method: str) -> frozenset[str]:
         named = {node.id for name in waiting for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}
         waiting = (named & functions.keys()) - reached
     lines = text.split("\n")
-    own = (functions[name] for name in reached)
-    return frozenset(line.strip() for part in own for line in lines[part.lineno - 1 : part.end_lineno])
+    own = (range(functions[name].lineno - 1, functions[name].end_lineno or 0) for name in reached)
+    return {place: lines[place].strip() for places in own for place in places}
