@@ -22,6 +22,7 @@ from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # most rounds that are counted for one method
+FARTHEST, DENSE = 2**32, 1000  # rounds to which powers of a round's map are taken, and most rows of such a map
 MOST_RUN = 1000  # most rounds that are run to count rounds, where tiles hold the Gram matrix
 LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
 SAMPLED = 1000  # samples for the search where every setting is run round by round
@@ -44,8 +45,9 @@ class Tuned:
             and cyclic where H is singular, and for all methods where the Gram matrix is in tiles.
         rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
             tiles 1000) are needed.
-        estimate: where `rounds` is None, the number of rounds extrapolated from those that were looked at; None where
-            `rounds` is known, or where the residual does not fall.
+        estimate: where `rounds` is None, the number of rounds by powers of a round's map, which may pass over a dip of
+            the residual, and with tiles extrapolated; None where `rounds` is known, or where the residual does not fall
+            to eps.
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
             `rounds` is None.
         left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
@@ -295,6 +297,8 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     if not tiled or about < 0.9 * most:
         with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=most)
+    if rounds is None and not tiled:  # by powers alone, which may pass over a dip of the residual
+        about = rounds_between(regime, eps, FARTHEST, small=DENSE)
     if rounds is None and about < NEVER:
         estimate = max(about, float(most))
     if budget is not None:

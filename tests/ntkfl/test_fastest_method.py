@@ -95,14 +95,14 @@ def test_the_floor_is_below_every_method(comparison):
     assert json.loads(json.dumps(comparison.to_dict(), allow_nan=False))["floor"] == comparison.floor
 
 
-def test_rounds_that_are_too_many_to_count_are_extrapolated(monkeypatch):
+def test_rounds_that_are_too_many_to_count_follow_from_powers(monkeypatch):
     asked = {"local_steps": (2,), "methods": ("fedavg, server rate 1", "fedavg", "scaffold"), "refine": False}
     counted = {tuned.label: tuned for tuned in fastest(digits(), eps=1e-9, **asked).tuned}
     monkeypatch.setattr(fastest_method, "MOST_ROUNDS", 32)
     for tuned in fastest(digits(), eps=1e-9, **asked).tuned:
         whole = counted[tuned.label]
         assert (tuned.rounds, whole.estimate) == (None, None)
-        assert tuned.estimate == pytest.approx(whole.rounds, rel=0.3)
+        assert whole.rounds - 1 < tuned.estimate <= whole.rounds + 1e-6
 
 
 def test_with_a_budget_what_is_left_is_compared():

@@ -137,7 +137,8 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     typer.echo(as_lines(table))
     most = MOST_ROUNDS if comparison.tiles is None else MOST_RUN
     if any(tuned.estimate is not None for tuned in comparison.tuned):
-        typer.echo(f"\n~: extrapolated, since more than {most} rounds are not counted")
+        how = "by powers of a round" if comparison.tiles is None else "extrapolated"
+        typer.echo(f"\n~: more than {most} rounds, which are not counted one by one but {how}")
     if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
         typer.echo(f"\n-: with these steps the residual never falls to {comparison.eps:g}")
     if comparison.tiles is not None:
