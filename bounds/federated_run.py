@@ -19,8 +19,8 @@ from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
 from bounds.strategies import Range, partitions
 from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, gram, simulate
+from ntkfl.algorithm1.group_sizes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
-from ntkfl.algorithm1.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.algorithm1.simulation import GROUPED, checked_weights
 from ntkfl.estimate import Rigour
 from ntkfl.imports import old_names

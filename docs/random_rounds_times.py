@@ -18,7 +18,7 @@ from stored_rows import Row
 
 import ntkfl
 from ntkfl.exact_dynamics import random_of_method
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.random_regime import RandomRegime
 
 HERE = Path(__file__).parent

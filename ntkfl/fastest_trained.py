@@ -11,7 +11,7 @@ from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import MOST_ROUNDS, Fastest, Tuned
 from ntkfl.gram import finite
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights

@@ -129,6 +129,15 @@ def check() -> None:
         _installed.deliver()
 
 
+def first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least integer at which a condition holds, by bisection: from there it holds to `high`, and not at `low`."""
+    while high - low > 1:
+        check()
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def pending() -> bool:
     """Whether an interrupt has come that nobody has caught so far."""
     return _installed.pending

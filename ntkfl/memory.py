@@ -3,7 +3,7 @@
 import os
 import resource
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,14 +32,18 @@ def require(what: str, needs: Callable[..., float], limit: float | None = None, 
     limit = left_for(needed) if limit is None else limit
     if needed <= limit:
         return
+    message = f"{what} takes {shown(needed)} of memory and {shown(limit)} are available"
+    raise TooLittleMemory("; ".join([message, *would_fit(needs, limit, sizes), *([hint] if hint else [])]))
+
+
+def would_fit(needs: Callable[..., float], limit: float, sizes: Mapping[str, int]) -> list[str]:
+    """A sentence that says for each size how large it may be if the other sizes stay; none where no size helps."""
 
     def fit(name: str) -> int:
-        return largest(lambda size: needs(**(sizes | {name: size})), sizes[name], limit)
+        return largest(lambda size: needs(**{**sizes, name: size}), sizes[name], limit)
 
     remedies = [f"{name.replace('_', ' ')} up to {most}" for name in sizes if (most := fit(name))]
-    would = [f"{' or '.join(remedies)} would fit"] if remedies else []
-    message = "; ".join([f"{what} takes {shown(needed)} of memory and {shown(limit)} are available", *would])
-    raise TooLittleMemory(f"{message}; {hint}" if hint else message)
+    return [f"{' or '.join(remedies)} would fit"] if remedies else []
 
 
 def largest(needs: Callable[[int], float], below: int, limit: float) -> int:

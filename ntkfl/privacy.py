@@ -27,10 +27,9 @@ from scipy.stats import binom
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.drawn_memory import DrawnMemoryRegime
 from ntkfl.limit.draws import Draws
-from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import Noise, RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime
@@ -107,12 +106,7 @@ def _least(enough: Callable[[int], bool], high: int) -> int:
     while FINER**high > LEAST and enough(high - width):
         interruption.check()
         high, width = high - width, 2 * width
-    low = high - width
-    while high - low > 1:
-        interruption.check()
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return interruption.first(enough, high - width, high)
 
 
 def _delta_by_count(multiplier: float, epsilon: float, rounds: int, share: float) -> float:
@@ -973,8 +967,4 @@ def least_epsilon(
     while low > lowest and helps(low):
         interruption.check()
         low, high = max(low + min(low, -TWICE), lowest), low
-    while high - low > 1:
-        interruption.check()
-        middle = (low + high) // 2
-        low, high = (low, middle) if helps(middle) else (middle, high)
-    return float(FINER**high)
+    return float(FINER ** interruption.first(helps, low, high))

@@ -18,8 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ntkfl.exact_dynamics import random_of_method
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ntkfl.memory import largest
+from ntkfl.memory import would_fit
 
 MOST = 1e15  # operations on numbers, of which a core does some 1e10 a second
 A_ROUND = MOST / 1e4  # most operations of a round: a rate or a limit takes thousands of rounds
@@ -22,11 +22,5 @@ def require_work(what: str, counts: Callable[..., float], most: float = MOST, hi
     needed = counts(**sizes)
     if needed <= most:
         return
-
-    def fit(name: str) -> int:
-        return largest(lambda size: counts(**(sizes | {name: size})), sizes[name], most)
-
-    remedies = [f"{name.replace('_', ' ')} up to {size}" for name in sizes if (size := fit(name))]
-    would = [f"{' or '.join(remedies)} would fit"] if remedies else []
     message = f"{what} would take some {needed:.1g} operations; {most:.0g} are the most, and a core does 1e10 a second"
-    raise ValueError("; ".join([message, *would, *([hint] if hint else [])]))
+    raise ValueError("; ".join([message, *would_fit(counts, most, sizes), *([hint] if hint else [])]))

@@ -22,7 +22,7 @@ from bounds.symbols import K, N, T, eta_local
 from ntkfl import Estimate, Problem, Setup, data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 
 POOLED_ROUNDS, TRIALS = 4, 12
 

@@ -11,7 +11,7 @@ from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting, Sign
 from ntkfl.training import Run
-from ntkfl.training.engine.evaluation import Score, evaluate
+from ntkfl.training.engine.measurement import Score, evaluate
 from ntkfl.training.tree import Params, tree_map
 
 BASE = "FedAvg"

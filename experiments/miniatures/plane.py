@@ -16,7 +16,7 @@ from experiments.miniatures.solo_models import Solo
 from experiments.studies.drawing import OVER, STYLE
 from ntkfl.connectivity.planes import Plane, plane_grid, plane_through
 from ntkfl.training import FederatedData, Model
-from ntkfl.training.engine.evaluation import Score, evaluate
+from ntkfl.training.engine.measurement import Score, evaluate
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import Params, tree_map
 

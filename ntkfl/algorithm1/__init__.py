@@ -4,7 +4,7 @@
 samples x neurons x K x T entries.
 
 - `neurons`: all clients at once, every pre-activation held. For runs with movements, or below 2^21 samples x neurons.
-- `compiled_neurons`: `neurons` with compiled passes. From 2^28 entries, where a client has at most 32 samples.
+- `neurons.CompiledNeurons`: the same with compiled passes. From 2^28 entries, where a client has at most 32 samples.
 - `client_threads`: outputs only, groups of clients on the host's threads, two products a local step. For larger runs.
 - `switch_tracking`: two products a round. From 2^30 entries, in the rounds of `client_threads` in which few neurons
   can switch.

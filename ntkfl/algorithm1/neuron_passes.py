@@ -1,4 +1,4 @@
-"""The passes of `compiled_neurons`: importing this module compiles them, in some three seconds, or reads kept code.
+"""The passes of `CompiledNeurons`: importing this module compiles them, in some three seconds, or reads kept code.
 
 The passes are functions of a module, since Numba keeps no code of a function that refers to a compiled function within
 another function.

@@ -14,11 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.algorithm1.compiled_neurons import CompiledNeurons
-from ntkfl.algorithm1.neurons import Neurons
-from ntkfl.algorithm1.run_bytes import neurons_bytes, padded_samples, record_bytes
+from ntkfl.algorithm1.group_sizes import neurons_bytes, padded_samples, record_bytes
+from ntkfl.algorithm1.neurons import CompiledNeurons, Neurons
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import warn_if_unstable
+from ntkfl.limit.infinite_width import warn_if_unstable
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance

@@ -325,13 +325,13 @@ class AnyOrderCertificate(LaterModels):
             return 1.0
         if self._grown is None:
             return None
-        low, high = 0, _TRIES + 1  # numbers of halvings: `low` is too few, `high` is enough
-        while high - low > 1:
-            interruption.check()
-            middle = (low + high) // 2
-            fine = not grown(self._grown.rows.neuron_pass, scale=0.5**middle, **self._limits).why
-            low, high = (low, middle) if fine else (middle, high)
-        return None if high > _TRIES else 2.0**high
+        neurons = self._grown.rows.neuron_pass
+
+        def enough(halvings: int) -> bool:
+            return not grown(neurons, scale=0.5**halvings, **self._limits).why
+
+        halvings = interruption.first(enough, 0, _TRIES + 1)
+        return None if halvings > _TRIES else 2.0**halvings
 
     @property
     def needed_residual(self) -> float | None:

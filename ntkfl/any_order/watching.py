@@ -12,8 +12,8 @@ from ntkfl.algorithm1.simulation import checkpoints, in_legs, overflowed, simula
 from ntkfl.any_order.certificate import LaterModels, without_biases
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.messages import labels_differ
 from ntkfl.problem import Problem, Setup, Weights, require_features
 

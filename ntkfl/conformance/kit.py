@@ -14,7 +14,7 @@ from ntkfl import interruption
 from ntkfl.conformance.comparing import MARGIN, TOLERANCE
 from ntkfl.conformance.conformance_case import FORMAT
 from ntkfl.conformance.kit_cases import cases
-from ntkfl.conformance.problems import SHAPES
+from ntkfl.conformance.plan import SHAPES
 from ntkfl.version import VERSION
 
 _NUMBERS = {"type": "array", "items": {"type": "number"}}

@@ -7,13 +7,72 @@ from typing import Any
 
 import numpy as np
 
-from ntkfl.conformance import limits, loops, merging_loops, plan, split_loops
+from ntkfl.conformance import loops, merging_loops, plan, split_loops
 from ntkfl.conformance.conformance_case import ConformanceCase
-from ntkfl.conformance.plan import Setting
-from ntkfl.conformance.problems import Problem
+from ntkfl.conformance.plan import Problem, Setting
 from ntkfl.messages import did_you_mean
 from ntkfl.training import methods as trained
 from ntkfl.training.engine.local_plan import LocalWork
+
+Tensors = Iterator[dict[str, np.ndarray]]
+
+
+def still(case: ConformanceCase) -> Tensors:
+    """The first model after every round."""
+    for _ in range(case.rounds):
+        yield case.result(case.start)
+
+
+def pooled_descent(case: ConformanceCase) -> Tensors:
+    """One step of gradient descent a round, on the samples of all clients."""
+    w = case.start
+    for rate in case.rates:
+        w = w - rate * (case.gradient(w, case.x, case.y) + case.weight_decay * w)
+        yield case.result(w)
+
+
+def one_client(case: ConformanceCase) -> Tensors:
+    """The first client's steps, round after round."""
+    w = case.start
+    for number, rate in enumerate(case.rates):
+        move = np.zeros_like(w)
+        for batch in case.batches(number, 0):
+            move = case.momentum * move - rate * (case.gradient(w, batch.x, batch.y) + case.weight_decay * w)
+            w = w + move
+        yield case.result(w)
+
+
+def one_adam_w(case: ConformanceCase) -> Tensors:
+    """The first client's AdamW, never interrupted: its moments are weighted means of all gradients so far."""
+    w, seen = case.start, []
+    first, second = case.options["first"], case.options["second"]
+    for number, rate in enumerate(case.rates):
+        for batch in case.batches(number, 0):
+            seen.append(case.gradient(w, batch.x, batch.y))
+            ages = np.arange(len(seen))[::-1]
+            mean = np.average(seen, axis=0, weights=first**ages)
+            square = np.average(np.square(seen), axis=0, weights=second**ages)
+            w = (1 - rate * case.weight_decay) * w - rate * mean / (np.sqrt(square) + case.options["epsilon"])
+        yield case.result(w)
+
+
+def fed_avg(case: ConformanceCase) -> Tensors:
+    """FedAvg."""
+    for kept in loops.fed_avg(case):
+        yield case.result(kept["model"])
+
+
+def mean_of_products(case: ConformanceCase) -> Tensors:
+    """The base with the mean of the clients' products B A, after a round."""
+    clients = case.cohort(0)
+    total = sum(case.sizes[i] for i in clients)
+    own = case.tensors(case.start)
+    update = np.zeros_like(own["base.weight"])
+    for i in clients:
+        end = case.tensors(loops.train(case, case.start, 0, i))
+        update = update + case.sizes[i] / total * (end["lora_B"] @ end["lora_A"])
+    yield {"weight": own["base.weight"] + update}
+
 
 Trajectory = dict[str, np.ndarray]
 ROUNDS = 4
@@ -248,21 +307,21 @@ LIMITS = (
         "one-full-step",
         "one full-batch step of every client is a step of gradient descent on the pooled loss",
         RAGGED,
-        limits.pooled_descent,
+        pooled_descent,
         BY_SIZE | {"fedprox": {"mu": 0.5}, "dp-fedavg": NOT_PRIVATE} | ADAPTIVE_FROZEN,
     ),
     Limit(
         "one-full-step",
         "with clients of one size, one full-batch step of each is gradient descent on the pooled loss",
         ALIKE,
-        limits.pooled_descent,
+        pooled_descent,
         UNIFORM | {"task-arithmetic": {"scale": 1 / 3}},
     ),
     Limit(
         "one-client",
         "a single client is centralised training, its momentum begun anew every round",
         ALONE,
-        limits.one_client,
+        one_client,
         BY_SIZE
         | UNIFORM
         | ADAPTIVE_FROZEN
@@ -273,28 +332,28 @@ LIMITS = (
         "one-client",
         "a single worker without outer momentum is AdamW that is never interrupted",
         replace(ALONE, rate=0.03, momentum=0.0),
-        limits.one_adam_w,
+        one_adam_w,
         PLAIN_OUTER,
     ),
     Limit(
         "identical-clients",
         "workers with the same samples, without outer momentum, train as a single worker",
         replace(COPIES, rate=0.03, momentum=0.0),
-        limits.one_adam_w,
+        one_adam_w,
         PLAIN_OUTER,
     ),
     Limit(
         "one-client",
         "a single client is centralised training of its factors",
         replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
-        limits.one_client,
+        one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
     Limit(
         "identical-clients",
         "clients with the same samples train as a single client with these samples",
         COPIES,
-        limits.one_client,
+        one_client,
         BY_SIZE
         | UNIFORM
         | WHOLE_VECTORS
@@ -309,14 +368,14 @@ LIMITS = (
         "identical-clients",
         "clients with the same samples train as a single client with these samples",
         replace(ADAPTED, problem=Problem("lora", copies=3), work=SEVERAL, participation=1.0),
-        limits.one_client,
+        one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
     Limit(
         "first-round",
         "after a round the weight is the base and the mean of the clients' products",
         ADAPTED,
-        limits.mean_of_products,
+        mean_of_products,
         {"fedex-lora": {}, "flora": {}},
         1,
     ),
@@ -324,7 +383,7 @@ LIMITS = (
         "one-client",
         "after a round a single client's product is kept, whose rank is that of its factors",
         replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
-        limits.mean_of_products,
+        mean_of_products,
         {"flexlora": {}, "flora": {}},
         1,
     ),
@@ -332,7 +391,7 @@ LIMITS = (
         "identical-clients",
         "after a round the product of one of the identical clients is kept",
         replace(ADAPTED, problem=Problem("lora", copies=3), participation=1.0, work=SEVERAL),
-        limits.mean_of_products,
+        mean_of_products,
         {"flexlora": {}, "flora": {}},
         1,
     ),
@@ -340,7 +399,7 @@ LIMITS = (
         "full-rank",
         "where the factors have full rank, projecting the mean of the products loses nothing",
         replace(ADAPTED, problem=Problem("lora", rank=3)),
-        limits.mean_of_products,
+        mean_of_products,
         {"flexlora": {}},
         1,
     ),
@@ -348,7 +407,7 @@ LIMITS = (
         "first-step",
         "after one step from B = 0 no client's A has moved, and the product of means is the mean of products",
         replace(ADAPTED, work=WHOLE),
-        limits.mean_of_products,
+        mean_of_products,
         {"fedit": {}},
         1,
     ),
@@ -356,7 +415,7 @@ LIMITS = (
         "zero-rate",
         "with a local rate of 0 the model stays as it is, and nothing becomes NaN",
         STILL,
-        limits.still,
+        still,
         {
             **{name: given[""] for name, given in OPTIONS.items() if name not in ("scaffold", *ADAPTERS)},
             "fedfa": ANCHORS | {"calibration_rate": 0.0},
@@ -368,14 +427,14 @@ LIMITS = (
         "zero-rate",
         "with a local rate of 0 the weight stays as it is, and nothing becomes NaN",
         replace(ADAPTED, rate=0.0),
-        limits.still,
+        still,
         {name: {} for name in ADAPTERS},
     ),
     Limit(
         "is-fedavg",
         "with these options the method is FedAvg",
         SAME_STEPS,
-        limits.fed_avg,
+        fed_avg,
         {
             **{name: given for name, given in (BY_SIZE | ADAPTIVE_FROZEN).items() if name != "fedavg"},
             "fedprox": {"mu": 0.0},

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, combination
 from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
-from ntkfl.connectivity.paths.convex_integral import convex_integral
-from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_supremum
+from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_integral, convex_supremum
 from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
 from ntkfl.connectivity.paths.segment import EPS, Segment, absolute_error, absolute_gap, squared_error

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from scipy.special import stdtrit
 
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 REPLICATES = 8  # independent repetitions, whose spread gives the error

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import REPLICATES, kink_layers, over_replicates
 from ntkfl.gram import infinite
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 

@@ -8,11 +8,10 @@ from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.dual_kernels import Activation, Relu, Rows, U, biased, biased_pairs
+from ntkfl.gram.dual_kernels import Activation, Erf, Gelu, Relu, Rows, U, biased, biased_pairs
 from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import matrix_bytes, pair_of_inputs, signed_angles
 from ntkfl.gram.mirror import mirrored
-from ntkfl.gram.smooth_duals import Erf, Gelu
 from ntkfl.memory import require
 from ntkfl.messages import did_you_mean
 

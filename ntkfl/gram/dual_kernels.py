@@ -4,6 +4,7 @@ An angle between pre-activations is kept as (h, g) = (sin^2, cos^2) of its half,
 lose digits. Every number comes with a bound of its error.
 """
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -120,3 +121,202 @@ class Relu:
         covariance = size * (new.g - new.h)
         covariance_error = size * (new.error + 8 * U + left.error + right.error)
         return Dual(covariance, covariance_error, slope / 2, np.asarray(error / (2 * np.pi) + 16 * U), new)
+
+
+class _Arcsine(NamedTuple):
+    """rho = k l cos of pre-activations, w = (1 - rho^2)^(1/2) and arcsin rho, each with a bound of its error.
+
+    i = 1 / (1 + f a) and k = (f a i)^(1/2); j and l are those of b, and `both` is k l.
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+    both: np.ndarray
+    cosine: np.ndarray
+    cosine_error: np.ndarray | float
+    rho: np.ndarray
+    rho_error: np.ndarray
+    w: np.ndarray
+    w_error: np.ndarray
+    inverse: np.ndarray  # the inverse of w
+    inverse_error: np.ndarray
+    value: np.ndarray
+    error: np.ndarray
+    delta: float  # relative error of a product of the rows' norms
+
+
+class _Moments(NamedTuple):
+    """E[phi(u) phi(v)] in units of the rows, and E[phi'(u) phi'(v)], with bounds of their errors."""
+
+    share: np.ndarray
+    share_error: np.ndarray
+    slope: np.ndarray
+    slope_error: np.ndarray
+
+
+class Smooth(ABC):
+    """An activation whose moments are functions of a, b and the angle through `_Arcsine`."""
+
+    gain, homogeneous = 1.0, False
+    factor: float  # f above
+    growth: float  # bound of the growth of the rows' relative error: |u phi'(u)| / |phi(u)| in mean square
+
+    @abstractmethod
+    def units(self, rows: Rows) -> np.ndarray:
+        """The unit in which the root of E[phi(u)^2] is measured, so that nothing underflows."""
+
+    @abstractmethod
+    def roots(self, rows: Rows) -> np.ndarray:
+        """The root of E[phi(u)^2] in these units."""
+
+    @abstractmethod
+    def slopes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Roots of E[phi'(u)^2] and of E[phi''(u)^2], or bounds of them."""
+
+    @abstractmethod
+    def moments(self, t: _Arcsine) -> _Moments:
+        """The two moments in closed form."""
+
+    def start(self, angle: np.ndarray, error: float) -> Pairs:
+        """The stored errors are those of h and g."""
+        h, g = halved(angle)
+        return Pairs(h, g, np.sqrt(h * g) * error + error**2)
+
+    def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
+        """h is moved by half the sine of its angle, and to second order."""
+        # the root too is computed with the error of h and g: its error times the angle is at most 1/16 of theirs plus 4
+        # angle^2
+        return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
+
+    def rows(self, rows: Rows) -> Rows:
+        """The roots of E[phi(u)^2]."""
+        return Rows(self.units(rows) * self.roots(rows), self.growth * rows.error + 20 * U)
+
+    def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
+        """The two moments; the pairs of equal rows stay equal exactly."""
+        formulas = self.moments(self._arcsine(pairs, left, right))
+        rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
+        # There are two bounds for the effect of the cosine's error: by the formulas, and by Price's theorem, d E[f f] /
+        # dc = E[f' f'], with Cauchy and Schwarz; the better one is taken. The effect of rounding follows from the
+        # formulas.
+        moved = 2.02 * pairs.error * (left.norm * right.norm)
+        (first, second), (third, fourth) = self.slopes(left), self.slopes(right)
+        unit, roots = self.units(left) * self.units(right), self.roots(left) * self.roots(right)
+        share_error = np.minimum(
+            formulas.share_error, rounding.share_error + moved / np.where(unit > 0, unit, 1) * (first * third)
+        )
+        slope_error = np.minimum(formulas.slope_error, rounding.slope_error + moved * (second * fourth))
+        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle: 90 degrees
+        cosine = formulas.share / seen
+        error = share_error / seen + np.abs(cosine) * (self.growth * (left.error + right.error) + 44 * U)
+        equal = (pairs.h == 0) & (left.norm == right.norm)
+        cosine = np.where(equal, 1.0, np.clip(cosine, -1, 1))
+        new = Pairs((1 - cosine) / 2, (1 + cosine) / 2, np.where(equal, error, error / 2))
+        share_error += np.abs(formulas.share) * (left.error + right.error + 4 * U)
+        return Dual(unit * formulas.share, unit * share_error, formulas.slope, slope_error, new)
+
+    def parts(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """i and k^2 of the rows."""
+        size = self.factor * (rows.norm * rows.norm)
+        inverse = 1 / (1 + size)
+        return inverse, size * inverse
+
+    def _arcsine(self, pairs: Pairs, left: Rows, right: Rows) -> _Arcsine:
+        (i, k2), (j, l2) = self.parts(left), self.parts(right)
+        h, g, error = pairs
+        delta = left.error + right.error
+        both, cosine, sine2 = np.sqrt(k2) * np.sqrt(l2), g - h, 4 * (h * g)  # bits of k^2 l^2 may be lost below 2^-1022
+        both2 = k2 * l2
+        floor = i * j + (k2 * j + i * l2)  # w^2 = 1 - rho^2 as a sum of positive terms
+        w2 = floor + both2 * sine2
+        w = np.sqrt(w2)
+        rho = both * cosine
+        # h and g have the absolute error e and the relative error 32 u: 4 h g is off by at most 4 e (as h + g = 1), 64
+        # u of itself, and e^2.
+        sine2_error = 4 * error + 70 * U * sine2 + 4 * (error + RELATIVE) ** 2
+        cosine_error = 2 * error + RELATIVE
+        w2_error = (2 * delta + 20 * U) * w2 + both2 * sine2_error
+        w_error = np.minimum(w2_error / w, np.sqrt(w2_error))
+        rho_error = both * (cosine_error + np.abs(cosine) * (delta + 12 * U))
+        inverse, least = 1 / w, np.maximum(0.99 * np.sqrt(floor), w - w_error)
+        inverse_error = np.minimum(w_error * inverse, 1) / least + 2 * U * inverse
+        value = np.arctan2(rho, w)
+        # sin(T - T*) = rho w* - w rho* for points of radius 1; if they are far apart, the whole range is the bound.
+        near = w_error + rho_error < 0.02
+        moved = np.where(near, 1.05 * (np.abs(rho) * w_error + w * rho_error), np.pi) + 12 * U * np.abs(value)
+        known = rho, rho_error, w, w_error, inverse, inverse_error, value, moved
+        return _Arcsine(i, j, both, cosine, cosine_error, *known, delta)
+
+
+class Erf(Smooth):
+    """erf: E[phi phi] = (2/pi) arcsin(2 c / (A B)^(1/2)), E[phi' phi'] = (4/pi) / (A B - 4 c^2)^(1/2), A = 1 + 2 a.
+
+    Source: Williams 1997, Computing with infinite networks.
+    """
+
+    factor, growth = 2.0, 1.0  # u erf'(u) <= erf(u)
+
+    def units(self, rows: Rows) -> np.ndarray:
+        """(2/pi)^(1/2) for every row."""
+        return np.full_like(rows.norm, np.sqrt(2 / np.pi))
+
+    def roots(self, rows: Rows) -> np.ndarray:
+        """The root of arcsin(2 a / (1 + 2 a))."""
+        i, k2 = self.parts(rows)
+        return np.sqrt(np.arctan2(k2, np.sqrt(i * (1 + k2))))
+
+    def slopes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """E[phi'^2] = (4/pi) / (1+4a)^(1/2) and E[phi''^2] = (16/pi) a / (1+4a)^(3/2) < (4/pi) / (1+4a)^(1/2)."""
+        root = np.sqrt(4 / np.pi) * (1 + 4 * rows.norm * rows.norm) ** -0.25
+        return root, root
+
+    def moments(self, t: _Arcsine) -> _Moments:
+        """E[phi phi] is arcsin(rho) in these units, E[phi' phi'] = (4/pi) (i j)^(1/2) / w."""
+        level = 4 / np.pi * (np.sqrt(t.i) * np.sqrt(t.j))
+        slope = level * t.inverse
+        return _Moments(t.value, t.error.copy(), slope, level * t.inverse_error + slope * (t.delta + 16 * U))
+
+
+class Gelu(Smooth):
+    """u P(u), P the Gaussian distribution function, by Stein's identity.
+
+    With A = 1 + a, B = 1 + b, D = A B - c^2 and T = arcsin(c / (A B)^(1/2)):
+    E[phi phi] = c/4 + (c T + (c^2 + a b D) / (A B D^(1/2))) / (2 pi),
+    E[phi' phi'] = 1/4 + (T + c (1/A + 1/B + 1/D) / D^(1/2)) / (2 pi).
+    """
+
+    # u phi' = phi + u^2 p(u), p the density; E[u^4 p^2] = 3 a^2 / (2 pi (1+2a)^(5/2)) is most of E[phi^2] >= a/4 at 1/3
+    factor, growth = 1.0, 1.43
+
+    def units(self, rows: Rows) -> np.ndarray:
+        """The rows' root variances, a^(1/2)."""
+        return rows.norm
+
+    def roots(self, rows: Rows) -> np.ndarray:
+        """The root of E[phi(u)^2] / a, which is from 1/4 to 1/2."""
+        i, k2 = self.parts(rows)
+        w = np.sqrt(i * (1 + k2))
+        return np.sqrt(0.25 + (np.arctan2(k2, w) + k2 * (w + i * i / w)) / (2 * np.pi))
+
+    def slopes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """|phi'| < 1.13; E[phi''^2] = E[(2 - u^2)^2 exp(-u^2)] / (2 pi) <= (2/pi) / (1+2a)^(1/2)."""
+        return np.full_like(rows.norm, 1.13), np.sqrt(2 / np.pi) * (1 + 2 * rows.norm * rows.norm) ** -0.25
+
+    def moments(self, t: _Arcsine) -> _Moments:
+        """In terms of rho = c / (A B)^(1/2) and w = (D / (A B))^(1/2)."""
+        ij, square, size = t.i * t.j, t.cosine * t.cosine, np.abs(t.cosine)
+        bent = ij * square * t.inverse
+        curve = t.value * t.cosine + t.both * (t.w + bent)
+        largest_inverse = t.inverse + t.inverse_error
+        bent_error = ij * ((2 * size + t.cosine_error) * t.cosine_error * largest_inverse + square * t.inverse_error)
+        curve_error = (np.abs(t.value) + t.error) * t.cosine_error + size * t.error + 4 * U * np.abs(t.value) * size
+        curve_error += t.both * (t.w_error + bent_error + (3 * t.delta + 24 * U) * (t.w + bent))
+        share = t.cosine / 4 + curve / (2 * np.pi)
+        share_error = t.cosine_error / 4 + curve_error / (2 * np.pi) + 2 * U * (size + np.abs(curve))
+        steep = ij * (t.inverse * t.inverse)
+        steep_error = ij * (t.inverse_error * (t.inverse + largest_inverse))
+        total, tilt = t.i + t.j + steep, t.rho * t.inverse
+        tilt_error = t.rho_error * largest_inverse + np.abs(t.rho) * t.inverse_error
+        slope = 0.25 + (t.value + tilt * total) / (2 * np.pi)
+        off = tilt_error * (total + steep_error) + np.abs(tilt) * (steep_error + (2 * t.delta + 24 * U) * total)
+        return _Moments(share, share_error, slope, (t.error + off) / (2 * np.pi) + 8 * U)

@@ -142,9 +142,6 @@ class ConvexRegime(Regime):
             total += now
         return total
 
-    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self._both(initial, t)[0]
-
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         coefficients = self._coefficients(initial, t)
         residuals = np.empty_like(coefficients)

@@ -1,6 +1,8 @@
 """Quadratic forms x' f(A) x of a large symmetric matrix, enclosed by Lanczos's method and Gauss's quadrature."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +10,8 @@ from jaxtyping import Float
 from scipy.linalg import eigh_tridiagonal
 
 from ntkfl import interruption
+from ntkfl.gram.tiles import HeldGram
+from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
@@ -27,7 +31,7 @@ class Lanczos:
     @classmethod
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
-    ) -> "list[Lanczos]":
+    ) -> list[Lanczos]:
         """A run from each start; the runs share products, and a run ends early if its space is exhausted.
 
         Every vector is made orthogonal to all earlier vectors, twice.
@@ -96,3 +100,122 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
     for entry, off in zip(diagonal[1:], beside, strict=True):
         pivot = entry - off**2 / pivot
     return float(1 / pivot)
+
+
+WHOLE = 500  # most samples for which the matrix is decomposed
+PRODUCTS, VECTORS = 60, 20  # products with H; most Ritz vectors to remove before a norm is taken
+KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # vectors of n numbers that a search holds at most
+TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
+SLACK = 1e-9  # covers rounding, relative to |.|_F^2
+
+
+def largest_at_most(gram: HeldGram, clients: ClientModes, values: Float[np.ndarray, " n"]) -> float:
+    """An upper bound of the eigenvalues of V D V' H V D V', for the stored H, D^2 = diag(values), V the clients' bases.
+
+    Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
+    """
+    root = np.sqrt(values)
+
+    def product(v: np.ndarray) -> np.ndarray:
+        return clients.apply(root, gram @ clients.apply(root, v))
+
+    if len(gram) <= WHOLE:
+        whole = product(np.eye(len(gram)))
+        return float(np.linalg.eigvalsh((whole + whole.T) / 2)[-1]) * (1 + SLACK)
+    start = np.random.default_rng(0).standard_normal((len(gram), 1))
+    (run,) = Lanczos.of(product, start, PRODUCTS)
+    basis, _ = np.linalg.qr(run.basis @ run.pairs[1][:, : -VECTORS - 1 : -1])
+    image, squared = product(basis), _squared(gram, clients, root)
+    among, bounds = basis.T @ image, []
+    for k in range(1, basis.shape[1] + 1):
+        inside = (among[:k, :k] + among[:k, :k].T) / 2
+        crossing = float(np.linalg.norm(image[:, :k] - basis[:, :k] @ inside))
+        outside = float(np.sqrt(max(squared - np.vdot(inside, inside), 0) + SLACK * squared))
+        top = float(np.linalg.eigvalsh(inside)[-1])
+        bounds.append((top + outside) / 2 + np.hypot((top - outside) / 2, crossing))
+    return float(min(bounds)) * (1 + SLACK)
+
+
+def _squared(gram: HeldGram, clients: ClientModes, root: np.ndarray) -> float:
+    """|D V' H V D|_F^2, by pairs of groups of clients."""
+    total, groups = 0.0, list(_groups(clients))
+    for number, left in enumerate(groups):
+        rows = np.concatenate([clients.members[c] for c in left])
+        for right in groups[number:]:
+            columns = np.concatenate([clients.members[c] for c in right])
+            block = _turned(clients, root, left, gram[np.ix_(rows, columns)])
+            block = _turned(clients, root, right, block.T)
+            total += (1 + (left is not right)) * float(np.vdot(block, block))
+    return total
+
+
+def _turned(clients: ClientModes, root: np.ndarray, group: range, block: np.ndarray) -> np.ndarray:
+    """D V' times rows of these clients."""
+    turned, end = np.empty_like(block), 0
+    for c in group:
+        interruption.check()
+        basis, owned = clients.vectors[c], clients.members[c]
+        start, end = end, end + len(owned)
+        turned[start:end] = (basis * root[owned]).T @ block[start:end]
+    return turned
+
+
+def _groups(clients: ClientModes) -> Iterator[range]:
+    """Groups of consecutive clients; each but the last has at least TOGETHER samples."""
+    first, size = 0, 0
+    for c, owned in enumerate(clients.members):
+        size += len(owned)
+        if size >= TOGETHER or c + 1 == len(clients.members):
+            yield range(first, c + 1)
+            first, size = c + 1, 0
+
+
+@dataclass(frozen=True, eq=False)
+class RitzRounds:
+    """Rounds of any server that takes linear combinations of mean displacements, in the labels' Krylov space.
+
+    Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2).
+    So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. Later
+    rounds are as accurate as the space resolves those eigenvalues of A whose eigenvectors the labels contain.
+
+    Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
+    """
+
+    values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
+    starts: Float[np.ndarray, "C k"]  # the labels in their Krylov vectors
+    roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
+    largest: float  # largest Ritz value plus its residual's norm: an estimate (no bound) of A's largest eigenvalue
+
+    @classmethod
+    def of(
+        cls,
+        product: Callable[[np.ndarray], np.ndarray],
+        root: Callable[[np.ndarray, bool], np.ndarray],
+        labels: Float[np.ndarray, "n C"],
+        steps: int,
+    ) -> RitzRounds:
+        """The space of `steps` products with H; `root` multiplies by P^(1/2) or P^(-1/2). Zero columns are left out."""
+        if not labels.any():
+            raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
+        starts = root(labels[:, labels.any(axis=0)], False)
+        runs = Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)
+        size = max(len(run.diagonal) for run in runs)
+        values, weights = np.zeros((2, len(runs), size))
+        roots, largest = np.zeros((len(runs), size, size)), 0.0
+        for i, run in enumerate(runs):
+            some = slice(len(run.diagonal))  # if the space is exhausted early, the rest is 0
+            nodes, vectors = run.pairs
+            values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
+            roots[i, some, some] = np.linalg.qr(root(run.basis @ vectors, True), mode="r")
+            largest = max(largest, float(nodes[-1] + abs(run.last * vectors[-1, -1]) + run.residual))
+        return cls(values, weights, roots, largest)
+
+    def start(self, size: int) -> Float[np.ndarray, "m b 1"]:
+        """The states of all columns' modes, of `size` numbers each, with an empty memory."""
+        state = np.zeros((self.starts.size, size, 1))
+        state[:, 0, 0] = self.starts.ravel()
+        return state
+
+    def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
+        """Vectors of the residual's length, one for each of these states side by side."""
+        return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

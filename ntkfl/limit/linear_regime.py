@@ -381,14 +381,7 @@ class LinearRegime(Regime):
         values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
-    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self._both(initial, t)[0]
-
-    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self._both(initial, t)[1]
-
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """r(t) and c_t of these rounds."""
         require("a report of these rounds", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         settled = 0 if self.before is None else self.before.count
         if self._takes_at_once(int(t.max(initial=0)) - settled, initial.shape[1]):

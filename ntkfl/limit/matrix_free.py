@@ -36,13 +36,11 @@ from ntkfl.limit.carried_errors import (
 )
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
-from ntkfl.limit.lanczos import Lanczos
-from ntkfl.limit.largest_eigenvalue import KRYLOV, TOGETHER, largest_at_most
+from ntkfl.limit.lanczos import KRYLOV, TOGETHER, Lanczos, RitzRounds, largest_at_most
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import STREAMED, checked_rounds
-from ntkfl.limit.ritz_rounds import RitzRounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
 from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.memory import left_for, require
@@ -450,11 +448,7 @@ class MatrixFreeRegime(LinearRegime):
                 low, high = high, 2 * high
                 if high > EXACT_INTEGERS:
                     return None
-            while high - low > 1:
-                interruption.check()
-                middle = (low + high) // 2
-                low, high = (low, middle) if left(middle)[end] <= target else (middle, high)
-            return high
+            return interruption.first(lambda t: left(t)[end] <= target, low, high)
 
         soonest = first(0, float(share[0]) * SAFE)
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)

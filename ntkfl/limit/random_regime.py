@@ -22,14 +22,13 @@ from numpy.typing import ArrayLike
 from ntkfl import interruption
 from ntkfl.estimate import Estimate
 from ntkfl.limit.cohorts import CohortWeights
-from ntkfl.limit.draws import Draws, FourthMoments, require_few
+from ntkfl.limit.draws import Draws, FourthMoments, SampledRounds, require_few
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.many_rounds import DrawnRounds, QuietRounds, Rounds, visited
 from ntkfl.limit.mean_square import ESTIMATE, MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
-from ntkfl.limit.sampled_rounds import SampledRounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import left_for, require
 from ntkfl.problem import finite_array, require_size
@@ -450,12 +449,6 @@ class RandomRegime(Regime):
     def _require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
         """Raise a ValueError if the part of this residual that no round changes is larger than the target."""
         self.mean.require_reachable(initial, target)
-
-    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self.mean._residuals(initial, t)
-
-    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        return self.mean._coefficients(initial, t)
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.mean._both(initial, t)

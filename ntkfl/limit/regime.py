@@ -58,12 +58,14 @@ class Regime(ABC):
         """The sentence that the steps pass the stability limit, with the limit; None if they do not."""
 
     @abstractmethod
-    def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        """r(t) of these rounds, for r(0) = `initial`."""
+    def _both(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """r(t) of these rounds, (T, n, C), for r(0) = `initial`, and c_t of the same shape: y(t) - y(0) = H c_t."""
 
-    @abstractmethod
+    def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._both(initial, t)[0]
+
     def _coefficients(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        """c_t of these rounds: y(t) - y(0) = H c_t."""
+        return self._both(initial, t)[1]
 
     def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """y(t) at each of T rounds, (T, n) or (T, n, C); for one integer (n,) or (n, C).
@@ -259,10 +261,6 @@ class Regime(ABC):
         residual = self._finite(residual)
         residual[t == 0] = initial  # an eigenbasis returns it only up to rounding
         return residual
-
-    def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """r(t) and c_t of these rounds."""
-        return self._residuals(initial, t), self._coefficients(initial, t)
 
     def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:
         return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)

@@ -116,12 +116,6 @@ class ScheduledRegime(RandomRegime):
         """The regimes of the repeated rounds, one cycle."""
         return [self.of_round(self.settled + number) for number in range(self.period)]
 
-    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
-        return self._both(initial, t)[0]
-
-    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> np.ndarray:
-        return self._both(initial, t)[1]
-
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The means of r(t) and c_t of these rounds."""
         last, mean = int(t.max(initial=0)), self.of_round(self.settled).mean

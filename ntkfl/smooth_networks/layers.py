@@ -364,7 +364,7 @@ def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
     """The innermost modules with their names; OPENS and CLOSES stand around those of a residual block."""
     from torch import nn
 
-    from ntkfl.training.models.residual import Residual
+    from ntkfl.training.models.layers import Residual
 
     hooks = [getattr(module, f"_{kind}_hooks") for kind in HOOKS]
     if any(hooks) or "forward" in vars(module):

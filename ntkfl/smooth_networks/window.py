@@ -5,6 +5,7 @@ Source: docs/proofs/smooth_networks.md#the-certificate
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -163,7 +164,14 @@ def inequalities(
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
     """The window of the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds; it holds below."""
-    return _first(lambda k: window(start, residual, _step(start, k), visits), halvings)
+
+    @cache
+    def at(k: int) -> Window | str:
+        return window(start, residual, _step(start, k), visits)
+
+    if isinstance(at(halvings), str):
+        return at(halvings)
+    return at(interruption.first(lambda k: not isinstance(at(k), str), -1, halvings))
 
 
 def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
@@ -187,23 +195,6 @@ def largest_residual(fine: Callable[[float], bool], below: float, least: float =
 
 def _step(start: Start, halvings: int) -> float:
     return float(np.ldexp(1 / start.largest, -halvings))
-
-
-def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
-    """The first success, by bisection: if a step succeeds, all shorter steps succeed."""
-    first_success = attempt(last)
-    if isinstance(first_success, str):
-        return first_success
-    low, high = -1, last
-    while high - low > 1:
-        interruption.check()
-        middle = (low + high) // 2
-        tried = attempt(middle)
-        if isinstance(tried, str):
-            low = middle
-        else:
-            high, first_success = middle, tried
-    return first_success
 
 
 def upper_end(x: arb) -> float:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ntkfl.training.method import LocalRule as LocalRule
     from ntkfl.training.method import Method as Method
     from ntkfl.training.model import Model as Model
-    from ntkfl.training.models.residual import Residual as Residual
+    from ntkfl.training.models.layers import Residual as Residual
     from ntkfl.training.models.two_layer import to_networks as to_networks
     from ntkfl.training.runs.training_run import Run as Run
     from ntkfl.training.runs.training_run import load_run as load_run

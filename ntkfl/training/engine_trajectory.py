@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import jvp
 
 from ntkfl import interruption
 from ntkfl.algorithm1.simulation import checked_weights, keep_rounds
-from ntkfl.limit.algorithm1_limit import warn_if_unstable
+from ntkfl.limit.infinite_width import warn_if_unstable
 from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.training.checked_outputs import reason_of
 from ntkfl.training.engine.devices import provenance_on, torch_device
 from ntkfl.training.engine.federation import Federation, RoundResult
-from ntkfl.training.linearised_network import linearised as linearised_network
-from ntkfl.training.linearised_network import require_forward_mode
 from ntkfl.training.method import Batch, Method
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 from ntkfl.training.wide_training import MOVED, network_federation, wide_federation
 from ntkfl.trajectory import Trajectory
+
+
+def linearised_network(network: Model, params: Params) -> Model:
+    """The network f(theta_0, x) + J(theta_0, x) D, whose parameters D start at 0 for every seed."""
+    _load_forward_mode()
+
+    def outputs(moved: Params, x: Tensor) -> Tensor:
+        value, change, *_ = jvp(lambda theta: network.outputs(theta, x), (params,), (moved,))
+        return value + change
+
+    return Model(
+        f"{network.name}, linearised",
+        lambda seed: zeros_like(params),
+        outputs,
+        lambda moved, z: z,
+    )
+
+
+def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
+    """Refuse a network that has an operation without a forward derivative.
+
+    Raises:
+        ValueError: an operation has none.
+    """
+    try:
+        network.outputs(network.initial(0), x[:1])
+    except (RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"{name} cannot be linearised by torch.func.jvp: {reason_of(error)}") from error
+
+
+@cache
+def _load_forward_mode() -> None:
+    """Take PyTorch's first forward derivative in this process, which loads a module that warns of its own torch.jit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        one = torch.ones(())
+        jvp(torch.sin, (one,), (one,))
 
 
 def engine_trajectory(

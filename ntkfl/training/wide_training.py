@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Setup, Weights
@@ -18,7 +19,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.models.two_layer import relu
 from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Exponential
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, stacked
 
 MOVED = "moved"
 AT_ONCE = 2**28  # numbers in the stacked parameters of clients that are trained together: 2 GiB
@@ -118,3 +119,29 @@ def networks(weights: Weights, params: Params) -> list[TwoLayer]:
     """The networks f(x) = v . relu(u x) of stacked parameters (rows, m, d) that started from these weights."""
     readout = weights.signs / np.sqrt(len(weights.signs))
     return [TwoLayer(weights.hidden + row, readout) for row in params[MOVED].cpu().numpy()]
+
+
+def side_by_side(network: Model, count: int) -> Model:
+    """Copies of a network with separate weights, as one model of outputs (b, count), or (b, count, C) for C outputs.
+
+    Output s depends only on the weights of copy s. If the loss is a sum over outputs, as `HalfSquares("sum")`, each
+    copy has the gradient of its own loss. So steps of sgd and weighted means train every copy as if it were alone, up
+    to rounding.
+    """
+
+    def together(params: Params, x: Tensor) -> Tensor:
+        return network.outputs(params, x[..., None, :, :]).transpose(x.ndim - 2, x.ndim - 1)
+
+    def mapped(params: Params, x: Tensor) -> Tensor:
+        return vmap(network.outputs, in_dims=(0, None), out_dims=1)(params, x)
+
+    def initial(seed: int) -> Params:
+        return stacked([network.initial(seed * count + copy) for copy in range(count)])
+
+    return Model(
+        f"{network.name}, {count} side by side",
+        initial,
+        together if network.stacks else mapped,
+        lambda params, z: z,
+        stacks=network.stacks,
+    )

@@ -10,7 +10,7 @@ from ntkfl import data
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.finite_width.boundary_layer import _distinct, kink_layers, pattern_change
-from ntkfl.finite_width.kink_gathering import pairs_near_kinks
+from ntkfl.finite_width.sliding_neurons import pairs_near_kinks
 from ntkfl.finite_width.width_correction import drift_correction
 from ntkfl.problem import Problem, Setup, Weights
 

@@ -8,7 +8,7 @@ from linear_methods import ragged
 
 from ntkfl import Setup, gram, random_rounds
 
-pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 BY_SIZE = ("fedavg", "fedavgm", "fedprox")  # methods whose clients are weighed by their samples
 NESTEROV = {"momentum": 0.7, "nesterov": True}
 # sizes of the clients, method, options, K, eta_local and eta_global by round, what is drawn

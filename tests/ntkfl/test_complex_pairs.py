@@ -9,8 +9,8 @@ from linear_methods import ragged
 from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit import complex_pairs
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.complex_pairs import MARGIN, others_within, pair_radius
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.problem import Setup
 
 DOUBLE = 1e-7  # a dense solver finds double zeros to the root of rounding

@@ -19,7 +19,7 @@ from ntkfl.connectivity.barrier import (
     loss_barrier,
 )
 from ntkfl.connectivity.network import TwoLayer, between
-from ntkfl.connectivity.paths import convex_integral
+from ntkfl.connectivity.paths import convex_path
 from ntkfl.connectivity.paths.accuracy_path import accuracy_path
 from ntkfl.connectivity.paths.segment import Segment, squared_error
 
@@ -205,7 +205,7 @@ def test_too_few_parts_widen_the_error_and_keep_the_truth(monkeypatch, most):
     first, second, x, y = drawn(9, n=6)
     nets = [TwoLayer(40 * net.hidden, net.readout) for net in (first, second)]
     fine = connectivity_loss(*nets, x, y, "logistic")
-    monkeypatch.setattr(convex_integral, "MOST_PARTS", most)
+    monkeypatch.setattr(convex_path, "MOST_PARTS", most)
     coarse = connectivity_loss(*nets, x, y, "logistic")
     assert coarse.error > 10 * fine.error
     assert abs(coarse.value - fine.value) <= coarse.error + fine.error
@@ -653,7 +653,7 @@ def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
 @pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
 def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
     """The integral between equal networks is their loss, also on more samples than one block holds."""
-    network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_integral.BLOCK // 2
+    network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_path.BLOCK // 2
     integral = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
     with mp.workdps(30):
         assert abs(mp.log1p(mp.exp(-mp.mpf(readout))) - float(integral.value)) <= float(integral.error)

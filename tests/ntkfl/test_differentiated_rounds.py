@@ -11,7 +11,7 @@ from linear_methods import EACH, METHODS, quietly, ragged
 from ntkfl import gram, kernel_regime
 from ntkfl.exact_dynamics import of_method
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.problem import Setup
 from ntkfl.training.engine.linear_rounds import differentiated

@@ -13,7 +13,7 @@ from ntkfl.exact_dynamics import base_regime, of_method
 from ntkfl.fastest_method import fastest, least_condition
 from ntkfl.fewest_rounds import METHODS, NO_MODES, Search
 from ntkfl.limit import rounds_between
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.rounds_between import falls_on, left_after
 from ntkfl.problem import Problem, Setup
 

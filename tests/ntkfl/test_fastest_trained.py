@@ -11,7 +11,7 @@ from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import Fastest, Tuned, fastest
 from ntkfl.fastest_trained import Trained, partings, train_fastest
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.memory import TooLittleMemory
 from ntkfl.problem import Setup
 from ntkfl.training.engine.federation import Federation

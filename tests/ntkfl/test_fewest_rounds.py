@@ -15,7 +15,7 @@ from ntkfl.fastest_method import fastest
 from ntkfl.fewest_rounds import METHODS
 from ntkfl.gram import infinite
 from ntkfl.limit import rounds_between as counting
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.rounds_between import NEVER, left_after, rounds_between
 from ntkfl.problem import Problem, Setup
 

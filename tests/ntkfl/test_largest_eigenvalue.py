@@ -12,9 +12,9 @@ from test_carried_errors import ROUNDS, literal
 
 from ntkfl import data, gram, kernel_regime
 from ntkfl.gram.tiles import Tiles
-from ntkfl.limit import largest_eigenvalue
+from ntkfl.limit import lanczos
 from ntkfl.limit.feedback import LocalErrors
-from ntkfl.limit.largest_eigenvalue import largest_at_most
+from ntkfl.limit.lanczos import largest_at_most
 from ntkfl.limit.round_modes import ClientModes
 from ntkfl.problem import Setup
 
@@ -40,11 +40,11 @@ def test_no_eigenvalue_is_above_the_bound(sizes, seed, dtype, products, together
     clients = ClientModes.of(tiles, problem.members)
     values = 2.0**power * rng.uniform(0, 1, problem.n) ** rng.integers(1, 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(largest_eigenvalue, "PRODUCTS", products)
-        patch.setattr(largest_eigenvalue, "TOGETHER", together)
+        patch.setattr(lanczos, "PRODUCTS", products)
+        patch.setattr(lanczos, "TOGETHER", together)
         bound = largest_at_most(tiles, clients, values)
         root = np.sqrt(values)
-        squared = largest_eigenvalue._squared(tiles, clients, root)
+        squared = lanczos._squared(tiles, clients, root)
     eigenvalues = exactly(tiles, clients, values)
     assert squared == pytest.approx((eigenvalues**2).sum(), rel=1e-9)
     assert eigenvalues[-1] * (1 - 1e-12) <= bound <= 2 * np.sqrt(squared)

@@ -13,7 +13,7 @@ from ntkfl.compiled_once import machine_code
 USING_ALL = """
 import numpy as np
 from ntkfl import Setup, data, simulate
-from ntkfl.algorithm1 import client_passes, neuron_passes, switch_passes
+from ntkfl.algorithm1 import client_threads, neuron_passes, switch_passes
 from ntkfl.gram import limit, packing
 
 problem, setup = data.sphere(8, 3, clients=2), Setup(width=40, rounds=3, local_steps=2, eta_local=.5)
@@ -22,7 +22,7 @@ for how in ({}, {"movements": False, "grouped": True}, {"movements": False, "dty
     print("outputs", run.outputs.tobytes().hex())
 words = packing.active_words(problem.x, np.random.default_rng(0).standard_normal((100, 3)))
 print("outputs", words.tobytes().hex())
-passes = [*packing.kernels(), limit.entries(), *client_passes.passes("float64"), *switch_passes.passes("float64")]
+passes = [*packing.kernels(), limit.entries(), *client_threads.passes("float64"), *switch_passes.passes("float64")]
 passes += [getattr(neuron_passes, name) for name in ("summed_up", "largest", "begin", "step", "end")]
 print("compiled", sum(sum(one.stats.cache_misses.values()) for one in passes))
 print("read", sum(sum(one.stats.cache_hits.values()) for one in passes), "of", len(passes))

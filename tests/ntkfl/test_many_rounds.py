@@ -17,7 +17,7 @@ from ntkfl.privacy import private_rounds, private_settings
 from ntkfl.tuned_outer import Drawn, tune_outer
 from ntkfl.work import MOST, require_work
 
-pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 SMALL = ragged((2, 1, 2), seed=3)
 SETUP = Setup(eta_local=0.3, local_steps=2)
 NESTEROV = {"momentum": 0.6, "nesterov": True}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ntkfl import memory, simulate
-from ntkfl.algorithm1.run_bytes import neurons_bytes, padded_samples, record_bytes
+from ntkfl.algorithm1.group_sizes import neurons_bytes, padded_samples, record_bytes
 from ntkfl.data import sphere
 from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.memory import TooLittleMemory, available, largest, require, shown

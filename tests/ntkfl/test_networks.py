@@ -19,9 +19,9 @@ from ntkfl import gram, networks
 from ntkfl.extensions import ExtensionError
 from ntkfl.problem import Problem, Setup
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
-from ntkfl.training.jax_function import Call
 from ntkfl.training.methods import fed_avg, scaffold
 from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.own_network import Call
 from ntkfl.training.schedules import Exponential
 
 EXACT = 1e-12

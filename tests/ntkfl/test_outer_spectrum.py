@@ -8,7 +8,7 @@ from linear_methods import ragged
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.problem import Problem, Setup
 

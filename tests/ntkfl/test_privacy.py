@@ -13,7 +13,7 @@ from linear_methods import ragged
 from scipy.stats import norm
 
 from ntkfl import Problem, Setup, gram, privacy, random_rounds
-from ntkfl.limit.algorithm1_limit import UnstableSteps
+from ntkfl.limit.infinite_width import UnstableSteps
 from ntkfl.memory import TooLittleMemory
 from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, noise_multiplier, private_rounds, private_settings
 

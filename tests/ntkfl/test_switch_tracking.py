@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from ntkfl import Problem, Setup, data, simulate
 from ntkfl.algorithm1 import client_threads, switch_tracking
 from ntkfl.algorithm1.client_threads import run
-from ntkfl.algorithm1.dealt_network import DealtNetwork
-from ntkfl.algorithm1.switch_tracking import SwitchTracking
+from ntkfl.algorithm1.switch_tracking import DealtNetwork, SwitchTracking
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 

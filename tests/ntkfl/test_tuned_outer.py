@@ -13,7 +13,7 @@ from ntkfl.initialisation import draw
 from ntkfl.memory import TooLittleMemory
 from ntkfl.tuned_outer import Drawn, krylov_floor, tune_outer
 
-pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")  # short budgets allow it
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")  # short budgets allow it
 SMALL = ragged((2, 3, 2), seed=1)
 SLOW = pytest.mark.slow
 NOISY = Drawn(batch_size=1)

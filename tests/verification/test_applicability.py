@@ -92,6 +92,6 @@ def test_what_is_left_open_is_chosen_for_a_quick_and_stable_look(options, monkey
         wide = replace(problem, x=np.ones((problem.n, columns)))
         assert for_a_look(wide, open_, np.eye(problem.n)).width == width
     monkeypatch.setattr("ntkfl.exact_dynamics.kernel_of", None)
-    monkeypatch.setattr("ntkfl.limit.algorithm1_limit.infinite", None)  # a user's step needs no kernel
+    monkeypatch.setattr("ntkfl.limit.infinite_width.infinite", None)  # a user's step needs no kernel
     assert for_a_look(problem, options) == options
     assert for_a_look(problem, options, 100 * np.eye(problem.n)) == options

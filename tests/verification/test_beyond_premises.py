@@ -12,7 +12,7 @@ from verification import verify
 from verification.applicability import Applies, applicable
 from verification.search import attack
 
-pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 
 
 @pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])

@@ -43,7 +43,7 @@ RUNS = {  # runs once called violations: a residual far below the outputs, or st
 }
 
 
-@pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+@pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 @pytest.mark.parametrize("identifier", ["fl-ntk/X.1", "fl-ntk/X.8"])
 @pytest.mark.parametrize("name", RUNS)
 def test_rounding_is_not_a_violation(identifier, name):
@@ -53,7 +53,7 @@ def test_rounding_is_not_a_violation(identifier, name):
         assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
 
 
-@pytest.mark.filterwarnings("ignore::ntkfl.limit.algorithm1_limit.UnstableSteps")
+@pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 def test_the_run_that_is_looked_into_is_the_run_that_is_enclosed():
     enclosed = RUNS["unstable steps"].with_arithmetic(BALL, 200)
     x, last = enclosed.problem.x, enclosed.setup.rounds

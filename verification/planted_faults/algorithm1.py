@@ -52,7 +52,7 @@ def _all_signs_plus(right: Any, *args: Any, **named: Any) -> Weights:
 
 
 RUNS = "ntkfl.algorithm1"
-NEURONS, COMPILED = f"{RUNS}.neurons:Neurons", f"{RUNS}.compiled_neurons:CompiledNeurons"
+NEURONS, COMPILED = f"{RUNS}.neurons:Neurons", f"{RUNS}.neurons:CompiledNeurons"
 PRODUCTS = f"{RUNS}.client_threads:ClientProducts.train"
 LARGER, LARGER_STEP = argument_times(1, 1.01), setup_times("eta_local", 1.01)
 
@@ -63,7 +63,7 @@ MUTANTS = (
     PlantedFault("the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8"),
     on_every_way("the server's step 1% too large", f"{COMPILED}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{COMPILED}.step", argument_times(1, 1.001)),
-    on_every_way("the server's step 1% too large", f"{RUNS}.dealt_network:DealtNetwork.move", LARGER),
+    on_every_way("the server's step 1% too large", f"{RUNS}.switch_tracking:DealtNetwork.move", LARGER),
     on_every_way("by coefficients, the clients' step 1% too large", PRODUCTS, _where(False)),
     on_every_way("in weight space, the clients' step 1% too large", PRODUCTS, _where(True)),
     on_every_way("the clients' step 1% too large", f"{RUNS}.switch_tracking:SwitchTracking.train", LARGER),

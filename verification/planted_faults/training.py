@@ -78,7 +78,9 @@ MUTANTS = (
         "the clients' step 0.1% too large", f"{TRAINING}.optimizers:SGD.step", argument_times(4, 1.001), LINEAR
     ),
     on_every_way("the clients' step 0.1% too large", f"{TRAINING}.engine_trajectory:engine_trajectory", LARGER_STEP),
-    PlantedFault("without the network's value", f"{TRAINING}.linearised_network:linearised", _without_value, DEEP),
+    PlantedFault(
+        "without the network's value", f"{TRAINING}.engine_trajectory:linearised_network", _without_value, DEEP
+    ),
     PlantedFault("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
     PlantedFault("the clients' step 0.1% too large", f"{TRAINING}.wide_training:network_federation", LARGER_STEP, DEEP),
 )

@@ -101,7 +101,7 @@ class NetworkStack:
     @cached_property
     def model(self) -> Model:
         """All networks as one model, with an output for each network."""
-        from ntkfl.training.models.side_by_side import side_by_side  # torch is slow to load
+        from ntkfl.training.wide_training import side_by_side  # torch is slow to load
 
         return side_by_side(self.networks[0].network, len(self.networks))
 

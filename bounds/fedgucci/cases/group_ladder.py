@@ -11,8 +11,7 @@ from bounds import Family
 from bounds.case import prepared
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import Problem, Setup, Weights, kernel_regime
-from ntkfl.connectivity.circle_outputs import circle_outputs
-from ntkfl.connectivity.client_training import trained_clients
+from ntkfl.connectivity.client_training import circle_outputs, trained_clients
 from ntkfl.initialisation import draw
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))

@@ -17,7 +17,7 @@ from bounds.cases.cube_networks import INSIDE, CubeNetworks
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.low_loss_region import binomial_share, region_size
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.paths.segment_loss_bounds import absolute_loss_bounds
+from ntkfl.connectivity.paths.segment import absolute_loss_bounds
 from ntkfl.estimate import Estimate
 
 CONFIDENCE = 0.999

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl import Estimate, Problem, Setup
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
-    from ntkfl.limit.sampled_rounds import SampledRounds
+    from ntkfl.limit.draws import SampledRounds
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 

@@ -22,8 +22,7 @@ from experiments.studies.series import BARS, mean, measured_numbers, numbers_pan
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import Problem, Setup, data, gram
 from ntkfl.gram.empirical_kernel import in_float64
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork

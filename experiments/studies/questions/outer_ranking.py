@@ -25,7 +25,7 @@ from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point
 from ntkfl import Estimate, Problem, Setup, data, gram
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.initialisation import draw
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.tuned_outer import Drawn, OuterChoice, tune_outer
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.paths.exact_roots import Root
-from ntkfl.connectivity.paths.exact_signs import ExactSegment
+from ntkfl.connectivity.paths.exact_roots import ExactSegment, Root
 from ntkfl.connectivity.paths.segment import EPS, Segment, located, places, roots, values_at
 
 UNKNOWN = -1

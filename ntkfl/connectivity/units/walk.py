@@ -10,8 +10,19 @@ from torch.autograd.graph import GradientEdge
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ntkfl.connectivity.units.axes import Atom, Axis, axis, hold, length, resolved, unite
-from ntkfl.connectivity.units.operations import PRODUCTS, RULES, Call, pointwise
+from ntkfl.connectivity.units.operations import (
+    PRODUCTS,
+    RULES,
+    Atom,
+    Axis,
+    Call,
+    axis,
+    hold,
+    length,
+    pointwise,
+    resolved,
+    unite,
+)
 
 Function = Callable[[dict[str, Tensor], Any], Tensor]
 

@@ -1,6 +1,5 @@
 """Data by name, a file for each format: a module with DATA, which maps names to readers (path, size) -> `Samples`."""
 
-from ntkfl.training.datasets.catalogue import catalogue
-from ntkfl.training.datasets.loading import load
+from ntkfl.training.datasets.loading import catalogue, load
 
 __all__ = ["catalogue", "load"]

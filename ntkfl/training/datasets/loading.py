@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -13,14 +14,112 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntkfl.data.image_draw import INPUTS
+from ntkfl.data.user_files import SUFFIXES, is_data_file
+from ntkfl.extensions import modules_of
+from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import require_size
 from ntkfl.ranges import require_number
-from ntkfl.training.datasets import domains
-from ntkfl.training.datasets.catalogue import read
-from ntkfl.training.datasets.samples import Samples
+from ntkfl.training.datasets.samples import Reader, Samples
+from ntkfl.training.datasets.tables import table
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.tree import one_a_row
+
+STREAM = 3  # stream of the seed that decides the domain of a sample
+
+
+def _blurred(x: Tensor) -> Tensor:
+    return functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+
+
+DOMAINS = {
+    "plain": lambda x: x,
+    "turned": lambda x: x.rot90(1, (-2, -1)),
+    "inverted": lambda x: 1 - x,
+    "blurred": _blurred,
+}
+
+
+def deal(count: int, seed: int, part: int) -> np.ndarray:
+    """The domain of each of `count` samples, at random, with equal numbers as far as possible.
+
+    Part 0, for training, and part 1, for tests, have separate streams of random numbers.
+    """
+    return generator(seed, STREAM + part).permutation(np.arange(count) % len(DOMAINS))
+
+
+def shifted(x: Tensor, domain: np.ndarray) -> Tensor:
+    """Square images with pixels in [0, 1], (n, c, h, h), each changed as its domain requires.
+
+    Raises:
+        ValueError: images that are not square cannot be turned.
+    """
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(
+            f"domains turn images by a right angle; images of {x.shape[-2]} x {x.shape[-1]} are not square"
+        )
+    result = torch.empty_like(x)
+    for number, change in enumerate(DOMAINS.values()):
+        rows = torch.as_tensor(domain == number)
+        result[rows] = change(x[rows])
+    return result
+
+
+def owners(kind: str, y: np.ndarray, domain: np.ndarray, clients: int, seed: int) -> np.ndarray:
+    """The owner of each sample: clients c, c + D, ... share the samples of domain c of D by the partition `kind`.
+
+    Raises:
+        ValueError: fewer clients than domains, or as `ntkfl.partition.assign_owners`.
+    """
+    if clients < len(DOMAINS):
+        raise ValueError(f"{clients} clients cannot have one of {len(DOMAINS)} domains each; at least {len(DOMAINS)}")
+    owner = np.empty(len(y), int)
+    for number in range(len(DOMAINS)):
+        rows, its = np.flatnonzero(domain == number), np.arange(number, clients, len(DOMAINS))
+        # a seed for each domain: with the same seed, clients of different domains would get similar classes
+        owner[rows] = its[assign_owners(kind, y[rows], len(its), len(DOMAINS) * seed + number)]
+    return owner
+
+
+@cache
+def catalogue() -> dict[str, Reader]:
+    """The reader of every name, in the order of the names."""
+    formats = modules_of("ntkfl.training.datasets")
+    readers = {name: reader for module in formats for name, reader in getattr(module, "DATA", {}).items()}
+    return dict(sorted(readers.items()))
+
+
+def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
+    """The samples of "NAME:SIZE+domains" or of a file, the size, and whether images are to be put in domains.
+
+    `target` as in `tables.table`.
+
+    Raises:
+        FileNotFoundError: as the reader.
+        ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix, a path
+            beside a file, domains of data that are not images; as the reader.
+    """
+    if is_data_file(spec):
+        if path is not None:
+            raise ValueError(f"{spec} is a file; path={path} must be left out")
+        return table(Path(spec), target), None, False
+    front, plus, suffix = spec.partition("+")
+    name, colon, size = front.partition(":")
+    if name not in catalogue():
+        raise ValueError(
+            f"there are no data named {name!r}.{did_you_mean(name, catalogue())} Data are "
+            f"{', '.join(catalogue())}, or the path of a {', '.join(SUFFIXES)} file"
+        )
+    if plus and suffix != "domains":
+        raise ValueError(f"{spec!r} ends in {plus + suffix!r}; only '+domains' may follow a name of data")
+    if colon and not (size.isascii() and size.isdigit() and int(size)):
+        raise ValueError(f"{spec!r} has the size {size!r}; it must be a positive integer, as in {name + ':32'!r}")
+    number = int(size) if colon else None
+    reader = catalogue()[name](path, number)
+    if plus and reader.kind != "images":
+        raise ValueError(f"{spec!r}: only images can be in several domains; these are {reader.kind}")
+    return reader, number, bool(plus)
+
 
 TEST, SHARE = 5, 6  # streams of the seed: for the draw of test samples, and for the samples that a client trains on
 POOLED_TEST = 5  # without a published test set, one sample in five is a test sample
@@ -82,8 +181,8 @@ def load(
     inputs = _sized(size, read_samples, [_tensor(read_samples, part, dtype) for part in (x, x_test)])
     domain = None
     if in_domains:
-        dealt = [domains.deal(len(part), seed, number) for number, part in enumerate(inputs)]
-        inputs, domain = [domains.shifted(part, of) for part, of in zip(inputs, dealt, strict=True)], dealt[0]
+        dealt = [deal(len(part), seed, number) for number, part in enumerate(inputs)]
+        inputs, domain = [shifted(part, of) for part, of in zip(inputs, dealt, strict=True)], dealt[0]
     if read_samples.signed:
         inputs = [2 * part - 1 for part in inputs]
     if unit:
@@ -229,7 +328,7 @@ def _owners(
         return given
     count = CLIENTS if clients is None else clients
     if domain is not None:
-        return domains.owners(partition or "iid", y, domain, count, seed), count
+        return owners(partition or "iid", y, domain, count, seed), count
     return assign_owners(partition or "iid", y, count, seed), count
 
 

@@ -1,7 +1,7 @@
 """FedASAM (Caldarola et al. 2022): sharpness-aware steps whose perturbation scales with the size of the weights."""
 
 from ntkfl.training.method import Method, Objective
-from ntkfl.training.sharpness import SharpnessAware
+from ntkfl.training.methods.fed_sam import SharpnessAware
 
 NAME = "fedasam"
 NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the direction of the gradient"

@@ -5,8 +5,8 @@ from dataclasses import replace
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.methods import fed_gucci
 from ntkfl.training.methods.fed_gucci import Alpha, History, Steps
+from ntkfl.training.methods.fed_sam import SharpnessAware
 from ntkfl.training.objectives import calibrated
-from ntkfl.training.sharpness import SharpnessAware
 
 NAME = "fedgucci+"
 NOT_LINEAR = "its clients are sharpness-aware and train on the segment to anchors"

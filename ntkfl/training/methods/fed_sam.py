@@ -1,7 +1,58 @@
 """FedSAM (Qu et al. 2022; Caldarola et al. 2022): clients take sharpness-aware steps; the server is FedAvg's."""
 
-from ntkfl.training.method import Method, Objective
-from ntkfl.training.sharpness import SharpnessAware
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ntkfl.ranges import require_number
+from ntkfl.training.method import Loss, Method, Objective, moved, plain_gradient
+from ntkfl.training.tree import Params, leaves, tree_map
+
+SMALLEST_NORM = 1e-16  # for a smaller gradient norm the perturbation shrinks with the gradient, to 0 at 0
+
+
+@dataclass(frozen=True)
+class SharpnessAware:
+    """The gradient at w + e, e = rho T^2 g / |T g|, with the gradient g at w and the norm over all parameters.
+
+    T is 1 (SAM) or, if `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum are
+    applied afterwards, in the step from w. A zero gradient gives e = 0. The value returned is the loss at w.
+    `uncleared`: the gradient at w is added to the gradient at w + e, as in code that does not clear it between the two
+    passes.
+
+    Raises:
+        ValueError: a negative rho, or a negative eta.
+
+    Source: SAM, Foret et al. 2021; ASAM, Kwon et al. 2021; in federated learning, Caldarola et al. and Qu et al. 2022.
+    """
+
+    rho: float
+    eta: float | None = None
+    uncleared: bool = False
+
+    def __post_init__(self) -> None:
+        require_number("rho, the radius of the perturbation,", self.rho, "be 0 or more")
+        if self.eta is not None:
+            require_number("eta, added to the size of the weights,", self.eta, "be 0 or more")
+
+    def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]:
+        gradient, value = plain_gradient(loss, params)
+        there = torch.func.grad(loss)(moved(params, self.perturbation(gradient, params)))
+        return moved(there, gradient) if self.uncleared else there, value
+
+    def perturbation(self, gradient: Params, params: Params) -> Params:
+        """e; |e / T| is rho, which for SAM is its Euclidean norm."""
+        sizes = {name: self._size(name, value) for name, value in params.items()}
+        scaled = tree_map(torch.mul, sizes, gradient)
+        norm = torch.stack([value.square().sum() for value in leaves(scaled)]).sum().sqrt().clamp(min=SMALLEST_NORM)
+        return tree_map(lambda size, value: self.rho * size * value / norm, sizes, scaled)
+
+    def _size(self, name: str, value: Tensor) -> Tensor:
+        if self.eta is None or name.rpartition(".")[2] == "bias":
+            return torch.ones_like(value)
+        return value.abs() + self.eta
+
 
 NAME = "fedsam"
 NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the direction of the gradient"

@@ -6,8 +6,8 @@ from math import isnan, sqrt
 import torch
 from torch import Tensor
 
-from ntkfl.training.engine.evaluation import Score, evaluate
 from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.engine.measurement import Score, evaluate
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary

@@ -20,10 +20,10 @@ from ntkfl.problem import require_size
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked, read_toml
 from ntkfl.training.engine.assembly import federation as assembled
+from ntkfl.training.engine.assembly import require_round
 from ntkfl.training.engine.devices import device_name, torch_device
 from ntkfl.training.engine.federation import Federation, State
 from ntkfl.training.engine.measurement import loss_unit, measured
-from ntkfl.training.engine.round_memory import require_round
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by as method_from

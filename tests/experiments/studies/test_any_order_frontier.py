@@ -5,12 +5,11 @@ import pytest
 from planted import planted
 
 from bounds import Outcome
-from experiments.studies.questions.any_order_frontier import EVERY, STUDY, chain_reaction, measure
+from experiments.studies.questions.any_order_frontier import EVERY, STUDY, chain_reaction, measure, reach
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import certify_any_order, data
 from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.any_order.neuron_pass import NO_PAIRS
-from ntkfl.any_order.reach import reach
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Weights
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ntkfl.conformance import Outcome, cases, conformance, exchange
-from ntkfl.conformance.exchange import AdapterError
-from ntkfl.conformance.received import Refused, arrays, document
+from ntkfl.conformance.exchange import AdapterError, Refused, arrays, document
 
 LOOPS = Path(__file__).parents[3] / "ntkfl" / "conformance" / "loops.py"
 GOOD = f"""

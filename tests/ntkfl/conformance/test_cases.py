@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ntkfl.conformance
-from ntkfl.conformance import ConformanceCase, KitCase, answers, cases, limits, loops, methods, plan, write
+from ntkfl.conformance import ConformanceCase, KitCase, answers, cases, kit_cases, loops, methods, plan, write
 from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
 from ntkfl.conformance.kit_cases import LIMITS, OPTIONS, trajectory
@@ -118,7 +118,7 @@ def test_a_limit_is_what_it_says_computed_without_the_method(case):
 )  # FedIT is FedAvg of the factors
 def test_fed_avg_is_not_taken_for_another_method(method):
     own = [case for case in KIT if case.case.method == method]
-    assert any(first_difference(trajectory(kit.case, limits.fed_avg), kit.expected, allowed(kit, "float32"))
+    assert any(first_difference(trajectory(kit.case, kit_cases.fed_avg), kit.expected, allowed(kit, "float32"))
                for kit in own)  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def test_diloco_is_torchs_adam_w_within_torchs_sgd_with_nesterov(kit):
 @pytest.mark.parametrize("model", ["line", "logistic", "network"])
 @pytest.mark.parametrize("loss", ["mean", "sum"])
 def test_gradients_are_those_of_autograd(model, loss):
-    from ntkfl.conformance.problems import Problem
+    from ntkfl.conformance.plan import Problem
 
     problem = Problem(model)
     x, y, _ = problem.samples()

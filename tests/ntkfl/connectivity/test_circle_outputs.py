@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ntkfl import simulate
-from ntkfl.connectivity.circle_outputs import circle_outputs
-from ntkfl.connectivity.client_training import trained_clients
+from ntkfl.connectivity.client_training import circle_outputs, trained_clients
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.paths.segment_loss_bounds import INTERVALS, absolute_loss_bounds
+from ntkfl.connectivity.paths.segment import INTERVALS, absolute_loss_bounds
 
 
 @settings(deadline=None, max_examples=40)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from ntkfl.connectivity.units.axes import Atom, axis, hold, length, regrouped, resolved, unite
 from ntkfl.connectivity.units.matching import permuted
+from ntkfl.connectivity.units.operations import Atom, axis, hold, length, regrouped, resolved, unite
 from ntkfl.connectivity.units.walk import units_of
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.models import build

@@ -14,7 +14,7 @@ from ntkfl.data.idx_format import read_idx
 from ntkfl.partition import assign_owners
 from ntkfl.problem import Problem
 from ntkfl.training.datasets import catalogue, load
-from ntkfl.training.datasets.domains import DOMAINS, deal
+from ntkfl.training.datasets.loading import DOMAINS, deal
 from ntkfl.training.federated_data import FederatedData
 
 IMAGES, CLASSES = load_digits(return_X_y=True)

@@ -6,8 +6,7 @@ import torch
 
 from ntkfl import data, kernel_regime
 from ntkfl.problem import Problem, Setup
-from ntkfl.training.engine_trajectory import network_trajectory
-from ntkfl.training.linearised_network import linearised
+from ntkfl.training.engine_trajectory import linearised_network, network_trajectory
 from ntkfl.training.methods import build, catalogue
 from ntkfl.training.model import from_modules
 from ntkfl.training.models.wide_networks import WideNetwork
@@ -108,7 +107,7 @@ def test_every_method_that_is_linear_is_exact_on_a_linearised_deep_network():
 
 def test_the_linearised_network_has_value_and_derivative():
     params = DEEP.initial(3)
-    line, x = linearised(DEEP, params), torch.tensor(np.array(PROBLEM.x))
+    line, x = linearised_network(DEEP, params), torch.tensor(np.array(PROBLEM.x))
     moved = {name: torch.randn_like(value) for name, value in params.items()}
     step = 1e-6
     ends = [DEEP.outputs({n: v + s * step * moved[n] for n, v in params.items()}, x) for s in (1, -1)]
@@ -126,7 +125,7 @@ def test_a_kernel_gives_the_matrix_and_the_predictions():
         return left @ (left if b is None else jacobian(DEEP, params, b)).T
 
     run = network_trajectory(PROBLEM, SETUP, DEEP, linearised=True, keep=[SETUP.rounds])
-    line = linearised(DEEP, params)
+    line = linearised_network(DEEP, params)
     moved = {n: torch.tensor(run.weights[SETUP.rounds][n]) - params[n] for n in params}
     trained, before = (line.outputs(p, torch.tensor(np.array(x))).numpy() for p in (moved, line.initial(0)))
     regime = kernel_regime(PROBLEM, SETUP, kernel)

@@ -9,9 +9,9 @@ import torch
 from tiny_federations import line, network, regression
 from toy_runs import KEYS, objects, toy_data, toy_run
 
-import ntkfl.training.engine.evaluation as evaluation
+import ntkfl.training.engine.measurement as evaluation
 from ntkfl import Problem, Setup, kernel_regime
-from ntkfl.training.engine.evaluation import evaluate
+from ntkfl.training.engine.measurement import evaluate
 from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 from ntkfl.training.runs.training_run import run

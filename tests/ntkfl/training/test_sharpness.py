@@ -8,8 +8,8 @@ from torch.func import vmap
 
 from ntkfl.training.method import plain_gradient
 from ntkfl.training.methods import build
+from ntkfl.training.methods.fed_sam import SharpnessAware
 from ntkfl.training.objectives import CrossEntropy
-from ntkfl.training.sharpness import SharpnessAware
 
 pytestmark = pytest.mark.method("fedsam", "fedasam")
 

@@ -9,11 +9,10 @@ import torch
 from ntkfl import data
 from ntkfl.problem import Setup
 from ntkfl.training.methods import build
-from ntkfl.training.models.side_by_side import side_by_side
 from ntkfl.training.models.wide_networks import WideNetwork
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.tree import stacked
-from ntkfl.training.wide_training import network_federation
+from ntkfl.training.wide_training import network_federation, side_by_side
 
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=3)
 

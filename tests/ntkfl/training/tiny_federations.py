@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ntkfl.conformance import plan
-from ntkfl.conformance.problems import Problem
+from ntkfl.conformance.plan import Problem
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
