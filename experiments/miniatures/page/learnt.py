@@ -47,9 +47,9 @@ def _counts(results: Found) -> str:
     alone = sum(row.verdict == SEEN and not row.beyond_finding for row in judged)
     uncontrolled = f"{alone} are seen in settings without such a control, " if alone else ""
     return (
-        f"Of {number_of(len(judged), 'ordering')} of the papers that are looked at here, {seen - alone} are seen "
-        f"beyond the step size, {uncontrolled}{step} are there but not beyond it, {noise} are within noise, and of "
-        f"{other} the opposite is seen."
+        f"Of {number_of(len(judged), 'ordering')} that the papers report, {seen - alone} are seen here beyond the "
+        f"effect of the step size, {uncontrolled}{step} are seen but are no more than that effect, {noise} are within "
+        f"noise, and in {other} the opposite is seen."
     )
 
 
@@ -66,10 +66,10 @@ def _fedgucci(results: Found) -> str:
         sum(row.finding == "higher" for row in rows),
         sum(row.finding == "higher" and row.beyond_finding == "higher" for row in rows),
     )
-    rest = f"; the other {above - beyond} are a larger step, as far as can be told" if above > beyond else ""
+    rest = f"; the other {above - beyond} may be the effect of a larger step alone" if above > beyond else ""
     return (
-        f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}, and above FedAvg at the rates "
-        f"that X4 computes for it in {beyond} of these{rest}."
+        f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}, and above FedAvg at the step "
+        f"sizes to which FedGuCci amounts (statement fedgucci/X4) in {beyond} of these{rest}."
     )
 
 
@@ -118,8 +118,8 @@ def _feddyn(results: Found) -> str:
         return ""
     return (
         f"FedDyn differs from FedAvg by {_signed(row.difference, row.difference_error)} points, and FedAvg with the "
-        f"server's Nesterov momentum to which its duals add up by {_signed(row.difference - row.beyond)}; the paper "
-        f"has {row.paper_difference:+.2f}."
+        f"Nesterov momentum at the server that FedDyn's duals amount to by {_signed(row.difference - row.beyond)}; "
+        f"the paper has {row.paper_difference:+.2f}."
     )
 
 
@@ -159,8 +159,8 @@ def _connected(results: Found) -> str:
         return ""
     return (
         f"Models trained from starts of their own and connected to one trained anchor have an accuracy barrier of "
-        f"{row.mean:.2g} between them, where models trained alone have {base.mean:.2g}: here the anchor is not where "
-        f"they start, so that no step size does it, and the paper's ordering is {row.verdict}."
+        f"{row.mean:.2g} between them, where models trained alone have {base.mean:.2g}. These models do not start at "
+        f"the anchor, so that a larger step has no such effect; the paper's ordering is {row.verdict}."
     )
 
 
@@ -174,7 +174,7 @@ def _undertrained(results: Found) -> str:
     which = ", ".join(f"{label} ({count})" for label, count in moving.items())
     return (
         f"Curves still move, or their error hides whether they do, in {number_of(sum(moving.values()), 'ordering')} of "
-        f"{which}: what these say is who is faster, not who is better."
+        f"{which}. These comparisons say which setting is faster, not which is better in the end."
     )
 
 
