@@ -11,6 +11,8 @@ from verification.planted_faults.fault import PlantedFault, around, changed, tim
 GRAM = "ntkfl.gram.finite_width"
 REGIME = "ntkfl.limit.infinite_width:KernelRegime"
 EVERY = "ntkfl.limit.regime:Regime"
+PASS, MEMORY = "ntkfl.limit.shuffled_pass:ShuffledPass", "ntkfl.limit.drawn_memory:DrawnMemoryRegime"
+SCHEDULED, STATE = "ntkfl.limit.scheduled_rounds:ScheduledRegime", "ntkfl.limit.state_moments:StateMoments"
 
 
 def _global_patterns(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,6 +59,15 @@ def _at_a_step_of_1(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args: right(self.at(replace(self.setup, eta_global=1.0)), *args)
 
 
+def _of_the_round_after(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, number: right(self, number + 1)
+
+
+def _forgotten(jump: np.ndarray) -> np.ndarray:
+    """FedDyn's server adds the noise once, and does not sum it up."""
+    return np.where(np.arange(len(jump)) < 2, jump, 0.0)
+
+
 MUTANTS = (
     PlantedFault("1% too large", "ntkfl.gram.limit:infinite", times(1.01), "fl-ntk/H-inf"),
     PlantedFault("0.01% too large", "ntkfl.gram.limit:infinite_estimate", times(1.0001), "fl-ntk/H-inf"),
@@ -89,4 +100,9 @@ MUTANTS = (
     PlantedFault("1% too long", f"{REGIME}.movement", times(1.01), "fl-ntk/X.8"),
     PlantedFault("at a server's step of 1", f"{REGIME}.rounds_to", _at_a_step_of_1, "fl-ntk/X.6"),
     PlantedFault("1% too large", f"{REGIME}.step_limits", times(1.01), "fl-ntk/X.3c"),
+    PlantedFault("0.1% too much", f"{PASS}.noise_after", times(1.001), "fl-ntk/passes-with-memory"),
+    PlantedFault("0.1% too long", f"{PASS}.length", times(1.001), "fl-ntk/passes-with-memory"),
+    PlantedFault("noise is not summed up", f"{MEMORY}._jump", changed(_forgotten), "fl-ntk/drawn-memory"),
+    PlantedFault("of the round after", f"{SCHEDULED}._of_round", _of_the_round_after, "fl-ntk/drawn-memory"),
+    PlantedFault("0.0001% too large", f"{STATE}._beside", times(1.000001), "fl-ntk/rate-sides"),
 )

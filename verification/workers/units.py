@@ -48,6 +48,8 @@ LONG: dict[str, float] = {
     "fl-ntk/T4.1": 0.5,
     "fl-ntk/X.5": 0.5,
     "fl-ntk/drawn-memory": 0.5,
+    "fl-ntk/passes-with-memory": 0.5,
+    "fl-ntk/rate-sides": 0.3,
     "fl-ntk/server-momentum": 0.4,
 }
 

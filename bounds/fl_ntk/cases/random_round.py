@@ -47,16 +47,18 @@ class SmallRound(Case):
         error = self.ROUNDINGS * EPS * float(np.abs(value).max())
         return Estimate(value, np.full(value.shape, error), "rounding, generous")
 
-    def moments_of(self, second: Estimate) -> tuple[Estimate, Estimate, Estimate]:
-        """The blocks E r r^T, E r m^T and E m m^T of E z z^T, z = (r, m), each (n, n)."""
-        n, whole = self.problem.n, np.asarray(second.value)
-        return self.rounded(whole[:n, :n]), self.rounded(whole[:n, n:]), self.rounded(whole[n:, n:])
+    def moments_of(self, second: Estimate) -> tuple[Estimate, ...]:
+        """The blocks E r r^T, E r m^T and E m m^T of E z z^T, each (n, n), and those with x if z is (r, m, x)."""
+        n, whole, error = self.problem.n, np.asarray(second.value), np.asarray(second.error)
+        at = [slice(start, start + n) for start in range(0, len(whole), n)]
+        pairs = [(row, column) for place, column in enumerate(at) for row in at[: place + 1]]
+        return tuple(Estimate(whole[pair], error[pair], second.method) for pair in pairs)
 
-    def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-        """After two rounds: E r r^T over every choice and by the library, then E r m^T and E m m^T."""
-        residual, crossed, memory = self.moments_of(second)
+    def after_two(self, second: Estimate, regime: RandomRegime) -> tuple[Estimate, ...]:
+        """After two rounds: E r r^T over every choice and by the library, then the other blocks of E z z^T."""
+        residual, *others = self.moments_of(second)
         mean = regime.residual(2)
-        return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), crossed, memory
+        return residual, self.rounded(regime.covariance(2) + np.outer(mean, mean)), *others
 
 
 def on_sphere(sizes: tuple[int, ...], seed: int) -> Problem:
