@@ -5,11 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command as invoke
 
 from bounds import Options, catalogue, find
 from bounds.federated_run import FederatedRun
-from experiments.command_line import app
 from verification.engine import verify_all
 
 HEADER = "a,b,c,y\n"
@@ -23,10 +22,6 @@ def rows(n, seed=0):
 def write(path, lines):
     path.write_text(HEADER + "".join(lines))
     return path
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def refused(*words, says):

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl.connectivity.barrier import group_barrier, loss_barrier
 from ntkfl.connectivity.network import AffineTwoLayer, combination, with_constant, without_biases
 from ntkfl.connectivity.network_files import load_affine_network
@@ -20,7 +19,7 @@ from ntkfl.training import run as train
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["barrier", *map(str, arguments)])
+    return command("barrier", *arguments)
 
 
 def module(seed, outputs=1):
@@ -197,7 +196,7 @@ def test_shapes_in_messages_are_those_of_the_files(files):
     assert result.exit_code == 2 and "the inputs have shape (4, 4); the network takes (n, 3)" in result.stderr
     words = ["certify", "--any-order", "--weights", folder / "narrow.pt", "--data", folder / "wide.npz"]
     torch.save({"0.weight": torch.ones(4, 3), "0.bias": torch.ones(4), "2.weight": torch.ones(1, 4)}, words[3])
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = command(*words)
     assert result.exit_code == 2 and "narrow.pt takes 3 features; wide.npz has 4" in result.stderr, result.output
 
 

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss_barrier
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.network_files import load_network, save_network
@@ -17,7 +16,7 @@ from ntkfl.training.models.two_layer import to_network
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["barrier", *map(str, arguments)])
+    return command("barrier", *arguments)
 
 
 @pytest.fixture

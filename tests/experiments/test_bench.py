@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from experiments.benchmarks import elsewhere, runner
 from experiments.benchmarks.bench_report import as_json, from_json, page
@@ -16,7 +16,6 @@ from experiments.benchmarks.candidate import timed
 from experiments.benchmarks.runner import Timing, _skipped, exponent, measured
 from experiments.benchmarks.workload import Candidate, Timed, Workload
 from experiments.benchmarks.workloads import catalogue
-from experiments.command_line import app
 
 SMALL = {
     "initial-gram": {"n": 12, "d": 3, "m": 64},
@@ -118,7 +117,7 @@ def test_peers_without_an_interpreter_are_skipped_with_the_command_that_gets_the
 def test_a_peer_that_is_not_there_is_refused(pair, message):
     with pytest.raises(ValueError, match=message):
         elsewhere.interpreters([pair])
-    done = CliRunner().invoke(app, ["bench", "algorithm1", "--smallest", "--peer-python", pair])
+    done = command("bench", "algorithm1", "--smallest", "--peer-python", pair)
     assert done.exit_code == 2
 
 
@@ -154,7 +153,7 @@ def test_numbers_survive_their_file():
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest():
-    done = CliRunner().invoke(app, ["bench", "intial-gram"])
+    done = command("bench", "intial-gram")
     assert done.exit_code == 2
     assert "initial-gram" in done.output
 
@@ -189,6 +188,6 @@ def test_an_interrupted_bench_reports_the_sizes_that_are_done(tmp_path, monkeypa
 
     monkeypatch.setattr(runner, "measured", interrupted)
     monkeypatch.setattr("experiments.benchmarks.workloads.catalogue", lambda: {"cubic": CUBIC})
-    result = CliRunner().invoke(app, ["bench", "--json", str(tmp_path / "b.json")])
+    result = command("bench", "--json", tmp_path / "b.json")
     assert result.exit_code == 130 and "| n=10, d=1 | ntkfl |" in result.stdout, result.output
     assert len(from_json(json.loads((tmp_path / "b.json").read_text()))) == 1

@@ -8,19 +8,14 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 from torch import nn
-from typer.testing import CliRunner
+from typed import command as run
 
-from experiments.command_line import app
 from ntkfl import Problem, certify_any_order
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.network_files import load_affine_network, load_network
 
 ANY = ("certify", "--any-order")
 SMALL = (*ANY, "--width", "400", "--eta-local", "0.1", "--every", "50")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("momentum", [False, True])

@@ -5,18 +5,13 @@ import re
 import shlex
 
 import pytest
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Options
-from experiments.command_line import app
 from experiments.console.certifying import replay
 from ntkfl.problem import Setup
 
 SMALL = ("certify", "--width", "400", "--eta-local", "0.1", "--every", "50")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):

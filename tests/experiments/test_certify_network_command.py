@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
+from typed import command as run
 
-from experiments.command_line import app
 from ntkfl import Setup, certify_network, certify_rounds, data, smooth_networks
 from ntkfl.networks import simulate_network, wide
 from ntkfl.smooth_networks import ntkfl_check_network
@@ -22,10 +21,6 @@ from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.watching import _sizes, network_checkpoints
 
 SMALL = ("certify", "--network", "fc:3:gelu", "--width", "64", "--eta-local", "0.4", "--n", "2", "--every", "40")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):

@@ -5,11 +5,10 @@ import re
 from functools import cache
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import catalogue as statements
 from experiments.citing import TOOL, citation, references
-from experiments.command_line import app
 from experiments.studies.study_folder import StudyFolder
 from ntkfl.training import run as train
 from ntkfl.training.methods import catalogue as methods
@@ -23,7 +22,7 @@ def keys(citations):
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["cite", *map(str, words)])
+    return command("cite", *words)
 
 
 def test_every_entry_is_complete_and_no_key_is_there_twice():

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Family, Outcome, catalogue, get
 from bounds.listing import narrowed
 from bounds.papers import conventions, own
-from experiments.command_line import SECTIONS, app
+from experiments.command_line import SECTIONS
 from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -28,10 +28,6 @@ UNIT = DATA / np.linalg.norm(DATA, axis=1, keepdims=True)
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-
-
-def run(*arguments: str):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def csv(path: Path, x: np.ndarray, y=None, owner=None) -> Path:

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.method_comparison import MethodComparison, compare_methods, parsed
 from ntkfl.training import run as train
 from ntkfl.training.runs.summary import summary
@@ -54,7 +53,7 @@ def test_what_is_better_depends_on_the_measure(measure, shift, finding):
 
 def test_the_command_prints_a_table_and_refuses_what_cannot_be_compared(tmp_path):
     def run(*words):
-        return CliRunner().invoke(app, ["compare", *map(str, words)])
+        return command("compare", *words)
 
     done = run("fedavg", "local", "--seeds", 2, "--json", tmp_path / "o.json", *WORDS)
     assert done.exit_code == 0 and "2 seeds, paired" in done.stdout, done.output

@@ -4,16 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl.conformance import methods, variants_of
 
 PLAIN = Path(__file__).parents[2] / "ntkfl" / "conformance" / "loops.py"
 
 
 def invoke(*words):
-    return CliRunner().invoke(app, ["conform", *map(str, words)])
+    return command("conform", *words)
 
 
 @pytest.fixture

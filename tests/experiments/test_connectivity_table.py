@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.connectivity_rows import _federated_clients, _trained_row
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY
@@ -94,7 +93,7 @@ def test_an_overflow_is_named():
 
 
 def test_the_table_is_in_order():
-    ran = CliRunner().invoke(app, ["connectivity-table", "--samples", "40", "--width", "8", "--steps", "30"])
+    ran = command("connectivity-table", "--samples", "40", "--width", "8", "--steps", "30")
     assert ran.exit_code == 0, ran.output
     rows = ran.output.splitlines()
     assert len(rows) == 14
@@ -125,7 +124,7 @@ def test_the_cube_around_the_anchor_holds_both_networks_and_no_smaller_one_does(
     ],
 )
 def test_bad_input_is_refused(arguments, said):
-    ran = CliRunner().invoke(app, ["connectivity-table", "--steps", "1", *arguments])
+    ran = command("connectivity-table", "--steps", "1", *arguments)
     assert ran.exit_code != 0
     assert said in " ".join((ran.output + ran.stderr).split())
 
@@ -136,6 +135,6 @@ def test_an_interrupted_table_has_the_rows_that_are_done(monkeypatch):
         yield
 
     monkeypatch.setattr("experiments.connectivity_rows.trained_rows", interrupted)
-    result = CliRunner().invoke(app, ["connectivity-table"])
+    result = command("connectivity-table")
     assert result.exit_code == 130 and len(result.stdout.splitlines()) == 6
     assert result.stderr.splitlines() == ["stopped by Ctrl-C", "5 rows were done, and are printed"]

@@ -10,10 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from experiments import environment
-from experiments.command_line import app
 from experiments.environment import examined
 from ntkfl.version import VERSION
 
@@ -85,7 +84,7 @@ def test_what_is_declared_is_looked_for(without):
 
 def test_a_missing_package_that_is_needed_is_a_failure_with_its_remedy(without, tmp_path):
     without("sympy")
-    done = CliRunner().invoke(app, ["doctor", "--json", str(tmp_path / "found.json")])
+    done = command("doctor", "--json", tmp_path / "found.json")
     assert done.exit_code == 1 and "missing or broken: sympy" in done.output and "pip install 'sympy" in done.output
     content = json.loads((tmp_path / "found.json").read_text())
     assert content["works"] is False
@@ -108,7 +107,7 @@ def test_what_is_optional_may_be_missing_and_says_what_it_would_add(without, mon
         assert items[name].found is None and items[name].adds and "install" in items[name].get
     assert items["extra cluster"].fault == "without dask"
     assert items["fashion-mnist"].found is items["mnist-5k"].found is None and items["digits"].found
-    done = CliRunner().invoke(app, ["doctor"])
+    done = command("doctor")
     assert done.exit_code == 0 and "everything that is needed is there" in done.output
     assert "pip install 'ntkfl[cluster]'" in done.output and "apt install dataset-fashion-mnist" in done.output
 
@@ -141,5 +140,5 @@ def doctor_beside(folder, *options):
 
 
 def test_the_version_is_said():
-    done = CliRunner().invoke(app, ["--version"])
+    done = command("--version")
     assert (done.exit_code, done.output) == (0, f"ntkfl {VERSION}\n")

@@ -4,9 +4,8 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.console.durations import duration
 
 
@@ -23,5 +22,5 @@ def test_what_is_no_time_is_refused_with_what_would_be(text):
 
 @pytest.mark.parametrize(("text", "why"), [("60x", "it is '60x'"), ("0s", "budget is 0"), ("-5m", "budget is -300")])
 def test_attack_refuses_a_budget_that_is_none(text, why):
-    done = CliRunner().invoke(app, ["attack", "fl-ntk/B.12", f"--budget={text}"])
+    done = command("attack", "fl-ntk/B.12", f"--budget={text}")
     assert done.exit_code == 2 and why in done.output

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
+from typed import command
 from typer.testing import CliRunner
 
 from bounds import Source, catalogue
@@ -129,6 +130,6 @@ def test_ladders_go_up_to_the_width_named_with_as_many_networks_at_most():
     ],
 )
 def test_short_ladders_are_refused(arguments, message):
-    result = CliRunner().invoke(app, ["exponents", *arguments])
+    result = command("exponents", *arguments)
     assert result.exit_code == 2
     assert message in result.output + result.stderr

@@ -5,19 +5,14 @@ import re
 from dataclasses import asdict
 
 import pytest
-from typer.testing import CliRunner
+from typed import command as run
 
-from experiments.command_line import app
 from ntkfl import data, kernel_regime
 from ntkfl.fastest_method import fastest
 from ntkfl.fastest_trained import partings, train_fastest
 from ntkfl.problem import Setup
 
 SMALL = ("--n", 12, "--clients", 3)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def small():

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl import data, gram
 from ntkfl.limit_curves import limit_curves, several_limit_curves
 
@@ -13,7 +12,7 @@ SMALL = ("--data", "digits", "--n", 60, "--test", 20, "--clients", 5, "--partiti
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["limit", *(str(word) for word in words)])
+    return command("limit", *words)
 
 
 @pytest.mark.parametrize(

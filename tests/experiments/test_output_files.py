@@ -5,9 +5,8 @@ import os
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.console import result_files
 from experiments.console.result_files import reserved
 
@@ -57,6 +56,6 @@ def test_commands_print_what_they_cannot_write(tmp_path, words, printed):
     for word in words:
         if isinstance(word, os.PathLike):
             word.symlink_to("/dev/full")
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = command(*words)
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
     assert printed in result.stdout and "No space left on device; name a file where there is room" in result.stderr

@@ -5,9 +5,8 @@ import math
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl import data
 from ntkfl.privacy import COHORTS, best_choices, best_cohorts, private_settings
 
@@ -15,7 +14,7 @@ SMALL = ("--n", 16, "--rounds", 8, "--steps", "1,4", "--clients", 8, "--particip
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["privacy", *(str(word) for word in words)])
+    return command("privacy", *words)
 
 
 def test_the_table_and_the_file_are_what_python_gives(tmp_path):

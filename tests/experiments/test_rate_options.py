@@ -4,9 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl import Setup, data, kernel_regime, random_rounds, sampled_rounds
 from ntkfl.exact_dynamics import MovingWindow
 
@@ -14,7 +13,7 @@ GIVEN = ("rate", "--data", "sphere", "--n", "6", "--seed", "3", "--method", "fed
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [*GIVEN, *arguments])
+    return command(*GIVEN, *arguments)
 
 
 def test_it_reaches_the_root_mean_square_in_the_rounds_it_says():
@@ -64,12 +63,12 @@ def test_schedules_cohorts_and_noise_are_heard():
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
     """The coefficients of absent clients stay 0: the remainder is at least the least squares over the other samples."""
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
-    lone = CliRunner().invoke(app, [*arguments, "2"])
+    lone = command(*arguments, "2")
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")
     assert re.search(r"rounds to 0.05 of the start\s+never", lone.stdout)
-    pairs = CliRunner().invoke(app, [*arguments, "0,1/3,0"])
+    pairs = command(*arguments, "0,1/3,0")
     assert pairs.stdout.startswith("some residuals never vanish: client 2 takes part in no round\n")
-    assert CliRunner().invoke(app, [*arguments, "0,1/3,2"]).stdout.startswith("stable: ")
+    assert command(*arguments, "0,1/3,2").stdout.startswith("stable: ")
     problem = data.sphere(8, clients=4)
     regime = random_rounds(problem, Setup(), cohorts=[[2]])
     moving = regime.gram[:, problem.owner == 2]
@@ -150,9 +149,9 @@ def test_long_rows_of_a_file_are_named_where_their_steps_are_not_stable(scale, a
     file = tmp_path / "mine.npz"
     np.savez(file, x=rows, y=np.ones(6))
     words = ["rate", "--data", str(file), "--eta-local", "0.3" if advised else "30"]
-    raw = CliRunner().invoke(app, words)
+    raw = command(*words)
     assert raw.exit_code == 1 and "NOT STABLE" in raw.stdout
     assert ("the rows of mine.npz have norms from 40 to 40" in raw.stdout) is advised
     assert ("--unit divides each row by its norm" in raw.stdout) is advised
     if advised:
-        assert CliRunner().invoke(app, [*words, "--unit"]).exit_code == 0
+        assert command(*words, "--unit").exit_code == 0

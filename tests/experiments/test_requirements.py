@@ -1,9 +1,7 @@
 """`ntkfl requirements`: a table with aligned columns and the ledger's sizes, for any data."""
 
 import numpy as np
-from typer.testing import CliRunner
-
-from experiments.command_line import app
+from typed import command
 
 # n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds; on other draws from the sphere
 LEDGER = {
@@ -17,7 +15,7 @@ LEDGER = {
 
 
 def table(*arguments):
-    result = CliRunner().invoke(app, ["requirements", *map(str, arguments)])
+    result = command("requirements", *arguments)
     assert result.exit_code == 0, result.output
     lines = result.stdout.split("\n\n")[0].splitlines()
     assert len({len(line) for line in lines}) == 1  # right-aligned columns end together
@@ -52,12 +50,12 @@ def test_samples_and_clients_are_chosen():
 
 
 def test_a_share_that_is_none_is_refused():
-    result = CliRunner().invoke(app, ["requirements", "--n", "4", "--share", "2"])
+    result = command("requirements", "--n", "4", "--share", "2")
     assert result.exit_code == 2
     assert result.stderr == "error: share is 2.0; it must lie between 0 and 1\n"
 
 
 def test_options_that_the_theorem_decides_itself_are_refused():
-    result = CliRunner().invoke(app, ["requirements", "--eta-local", "7"])
+    result = command("requirements", "--eta-local", "7")
     assert result.exit_code == 2
     assert "eta_local is given; the theorem's own eta local is what is asked for here" in result.stderr

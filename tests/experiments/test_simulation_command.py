@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl import Problem, Setup, gram, kernel_regime, simulate
 from ntkfl.initialisation import draw
 from ntkfl.trajectory_file import as_npz, read_npz
@@ -23,7 +22,7 @@ def data(tmp_path, monkeypatch):
 
 
 def ntkfl(*words, status=0):
-    done = CliRunner().invoke(app, list(words))
+    done = command(*words)
     assert done.exit_code == status, done.output
     return done.output
 

@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Form, Kind, Options, get
-from experiments.command_line import app
 from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from experiments.pictures.marks import EDGE, REFUTES
 from experiments.pictures.scales import linear, scaled
@@ -19,10 +18,6 @@ from experiments.pictures.svg import DARK
 from experiments.studies.drawing import COLORS
 from verification.seen import Seen
 from verification.statement_picture import seen_of
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def seen(identifier, trials=2):

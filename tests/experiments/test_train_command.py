@@ -10,9 +10,8 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.commands.models.train import KEYS
 from experiments.console.method_options import method_options
 from experiments.console.progress_bar import RunProgress
@@ -31,7 +30,7 @@ def plain_terminal(monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["train", *(str(argument) for argument in arguments)])
+    return command("train", *arguments)
 
 
 def table(folder):

@@ -4,9 +4,8 @@ import json
 from dataclasses import asdict
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from ntkfl import data
 from ntkfl.tuned_outer import Drawn, tune_outer
 
@@ -14,7 +13,7 @@ SMALL = ("--n", 8, "--clients", 2, "--steps", "1")
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["tune", *(str(word) for word in words)])
+    return command("tune", *words)
 
 
 def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Kind, Options, get
-from experiments.command_line import app
 from verification.engine import verify
 from verification.facts import Fact
 from verification.sentences import What
@@ -27,10 +26,6 @@ RECORD = (
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def written(path):

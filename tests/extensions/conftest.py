@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 import bounds.brought
-from experiments.command_line import app
 from ntkfl import extensions
 
 HERE = Path(__file__).parent
@@ -38,7 +37,7 @@ def ntkfl(folder):
 
     def run(line, status=0):
         forget()
-        done = CliRunner().invoke(app, line.split())
+        done = command(*line.split())
         assert done.exit_code == status, done.output
         return done.output
 

@@ -4,16 +4,11 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Options, Outcome, Provenance, load
-from experiments.command_line import app
 from experiments.new_file import new_file, new_statement
 from verification.engine import verify
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.mark.parametrize("about", ["training", "initialisation", "kernel"])

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 from number_cases import Number, Numbers
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Change, Claim, Form, Hypothesis, Kind, Options, Outcome, Source, Statement, get
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, sign_flipped, without
 from bounds.statement import Mutant
 from bounds.symbols import t as rounds
-from experiments.command_line import app
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
@@ -206,13 +205,13 @@ def test_what_is_found_is_strict_json():
 def test_the_command_prints_both_tables_and_keeps_them(tmp_path):
     file = tmp_path / "meta.json"
     arguments = ["verify", "--meta", "fl-ntk/A.2", "--trials", "25", "--json", str(file)]
-    result = CliRunner().invoke(app, arguments)
+    result = command(*arguments)
     assert result.exit_code == 0, result.output
     assert "kind of mutant" in result.output and "standard" in result.output
     assert "0 false VIOLATED in 50 runs of true statements (probability at most 0.071" in result.output
     kept = json.loads(file.read_text())
     assert {mutant["id"] for mutant in kept["mutants"]} == {"fl-ntk/A.2"}
-    refused = CliRunner().invoke(app, ["verify", "--meta", "--markdown", str(tmp_path / "m.md")])
+    refused = command("verify", "--meta", "--markdown", tmp_path / "m.md")
     assert refused.exit_code == 2 and "--json keeps what it finds" in refused.output
 
 

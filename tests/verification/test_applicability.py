@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Form, Options, get
-from experiments.command_line import app
 from experiments.console.choices import for_a_look
 from ntkfl import data
 from verification.applicability import Applies, applicable
@@ -67,7 +66,7 @@ def test_the_options_that_it_names_pass(options):
 
 def test_the_command(options, tmp_path):
     def run(*words):
-        return CliRunner().invoke(app, ["applies", *map(str, words)])
+        return command("applies", *words)
 
     small = ("--data", options.data, "--width", 128, "--rounds", 5)
     done = run("fl-ntk/B.12", "fl-ntk/X.1", *small, "--json", tmp_path / "o.json")

@@ -6,13 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import catalogue, get
 from bounds.cases.snapshot import snapshot
 from bounds.fl_ntk import change_of_outputs
 from bounds.fl_ntk.exact_update import WAYS
-from experiments.command_line import app
 from ntkfl import gram
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.gram import finite_width
@@ -203,14 +202,14 @@ def test_an_interrupt_keeps_what_was_found():
 def test_the_command_plants_what_its_statements_stand_on(tmp_path):
     pages = tmp_path / "faults.json", tmp_path / "faults.md"
     arguments = ["verify", "--meta", "--library", "fl-ntk/counts", "--json", str(pages[0]), "--markdown", str(pages[1])]
-    result = CliRunner().invoke(app, arguments)
+    result = command(*arguments)
     assert result.exit_code == 0, result.output
     kept = json.loads(pages[0].read_text())["library"]
     own = [m for m in planted_faults() if m.noticed_by == "fl-ntk/counts"]
     assert [(fault["name"], fault["function"]) for fault in kept] == [(m.name, m.function) for m in own]
     assert {fault["id"] for fault in kept} == {"fl-ntk/counts"}
     assert f"{len(own)}/{len(own)} change a verdict" in result.output and "ties left out" in pages[1].read_text()
-    refused = CliRunner().invoke(app, ["verify", "--library"])
+    refused = command("verify", "--library")
     assert refused.exit_code == 2 and "--library is a part of --meta" in refused.output
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from typed import command as run
 
 from bounds import Family, Form, Hypothesis, Limit, Options, Outcome, get
-from experiments.command_line import app
 from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.site import headline
 from verification.engine import verify
@@ -36,10 +35,6 @@ def data(tmp_path):
     path = tmp_path / "mine.csv"
     np.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,f,y,owner", comments="")
     return str(path)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):

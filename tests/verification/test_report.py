@@ -11,10 +11,9 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Form, Kind, Options, Outcome, catalogue, get
-from experiments.command_line import app
 from verification import verify
 from verification.facts import (
     Confirmation,
@@ -349,7 +348,7 @@ def test_only_what_was_tested_to_the_end_and_holds_is_tested_and_holds(outcome):
 
 def test_what_needs_pytorch_where_it_is_missing_is_not_run_and_neither_differs_nor_passes(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    result = CliRunner().invoke(app, ["verify", "deep/any-order", "--trials", "1", "--processes", "1"])
+    result = command("verify", "deep/any-order", "--trials", "1", "--processes", "1")
     assert result.exit_code == 2
     words = "deep/any-order (new) NOT RUN: it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
     assert words in " ".join(result.stdout.split())  # lines end where the terminal does

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Form, get
 from bounds.papers import own, slug
-from experiments.command_line import app
 from verification.findings import recorded
 from verification.findings.address import CHECKED, address, anchor, check_script, findings_of, replay_path
 from verification.search import read, rejudge, stored_counterexample, written
@@ -52,7 +51,7 @@ def test_every_file_has_its_finding():
 
 
 def test_the_command_replays_a_file_of_a_claim_that_speaks_of_a_limit():
-    done = CliRunner().invoke(app, ["attack", "--replay", str(ROOT / "docs/checks/fl_ntk_c_10.json")])
+    done = command("attack", "--replay", ROOT / "docs/checks/fl_ntk_c_10.json")
     assert done.exit_code == 0 and "fl-ntk/C.10 stated: VIOLATED, as the file says" in done.stdout
     assert "as in the file, bit for bit" in done.stdout
 

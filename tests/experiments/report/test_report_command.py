@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 from report_examples import a_verdict
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Outcome, get
-from experiments.command_line import app
 from experiments.report.verdict_file import read
 from verification.verdict_list import as_json, as_markdown
 
@@ -16,7 +15,7 @@ VERDICTS = [a_verdict("fl-ntk/B.12", form) for form in get("fl-ntk/B.12").forms]
 
 
 def ntkfl(*words):
-    return CliRunner().invoke(app, ["report", *map(str, words)])
+    return command("report", *words)
 
 
 @pytest.fixture

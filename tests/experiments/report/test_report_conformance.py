@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 from html_tree import tree
-from typer.testing import CliRunner
+from typed import command
 
-from experiments.command_line import app
 from experiments.report.conformance_pages import conformance_page
 from experiments.report.site import built
 from ntkfl.conformance import CaseVerdict, Conformance, Difference, MethodVerdict, Outcome, variants_of
@@ -61,7 +60,7 @@ def test_the_page_has_what_the_markdown_has(kept):
 
 def test_the_command_and_what_it_refuses(kept, tmp_path):
     def run(*words):
-        return CliRunner().invoke(app, ["report", *map(str, words)])
+        return command("report", *words)
 
     done = run("--conformance", kept, "--out", tmp_path / "report")
     assert done.exit_code == 0 and (tmp_path / "report" / "conformance" / "my-own.html").is_file()

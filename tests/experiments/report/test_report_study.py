@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from html_tree import tree
-from typer.testing import CliRunner
+from typed import command
 
 from bounds import Outcome
-from experiments.command_line import app
 from experiments.report.site import built
 from experiments.report.study_pages import study_page
 from experiments.studies import find
@@ -44,7 +43,7 @@ def ran(tmp_path_factory):
         for name in (*COUNTS, "XLA_FLAGS"):  # a run sets them: they are restored
             patched.setenv(name, os.environ.get(name, ""))
         words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(out)]
-        done = CliRunner().invoke(app, words)
+        done = command(*words)
     assert done.exit_code == 0, done.output
     return out
 
