@@ -16,14 +16,15 @@ import numpy as np
 
 from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
-from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
-from ntkfl.work import CALL, require_work
+from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, nodes_of, summed
+from ntkfl.work import CALL, MOST, require_work
 
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported one
 A_ROUND = 20 * CALL  # operations of a round beside its product: two tenths of a millisecond, measured
+QUICK = 2000  # most samples at which powers of a round take seconds
 ROWS = 16  # rows of the kernel in the mark; kernels of one method with common landmarks share some rows
 
 
@@ -85,6 +86,7 @@ class KeptRun:
         regime, state, terms = self.regime, SeriesState.start(series, self.initial, self.wrong), series.powers.shape[1]
         if kept:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | {"term": kept["term"].item()})
+        self._require_time(state.term)
 
         def seen(state: SeriesState) -> None:
             self.progress(state.term)
@@ -122,16 +124,21 @@ class KeptRun:
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
     def _require_time(self, done: int) -> None:
-        """Refuse rounds one after another that take more than about a day of one core.
+        """Refuse rounds, or terms of a series, that take more than about a day of one core.
+
+        Where powers of a round are quick and no file keeps the run, a quarter of an hour is the most.
 
         Raises:
             ValueError: they do; the message says how many rounds would fit.
         """
-        operations = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
+        series, operations = self._series, A_ROUND + self.regime.tiles.work * self.initial.shape[1]
+        hint = "ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory"
+        alone = self.file is None and self.regime.problem.n <= QUICK
         require_work(
-            f"the rounds of {self.regime.method}, one after another,",
-            lambda rounds: (rounds - done) * operations,
-            hint="ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory",
+            f"the rounds of {self.regime.method}, {'one after another' if series is None else 'as a series'},",
+            lambda rounds: ((rounds if series is None else nodes_of(rounds)) - done) * operations,
+            MOST / 100 if alone else MOST,
+            hint + "; a run that a file keeps (--state) may take a day" * alone,
             rounds=self._last,
         )
 

@@ -17,6 +17,7 @@ from ntkfl.limit.asked_products import Asking
 from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, spread_within
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import decay, geometric_sum
+from ntkfl.memory import require
 
 Progress = Callable[[int, int], None]
 CUT = 1e-13  # allowed sum of all omitted terms, relative to the function's largest value
@@ -39,8 +40,9 @@ class Series(NamedTuple):
 
         Source: docs/proofs/linear_methods.md#many-rounds-at-once.
         """
-        most = int(max(rounds, default=0))
-        nodes = 16 + int(np.ceil(np.sqrt(2 * most * np.log(4 * most / CUT)))) if most else 16
+        most, reported = int(max(rounds, default=0)), len(rounds)
+        require("the series of these rounds", lambda rounds: 64 * reported * nodes_of(rounds), rounds=most)
+        nodes = nodes_of(most)
         gap = (1 - low) * np.sin(np.pi * (np.arange(nodes) + 0.5) / (2 * nodes)) ** 2  # 1 - x, accurate near 1
         t = np.asarray(rounds)[:, None]
         coefficients = dct(np.stack([decay(gap, t), geometric_sum(gap, 1.0, t)]), axis=2) / nodes
@@ -51,6 +53,11 @@ class Series(NamedTuple):
         cut = left[:, :, terms] if terms < nodes else np.zeros(size.shape)
         powers, sums = coefficients[:, :, :terms]
         return cls(low, powers, sums, cut + CUT + 16 * nodes * UNIT, t[:, 0], nodes)
+
+
+def nodes_of(most: int) -> int:
+    """The number of nodes that resolve the powers up to this round."""
+    return 16 + int(np.ceil(np.sqrt(2 * most * np.log(4 * most / CUT)))) if most else 16
 
 
 class SeriesState(NamedTuple):

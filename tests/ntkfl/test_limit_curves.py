@@ -300,7 +300,7 @@ def test_bad_input_is_said(rounds, more, said):
         limit_curves(images(), rounds, **more)
 
 
-def test_rounds_one_after_another_that_take_more_than_a_day_are_refused(tmp_path):
+def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path):
     """A run that a file has is counted from where it is."""
     problem, keep = images(), tmp_path / "run.npz"
     with pytest.raises(
@@ -308,12 +308,15 @@ def test_rounds_one_after_another_that_take_more_than_a_day_are_refused(tmp_path
     ) as why:
         limit_curves(problem, [10**10], method="fedavgm")
     most = int(re.search(r"up to (\d+) would fit", str(why.value))[1])
-    assert 10**7 < most < 10**9
+    assert 10**6 < most < 10**8 and "a run that a file keeps" in str(why.value)
     regime = kernel_regime(problem, Setup(eta_local=1e-3), method="fedavgm", matrix_free=True)
-    run = KeptRun(regime, np.array([most + 5]), problem.y, file=keep)
+    KeptRun(regime, np.array([most + 5]), problem.y, file=keep)._require_time(0)
+    run = KeptRun(regime, np.array([100 * most + 500]), problem.y, file=keep)
     with pytest.raises(ValueError, match="would fit"):
         run._require_time(0)
-    run._require_time(5)
+    run._require_time(500)
+    with pytest.raises(ValueError, match=r"the rounds of fedavg, as a series, .* rounds up to \d+ would fit"):
+        limit_curves(problem, [10**12], method="fedavg")
 
 
 def test_error_bounds_of_many_local_steps_take_no_memory_for_each_step():
