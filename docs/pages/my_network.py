@@ -80,7 +80,7 @@ for linearised in (True, False):
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
-for axis, width in zip(axes, (16, 128, 1024), strict=True):
+for axis, width in zip(axes, (16, 128, 512), strict=True):
     own = ntkfl.network(perceptron(width))
     run = ntkfl.simulate_network(problem, setup, own)
     theirs = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(problem.x, own, own.initial(0)))
