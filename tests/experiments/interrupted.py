@@ -27,10 +27,9 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 BUSY_COLLECTOR = "import gc\ngc.set_threshold(3, 1, 1)\n"
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
-EARLY = 5.0  # seconds: half of the interrupts come so soon after the start, mostly during the imports
-LATE = 3.0  # seconds: the others come so soon after the first printed word, or
-# a command that prints nothing is interrupted at a moment within so many seconds: every moment must work
-SILENT = 20.0
+EARLY = 2.5  # seconds: half of the interrupts come so soon after the start, mostly during the imports
+LATE = 1.5  # seconds: the others come so soon after the first printed word, or
+SILENT = 5.0  # seconds after the start of a command that prints nothing: it works by then
 
 # each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`, {2} the
 # address of its cluster
