@@ -1,14 +1,17 @@
 """Which statements notice a planted fault, by a verdict that differs from the recorded one; the page of the results."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import wraps
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from bounds import Form, Options, Outcome, get
+from ntkfl.algorithm1.reference import PlainRun
+from ntkfl.problem import Problem, Setup, Weights
 from verification.engine import Progress, verify_all
 from verification.facts import Fact
 from verification.planted_faults.fault import PlantedFault
@@ -63,13 +66,33 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
     """
     chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
     try:
-        for mutant in chosen:
-            noticed_faults.append(_first(mutant, seed, sound))
-            if progress is not None:
-                progress(mutant.function, len(noticed_faults), len(chosen))
+        with planted("ntkfl.algorithm1.reference:plain_run", _remembering):
+            for mutant in chosen:
+                noticed_faults.append(_first(mutant, seed, sound))
+                if progress is not None:
+                    progress(mutant.function, len(noticed_faults), len(chosen))
     except KeyboardInterrupt:
         pass
     return noticed_faults
+
+
+def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
+    """Plain runs that remember their results: most faults are confirmed by the same runs in extended precision.
+
+    A fault in `plain_run` itself changes its inputs. No other fault reaches it: it shares no code with other runs.
+    """
+    known: dict[tuple, PlainRun] = {}
+
+    @wraps(right)
+    def remembered(problem: Problem, setup: Setup, weights: Weights, arithmetic: Any, **named: Any) -> PlainRun:
+        arrays = (problem.x, problem.y, problem.owner, *weights)
+        options = tuple(sorted((name, str(value)) for name, value in named.items()))
+        key = (*((array.shape, array.tobytes()) for array in arrays), setup, arithmetic.name, options)
+        if key not in known:
+            known[key] = right(problem, setup, weights, arithmetic, **named)
+        return known[key]
+
+    return remembered
 
 
 def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
