@@ -25,16 +25,16 @@ TESTS = Path(__file__).parent
 LONGEST = [  # files of many seconds a test, in either suite, the longest first
     TESTS / "meta" / "test_statements.py",
     TESTS / "docs" / "test_pages.py",
-    TESTS / "ntkfl" / "test_fewest_rounds.py",
+    TESTS / "docs" / "test_site.py",
     TESTS / "experiments" / "test_interrupts.py",
     TESTS / "verification" / "test_search.py",
-    TESTS / "docs" / "test_site.py",
+    TESTS / "verification" / "test_library_faults.py",
     TESTS / "verification" / "test_measured_sides.py",
     TESTS / "ntkfl" / "test_random_rounds.py",
     TESTS / "verification" / "test_kernels.py",
     TESTS / "ntkfl" / "test_machine_code.py",
     TESTS / "ntkfl" / "conformance" / "test_live_adapters.py",
-    TESTS / "verification" / "test_library_faults.py",
+    TESTS / "ntkfl" / "test_fewest_rounds.py",
     TESTS / "ntkfl" / "test_networks.py",
 ]
 
