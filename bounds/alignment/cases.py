@@ -225,8 +225,10 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
     first, second = (_end(replace(run, seed=seed)) for seed in seeds)
     x, y = run.data.x.flatten(1).double().numpy(), run.data.y.numpy()
     moved = align(first, second).aligned
-    one, two = (float(loss_barrier(first, other, x, y, CROSS_ENTROPY.name).value.value) for other in (second, moved))
-    return one, two
+    before, after = (
+        float(loss_barrier(first, other, x, y, CROSS_ENTROPY.name).value.value) for other in (second, moved)
+    )
+    return before, after
 
 
 def _end(run: Federation) -> TwoLayer:

@@ -96,8 +96,8 @@ def _measure_f6(case: CubeNetworks) -> Estimate:
 
 def wide_cube_families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families, and one unit at a zero anchor, where the bound is nearly attained."""
-    one = CubeFamily(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
-    return cube_families(options, trials=20) + ((one,) if options.data is None else ())
+    family = CubeFamily(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
+    return cube_families(options, trials=20) + ((family,) if options.data is None else ())
 
 
 moment, length = sp.symbols("M_x x", positive=True)
@@ -140,8 +140,8 @@ def printed_bound(events: int) -> sp.Expr:
 
 def families(options: Options) -> tuple[CubeFamily, ...]:
     """The default families, and one unit at a zero anchor with a large readout, where a kink has probability 1/2."""
-    one = CubeFamily(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
-    return fixed_input_families(options) + ((one,) if options.data is None else ())
+    family = CubeFamily(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
+    return fixed_input_families(options) + ((family,) if options.data is None else ())
 
 
 STATEMENTS = (

@@ -130,10 +130,10 @@ def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, track
     share = worthwhile_share(samples, d, setup.local_steps, x.itemsize) if tracked else 0.0
     if memory is None or share <= 0:
         return share, clients_at_once(*space, memory)
-    always, one = bytes_held(x, setup.width)
+    always, client_bytes = bytes_held(x, setup.width)
     entries = (memory - always) / 4
     try:
-        return min(share, entries / one), clients_at_once(*space, memory - always - entries)
+        return min(share, entries / client_bytes), clients_at_once(*space, memory - always - entries)
     except ValueError:
         return 0.0, clients_at_once(*space, memory)
 

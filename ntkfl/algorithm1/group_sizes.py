@@ -59,8 +59,8 @@ def clients_at_once(
         return n_clients
     hint = "smaller clients, fewer kept rounds, dtype='float32' or several devices need less"
     require("the run", lambda width: width * itemsize * ((4 + kept) * d + per_client), memory, hint, width=width)
-    always, one = width * itemsize * (4 + kept) * d, width * itemsize * per_client
-    return min(n_clients, int((memory - always) // one))
+    always, client_bytes = width * itemsize * (4 + kept) * d, width * itemsize * per_client
+    return min(n_clients, int((memory - always) // client_bytes))
 
 
 def numbers_held(samples: int, d: int) -> int:

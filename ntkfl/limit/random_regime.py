@@ -407,8 +407,8 @@ class RandomRegime(Regime):
         kept: dict[int, tuple[np.ndarray, ...]] = {}
         last = int(t.max(initial=-1))
         of_batches = 0 if self.noise.batch is None else self.noise.work(self._most_steps)
-        one = 10 * CALL + 4.0 * len(states) * n * runs * outputs + of_batches
-        require_work("runs of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=last)
+        cost = 10 * CALL + 4.0 * len(states) * n * runs * outputs + of_batches
+        require_work("runs of random rounds", lambda rounds: rounds * cost, hint=IN_THE_LONG_RUN, rounds=last)
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are reported below
             for now, regime in zip(range(last + 1), self._in_rounds(), strict=False):
                 if now in t:
@@ -567,21 +567,21 @@ class RandomRegime(Regime):
         if rounds < settled + 2 * period:
             return float("inf")
         mean, size, doublings = self.mean._size, self._size(points), int(rounds).bit_length()
-        one = self._work_of_round(points)
+        cost = self._work_of_round(points)
         rows = mean + size
-        work, numbers, build = 2.0 * mean**3 + 6.0 * size**3, mean**2 + 2 * size**2, 2 * rows * one / max(points, 1)
+        work, numbers, build = 2.0 * mean**3 + 6.0 * size**3, mean**2 + 2 * size**2, 2 * rows * cost / max(points, 1)
         if not all(self._of_round(settled + number).noise.nothing_drawn for number in range(period)):
             rows = (size * (size + 1) + mean * (mean + 1)) // 2
-            work, numbers, build = 2.0 * rows**3, rows**2, rows * one
+            work, numbers, build = 2.0 * rows**3, rows**2, rows * cost
         needed = 8.0 * (doublings + 4) * numbers
         if needed > left_for(needed) / 2:
             return float("inf")
-        return settled * one + (doublings + period) * (work + 10 * CALL) + period * build
+        return settled * cost + (doublings + period) * (work + 10 * CALL) + period * build
 
     def _require_work(self, rounds: int, points: int, outputs: int) -> None:
         """Refuse rounds that, one after the other, take too long."""
-        one = outputs * self._work_of_round(points)
-        require_work("the moments of random rounds", lambda rounds: rounds * one, hint=IN_THE_LONG_RUN, rounds=rounds)
+        cost = outputs * self._work_of_round(points)
+        require_work("the moments of random rounds", lambda rounds: rounds * cost, hint=IN_THE_LONG_RUN, rounds=rounds)
 
     def _work_of_round(self, points: int) -> float:
         """Operations of a round of one output, with the covariance at so many points."""

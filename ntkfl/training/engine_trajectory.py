@@ -152,11 +152,11 @@ def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) ->
     """
     if shape == problem.y.shape:
         return
-    one = "ends in one output" if problem.y.ndim == 1 else f"ends in {problem.y.shape[1]} outputs"
+    ending = "ends in one output" if problem.y.ndim == 1 else f"ends in {problem.y.shape[1]} outputs"
     columns = f"labels of {shape[1]} columns, one-hot for classes," if len(shape) > 1 else "one label a sample"
     raise ValueError(
         f"the network {name} has outputs of shape {shape} on these data; the labels have {problem.y.shape}: give it "
-        f"{columns} or a network that {one}"
+        f"{columns} or a network that {ending}"
     )
 
 

@@ -170,8 +170,8 @@ def sliding_case(
             z = np.delete(x @ row, sample)
             if len(pairs) == held or (signs[neuron] * residual[sample] < 0) == repelled or (np.abs(z) <= CLEAR).any():
                 continue
-            one = sliding(problem, Weights(row[None], signs[neuron : neuron + 1]), np.array([[0, sample]]))
-            if BETWEEN[0] < one.activations(residual)[0] < BETWEEN[1]:
+            pair = sliding(problem, Weights(row[None], signs[neuron : neuron + 1]), np.array([[0, sample]]))
+            if BETWEEN[0] < pair.activations(residual)[0] < BETWEEN[1]:
                 hidden[neuron] = row
                 pairs.append((neuron, sample))
         if len(pairs) == held:

@@ -65,8 +65,8 @@ def measure(point: Point) -> Measured:
     name, width, given = point["method"], point["width"], problem(point[DATA])
     exact = limit(name, point[DATA])
     weights = draw(width, given.d, own_seed(point[SEED], width, name))
-    one, start = variants(RATE, given.n_clients)[name], weights.outputs(given.x)
-    run = one.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
+    variant, start = variants(RATE, given.n_clients)[name], weights.outputs(given.x)
+    run = variant.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
     moved = exact.outputs(np.arange(SETUP.rounds + 1))  # movement of the limit's outputs from 0, for r_0

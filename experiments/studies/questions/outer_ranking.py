@@ -106,9 +106,9 @@ class Predicted:
 @cache
 def predicted(of: str, tuned_for: str, outer: str, local_steps: int) -> Predicted:
     """The prediction with drawn batches, for steps tuned for batches or for full batches."""
-    one, base = tuned(of, tuned_for, local_steps)[outer], algorithm1_limit(problem(), Setup(), kernel(of))
-    at = base.at(Setup(eta_local=one.eta_local, local_steps=local_steps))
-    regime = random_of_method(at, one.method, one.options, batch_size=BATCH)
+    choice, base = tuned(of, tuned_for, local_steps)[outer], algorithm1_limit(problem(), Setup(), kernel(of))
+    at = base.at(Setup(eta_local=choice.eta_local, local_steps=local_steps))
+    regime = random_of_method(at, choice.method, choice.options, batch_size=BATCH)
     runs = regime.sampled(np.array([ROUNDS]), runs=PREDICTED_RUNS)
     mean = regime.root_mean_square(np.arange(ROUNDS + 1)) ** 2 / SAMPLES
     return Predicted(mean.tolist(), float(runs.square_variance.value[0] ** 0.5 / SAMPLES))
@@ -125,14 +125,14 @@ def measure(point: Point) -> Measured:
 
     name, seed, given = point["network"], point[SEED], problem()
     of = TWO_LAYER if name.startswith(TWO_LAYER) else name
-    one = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
+    choice = tuned(of, point["tuned_for"], point["local_steps"])[point["outer"]]
     exact, model = predicted(of, *(point[axis] for axis in CANDIDATE)), network(name, seed)
     start = model.outputs(model.initial(0), torch.tensor(given.x)).detach().numpy()
     share = SAMPLES // CLIENTS / BATCH  # a batch's gradients count for all of the client's samples
-    setup = Setup(eta_local=share * one.eta_local, local_steps=one.local_steps, seed=seed)
-    method = build(one.method, HalfSquares("sum"), **one.options)
+    setup = Setup(eta_local=share * choice.eta_local, local_steps=choice.local_steps, seed=seed)
+    method = build(choice.method, HalfSquares("sum"), **choice.options)
     run = network_federation(replace(given, y=given.y + start), setup, model, method=method)
-    run = replace(run, work=LocalWork(batch_size=BATCH, steps=one.local_steps, independent=True))
+    run = replace(run, work=LocalWork(batch_size=BATCH, steps=choice.local_steps, independent=True))
     losses = [float("inf")] * (ROUNDS + 1)
     try:
         for t, state in enumerate(islice(run.states(), ROUNDS + 1)):
@@ -140,7 +140,7 @@ def measure(point: Point) -> Measured:
             losses[t] = float(((given.y - outputs) ** 2).mean())
     except FloatingPointError:
         pass  # the run diverges, and its later losses are infinite
-    return {"loss": losses, "predicted": exact.loss, "tuned": one.mean_square, "spread": exact.spread}
+    return {"loss": losses, "predicted": exact.loss, "tuned": choice.mean_square, "spread": exact.spread}
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ def main() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    one = OneClient(module.ConformanceCase.read(Path(folder)), int(client)).to_client()
-    flwr.client.start_client(server_address=address, client=one, insecure=True, max_wait_time=PATIENCE)
+    client_app = OneClient(module.ConformanceCase.read(Path(folder)), int(client)).to_client()
+    flwr.client.start_client(server_address=address, client=client_app, insecure=True, max_wait_time=PATIENCE)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ class Strips:
 
     def is_plain(self, group: np.ndarray) -> bool:
         """Whether the group is one narrow strip with one change, or with nothing that lowers the accuracy."""
-        one = group[0]
-        alone = len(group) == 1 and self.right[one] - self.left[one] < NARROW
-        sides = int(self.before[one]), int(self.after[one])
+        first = group[0]
+        alone = len(group) == 1 and self.right[first] - self.left[first] < NARROW
+        sides = int(self.before[first]), int(self.after[first])
         return alone and UNKNOWN not in sides and (sides[0] != sides[1] or sides == (0, 0))
 
     def taken(self, chosen: np.ndarray) -> Strips:

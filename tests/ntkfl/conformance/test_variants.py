@@ -39,7 +39,7 @@ def test_every_two_variants_and_the_method_are_held_apart(method):
     for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):  # most differ on the first case already
         paths = {name: path(kit.case, every[name]) for name in {name for *pair, _ in alike for name in pair}}
         alike = {(a, b, precision) for a, b, precision in alike if not apart(paths[a], paths[b], kit, precision)}
-    assert not alike, f"no case of {method} tells these apart: give it other options too, in OPTIONS of the catalogue"
+    assert not alike, f"no case of {method} tells these apart: give it other options too, in OPTIONS of kit_cases.py"
 
 
 def test_names_tell_the_variants_of_a_method_apart():
