@@ -492,9 +492,9 @@ def random_rounds(
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
         batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
-        shuffled: whether local_steps counts passes over the client's samples, each in n_c/b batches of a new random
-            order. Not for clients that are drawn back to the start but remember nothing, as fedprox's. Exact for
-            clients of up to some thirteen samples, ten where clients remember.
+        shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order.
+            The last batch of b' < b samples, where b does not divide them, takes n_c/b' times its gradient. Exact for
+            clients of up to some thirteen samples, ten where clients remember or are drawn back to the start.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
             training also clips displacements: its moments are these only while every displacement is below the clipping
@@ -510,8 +510,8 @@ def random_rounds(
             participation; a schedule that is empty or has a value that is no step. A method whose clients train one
             after the other, do more than plain steps, or are weighed by more than their shares. A participation outside
             (0, 1], a batch_size below 1 or above every client's samples, a noise that is negative or not finite.
-            Shuffled passes without a batch_size, with a pull and no memory, in batches that do not divide a client's
-            samples, or with too many orders to be counted. More samples than the moments have memory for;
+            Shuffled passes without a batch_size, or with too many orders to be counted; fednova with passes of
+            different numbers of batches. More samples than the moments have memory for;
             `sampled_rounds` takes them.
         OverflowError: steps with which one round leaves float64.
 
@@ -705,15 +705,17 @@ def _of_one_round(
     if shuffled and batch_size is None:
         raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
     remembers = hasattr(module_of(method), "drawn")
-    if shuffled and not remembers:
-        blocks = shuffled_blocks(blocks, cast(int, batch_size))
     mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses what is not linear
     _require_one_round(mean)
     built = build(method, HalfSquares("sum"), **options)
-    if not remembers:
-        return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
     if shuffled:
-        blocks = shuffled_blocks(blocks, cast(int, batch_size), mean.round.pull, sloped=True)
+        pull = mean.round.pull if remembers or mean.round.server is not None else 0.0
+        blocks = shuffled_blocks(blocks, cast(int, batch_size), pull, sloped=remembers)
+    if not remembers:
+        if shuffled:
+            mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)
+            _require_one_round(mean)
+        return random_regime(mean, blocks, built.weighting, batch_size, float(noise))
     drawn = drawn_memory_regime(mean, blocks, module_of(method).drawn(built, blocks), batch_size, float(noise))
     _require_one_round(drawn.mean)
     return drawn

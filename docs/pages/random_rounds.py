@@ -45,7 +45,7 @@ _ = panels[0].set_ylabel("expected loss")
 # of the loss that independent batches leave. To first order in the step, a pass has the same effect in every order of
 # the samples. So the variance of a pass falls with the fourth power of the step, and the variance of independent
 # batches with the second power. The computation goes through all sets of samples that a pass may have taken so far;
-# this limits it to clients of up to some twelve samples.
+# this limits it to clients of up to some twelve samples, ten with the pull of FedProx or with memories.
 #
 # ## The best outer rate
 #

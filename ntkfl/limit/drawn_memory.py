@@ -19,7 +19,7 @@ from jaxtyping import Float
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
-from ntkfl.limit.random_regime import Noise, RandomRegime
+from ntkfl.limit.random_regime import Noise, StateRegime
 from ntkfl.limit.state_moments import StateMoments, require_search
 
 Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
@@ -208,7 +208,7 @@ class DrawnMoments:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class DrawnMemoryRegime(RandomRegime):
+class DrawnMemoryRegime(StateRegime):
     """Random rounds whose clients remember, as SCAFFOLD's and FedDyn's.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
@@ -225,21 +225,6 @@ class DrawnMemoryRegime(RandomRegime):
         moments = self._quiet._moments_of_samples
         rests, size = bool(self.mean.unreachable.shape[1]), moments.between
         return StateMoments(moments.mean, noise, rests, onward=moments.following, between=size)
-
-    def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows or (self._wanders and self.gram.any()):
-            return float("inf")
-        if self.mean_square.rests:
-            raise ValueError(
-                f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
-                "root_mean_square has any round"
-            )
-        if not self.mean_square.stable:
-            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
-        if self._added is None:
-            return 0.0
-        n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]
-        return outputs * float(np.trace(self.mean_square.resting(self._added)[:n, :n]))
 
     @property
     def _wanders(self) -> bool:

@@ -47,7 +47,8 @@ class Draws:
             for _ in range(passes):
                 ranks = rng.permuted(np.tile(np.arange(size)[:, None], runs), axis=0) // batch if batch < size else None
                 for turn in range(turns):
-                    scale = np.ones((size, runs)) if ranks is None else (ranks == turn) * (size / batch)
+                    drawn = min(batch, size - turn * batch)  # the last batch of a pass may be smaller
+                    scale = np.ones((size, runs)) if ranks is None else (ranks == turn) * (size / drawn)
                     yield np.repeat(scale, outputs, axis=1)
 
         return cls(noise, np.repeat(taking, outputs, axis=1), batches)
@@ -116,7 +117,9 @@ def choices(noise: Noise) -> int:
 def _ways(size: int, batch: int, turns: int, passes: int) -> int:
     if batch >= size:
         return 1
-    return int(comb(size, batch) if turns == 1 else factorial(size) // factorial(batch) ** turns) ** passes
+    rest = size - (turns - 1) * batch
+    orders = factorial(size) // (factorial(batch) ** (turns - 1) * factorial(rest))
+    return (comb(size, batch) if turns == 1 else orders) ** passes
 
 
 def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[Float[np.ndarray, " k"]]]:
@@ -138,7 +141,7 @@ def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[
         scales = []
         for taken in sum(passes_, ()):
             scale = np.zeros(size)
-            scale[list(taken)] = size / batch
+            scale[list(taken)] = size / len(taken)
             scales.append(scale)
         yield scales
 

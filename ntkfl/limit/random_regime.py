@@ -30,6 +30,7 @@ from ntkfl.limit.many_rounds import DrawnRounds, QuietRounds, Rounds, visited
 from ntkfl.limit.mean_square import ESTIMATE, MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
+from ntkfl.limit.state_moments import StateMoments, require_search
 from ntkfl.memory import left_for, require
 from ntkfl.problem import finite_array, require_size
 from ntkfl.work import A_ROUND, CALL, SECOND, require_work
@@ -105,7 +106,7 @@ class Noise:
         """Numbers of a client's samples, of samples in a batch, of batches in a pass (or 1), of passes (or steps)."""
         size = len(self.blocks.clients.members[client])
         batch = min(self.batch or size, size)
-        return size, batch, size // batch if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
+        return size, batch, -(-size // batch) if isinstance(self.blocks, ShuffledBlocks) else 1, self.blocks.steps
 
     def work(self, steps: int | None = None) -> float:
         """Operations of `covariance` with this many local steps or passes; default: the round's number."""
@@ -130,6 +131,11 @@ class Noise:
         """Whether every client trains on all its samples in every round."""
         largest = max(len(owned) for owned in self.blocks.clients.members)
         return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
+
+    def mean(self, residual: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        """The mean of the mean displacement given r."""
+        blocks = self.blocks
+        return blocks.apply(self.weights.mean[blocks.owner] * blocks.response(self.pull), residual)
 
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The covariance of the mean displacement given r, averaged over r with E r r^T = second; symmetric.
@@ -703,7 +709,7 @@ class RandomRegime(Regime):
     ) -> Float[np.ndarray, "s k"]:
         """The states after a mean round, from states at the points of `known`, with the displacements `further`."""
         kept, jump = self.mean.round.numbers
-        pushed = known @ (self.noise.blocks.apply(self.mean.round.mean_response, states[: known.shape[1]]) + further)
+        pushed = known @ (self.noise.mean(states[: known.shape[1]]) + further)
         stays = np.tensordot(kept, states.reshape(len(kept), *pushed.shape), 1)
         return (stays + np.multiply.outer(jump, pushed)).reshape(states.shape)
 
@@ -721,6 +727,41 @@ class RandomRegime(Regime):
             drawn = np.kron(jump, noise.covariance(covariance[:n, :n] + np.outer(mean, mean)) @ known.T)
         following = self._onward(self._onward(covariance, known).T, known, drawn)
         return (following + following.T) / 2 + np.kron(np.outer(jump, jump), noise.gaussian**2 * gram)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class StateRegime(RandomRegime):
+    """Random rounds without orthogonal modes; the map of all second moments of the state decides rate and limit.
+
+    Source: docs/proofs/random_rounds.md#server-memory.
+    """
+
+    @cached_property
+    def mean_square(self) -> StateMoments:  # type: ignore[override]
+        require_search(self._size(self.problem.n))
+        jump = self._jump
+
+        def noise(second: np.ndarray) -> np.ndarray:
+            drawn = self.noise.covariance(second[: self.problem.n, : self.problem.n])
+            return np.kron(np.outer(jump, jump), self.gram @ drawn @ self.gram)
+
+        nothing, rests = self.noise.nothing_drawn, bool(self.mean.unreachable.shape[1])
+        return StateMoments(self._map, None if nothing else noise, rests)
+
+    def stationary_mean_square(self, initial_outputs=None) -> float:
+        if self.mean_square.grows or (self._wanders and self.gram.any()):
+            return float("inf")
+        if self.mean_square.rests:
+            raise ValueError(
+                f"what stays is not known of {self.method} with drawn clients where the Gram matrix is singular; "
+                "root_mean_square has any round"
+            )
+        if not self.mean_square.stable:
+            raise ValueError("the stationary mean square is not known: the rounds are all but unstable")
+        if self._added is None:
+            return 0.0
+        n, outputs = self.problem.n, self._initial_residual(initial_outputs).shape[1]
+        return outputs * float(np.trace(self.mean_square.resting(self._added)[:n, :n]))
 
 
 def require_moments(samples: int, outputs: int, parts: float = 1) -> None:
@@ -771,4 +812,9 @@ def random_regime(
             f"{mean.method} has no exact second moments here: it weighs displacements by more than the clients' "
             "shares, as fednova by numbers of steps, which differ where passes have different numbers of batches"
         )
-    return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)
+    shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
+    if not isinstance(blocks, ShuffledBlocks) or blocks.right is None:
+        return RandomRegime(*shared, mean=mean, noise=noise)
+    own = replace(mean, round=replace(round_, response=None, roots=None), at_server_rate=None)
+    vars(own)["_clients"] = blocks.clients
+    return StateRegime(*shared, mean=own, noise=noise)

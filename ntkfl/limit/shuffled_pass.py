@@ -51,24 +51,21 @@ class ShuffledPass:
         `sloped` says whether the client's gradients are corrected. Given S, W has entries for the samples of S alone.
 
         Raises:
-            ValueError: a batch that does not divide the samples; too many sets.
+            ValueError: too many sets.
         """
         size, batch, inputs = len(own), min(batch, len(own)), 2 if sloped or pull else 1
-        if size % batch:
-            raise ValueError(
-                f"batch_size is {batch} and a client has {size} samples; a shuffled pass takes batches of one size, so "
-                "it must divide them: in an order with a smaller last batch the mean displacement is not symmetric"
-            )
-        taken = range(batch, size + 1, batch)
-        work = sum(comb(size, k) * comb(k, batch) * float(inputs * k**2) ** 2 for k in taken)
+        taken = [*range(batch, size, batch), size]  # samples so far; the last batch may be smaller
+        sizes = np.diff(taken, prepend=0).tolist()
+        work = sum(comb(size, k) * comb(k, b) * float(inputs * k**2) ** 2 for k, b in zip(taken, sizes, strict=True))
         if work > WORK and batch < size:
             raise ValueError(
                 f"a client has {size} samples in batches of {batch}: the orders of its pass are too many to be counted "
                 f"exactly ({work:.1g} numbers, at most {WORK:.1g}); independent batches take any number of samples"
             )
-        step, kept = eta * size / batch, 1 - eta * pull
+        kept = 1 - eta * pull
         before: dict[tuple[int, ...], Moments] = {(): (np.zeros((0, 0)), None)}
-        for turn, count in enumerate(taken):
+        for turn, (count, drawn) in enumerate(zip(taken, sizes, strict=True)):
+            step = eta * size / drawn
             length = float(geometric_sum(np.array(pull), eta, turn))
             start = np.eye(count, inputs * count) - length * np.eye(count, inputs * count, count)
             following: dict[tuple[int, ...], Moments] = {}
@@ -76,7 +73,7 @@ class ShuffledPass:
                 interruption.check()
                 turned = kept * np.eye(count) - step * own[np.ix_(now, now)]
                 after = []
-                for last in combinations(range(count), batch):
+                for last in combinations(range(count), drawn):
                     came = [place for place in range(count) if place not in last]
                     mean, square = before[tuple(now[place] for place in came)]
                     rows, moved = list(last), np.zeros((count, inputs * count))
@@ -89,9 +86,9 @@ class ShuffledPass:
                 following[now] = _mixed(after, turned, kept)
             before = following
         mean, square = before[tuple(range(size))]
-        if not pull:
+        if not pull and not size % batch:
             mean[:, :size] = (mean[:, :size] + mean[:, :size].T) / 2
-        return cls(own, eta, size // batch, pull, mean, square)
+        return cls(own, eta, len(taken), pull, mean, square)
 
     @property
     def kept(self) -> float:
@@ -162,19 +159,15 @@ class ShuffledBlocks(Blocks):
     """Blocks whose local steps are passes over shuffled samples; made by `shuffled_blocks`.
 
     `clients.vectors` are eigenvectors of the mean responses, which do not commute with H_cc; so `clients.values` are
-    NaN.
+    NaN. A response that is not symmetric has singular values and vectors.
     """
 
     passes: tuple[ShuffledPass, ...] = ()  # the passes of each client
-    responses: Float[np.ndarray, " n"] | None = None  # eigenvalues of the mean responses
+    responses: Float[np.ndarray, " n"] | None = None  # eigenvalues of the mean responses, or singular values
+    right: ClientModes | None = None  # the right singular vectors; None: the responses are symmetric
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """The eigenvalues of the mean response; a ValueError if there is a pull."""
-        if pull:
-            raise ValueError(
-                f"clients are drawn back by {pull:g} to where they began, and the mean over shuffled passes is then "
-                "not symmetric: it has no orthogonal modes; independent batches take a pull"
-            )
+        """The eigenvalues, or singular values, of the mean response; the pull is that of the passes."""
         assert self.responses is not None
         return self.responses
 
@@ -185,7 +178,12 @@ class ShuffledBlocks(Blocks):
                 "over shuffled passes a client's block of H and its mean response have no eigenvectors in common; a "
                 "linear round may apply blocks.response() alone"
             )
-        return super().apply(values, vectors)
+        if self.right is None:
+            return super().apply(values, vectors)
+        applied = np.empty_like(vectors)
+        for owned, left, right in zip(self.clients.members, self.clients.vectors, self.right.vectors, strict=True):
+            applied[owned] = (left * values[owned]) @ (right.T @ vectors[owned])
+        return applied
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
         """As `Blocks.moved`; the pull is that of the passes."""
@@ -210,17 +208,25 @@ class ShuffledBlocks(Blocks):
 def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bool = False) -> ShuffledBlocks:
     """The same blocks, but each local step is a pass in batches of at most `batch` samples.
 
-    A `pull` and a correction of gradients, `sloped`, are those of clients that remember.
+    A correction of gradients, `sloped`, is that of clients that remember. With a pull, and with a smaller last batch,
+    the responses are not symmetric.
 
     Raises:
         ValueError: as `ShuffledPass.of`.
     """
-    passes, vectors, responses = [], [], np.full(len(blocks.gram), np.nan)
-    for owned in blocks.clients.members:
+    members, unknown = blocks.clients.members, np.full(len(blocks.gram), np.nan)
+    passes, lefts, rights, responses = [], [], [], unknown.copy()
+    symmetric = not pull and all(len(owned) % min(batch, len(owned)) == 0 for owned in members)
+    for owned in members:
         passes.append(ShuffledPass.of(blocks.gram[np.ix_(owned, owned)], blocks.eta_local, batch, pull, sloped=sloped))
         moved = passes[-1].after(blocks.steps)[:, : len(owned)]
-        responses[owned], basis = np.linalg.eigh(moved) if not pull else (np.nan, moved)
-        vectors.append(basis)
-    clients = ClientModes(blocks.clients.members, tuple(vectors), np.full(len(blocks.gram), np.nan))
-    given = {name: getattr(blocks, name) for name in Blocks.__dataclass_fields__} | {"clients": clients}
-    return ShuffledBlocks(**given, passes=tuple(passes), responses=responses)
+        if symmetric:
+            responses[owned], left = np.linalg.eigh(moved)
+        else:
+            left, responses[owned], right = np.linalg.svd(moved)
+            rights.append(right.T)
+        lefts.append(left)
+    given = {name: getattr(blocks, name) for name in Blocks.__dataclass_fields__}
+    given["clients"] = ClientModes(members, tuple(lefts), unknown)
+    right_modes = None if symmetric else ClientModes(members, tuple(rights), unknown)
+    return ShuffledBlocks(**given, passes=tuple(passes), responses=responses, right=right_modes)
