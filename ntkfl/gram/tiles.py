@@ -362,13 +362,17 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
                 some = x[first : min(first + LOOKED_AT, start)]
                 roots[first : first + len(some)] = np.sqrt(np.maximum(np.diagonal(_values(kernel, some, None)), 0))
         own = _values(kernel, x[start:end], None)
+        _require_mirrored(own, own.T)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
         _require_room(roots[:end].max() ** 2, dtype)  # no entry is larger than these
         if end == len(x):
             _require_size(roots.max() ** 2, dtype)
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
         if start:
-            slab[:, :start] = _allowed(_values(kernel, x[start:end], x[:start]), roots[start:end], roots[:start])
+            beside = _values(kernel, x[start:end], x[:start])
+            rows, columns = (np.linspace(0, size - 1, LOOKED_AT).astype(int) for size in beside.shape)
+            _require_mirrored(beside[np.ix_(rows, columns)], _values(kernel, x[columns], x[start + rows]).T)
+            slab[:, :start] = _allowed(beside, roots[start:end], roots[:start])
 
     return fill
 
@@ -474,11 +478,14 @@ def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 
 def _require_symmetric(kernel: Kernel, x: np.ndarray) -> None:
     first, last = x[:LOOKED_AT], x[-LOOKED_AT:]
-    pairs = ((_values(kernel, first, last), _values(kernel, last, first)), (_values(kernel, first, None),) * 2)
-    for block, other in pairs:
-        off, largest = np.abs(block - other.T).max(), np.abs(block).max()
-        if off > UNEVEN * largest:
-            raise ValueError(
-                f"the kernel is not symmetric: entries differ from their mirror images by up to {off:.3g}, the largest "
-                f"being {largest:.3g}; the kernel regime needs k(x, z) = k(z, x)"
-            )
+    _require_mirrored(_values(kernel, first, last), _values(kernel, last, first).T)
+
+
+def _require_mirrored(block: np.ndarray, mirrored: np.ndarray) -> None:
+    """Refuse a block that differs from its mirror image."""
+    off, largest = np.abs(block - mirrored).max(), np.abs(block).max()
+    if off > UNEVEN * largest:
+        raise ValueError(
+            f"the kernel is not symmetric: entries differ from their mirror images by up to {off:.3g}, the largest "
+            f"being {largest:.3g}; the kernel regime needs k(x, z) = k(z, x)"
+        )

@@ -491,6 +491,17 @@ def skew(x, z):
     return np.outer(x[:, 0], np.ones(len(x if z is None else z))) + 9
 
 
+def skew_in_the_middle(where):
+    """A kernel whose entries of sample 8 with 9, or with 2, differ from their mirror images."""
+
+    def kernel(x, z):
+        z = x if z is None else z
+        odd = [(rows[:, None] == ragged([4, 9, 5]).x[at]).all(axis=2)[:, 0] for rows, at in ((x, 8), (z, where))]
+        return x @ z.T + 0.1 * np.outer(*odd)
+
+    return kernel
+
+
 def too_large(x, z):
     return np.exp((x @ (x if z is None else z).T) ** 2) - 2 * np.eye(len(x), len(x if z is None else z))
 
@@ -503,6 +514,8 @@ def too_large(x, z):
         (None, True, {"loss": "logistic", "momentum": 0.5}, "it is for Algorithm 1 as it is"),
         (None, True, {"method": "fedavg", "ima": MovingWindow(2)}, "a moving window"),
         (skew, True, {}, "is not symmetric: entries differ from their mirror images"),
+        (skew_in_the_middle(9), True, {}, "is not symmetric"),
+        (skew_in_the_middle(13), True, {}, "is not symmetric"),
         (too_large, True, {}, "it is not positive semi-definite"),
         (lambda x, z: np.eye(3), True, {}, r"has shape \(3, 3\); it must be \(18, 18\)"),
         (lambda x, z: np.full((len(x), len(x if z is None else z)), np.nan), True, {}, "every entry must be finite"),
