@@ -209,6 +209,7 @@ def drawn(rows: Sequence[Row]) -> Figure:
             far.set(xscale="log", yscale="log", title=f"{NAMES[method]}, {n:,} images")
             share.set(xscale="log", xlabel="round")
             share.set_xticks([1, 10, 100], ["1", "10", "100"])
+            share.tick_params(labelbottom=True)
         for far, share in places[len(pairs) :]:
             far.remove()
             share.remove()
