@@ -42,6 +42,7 @@ class Card:
     title: str
     kind: Kind
     source: Source
+    note: str
     says_left: str
     hypotheses: tuple[str, ...]
     forms: Mapping[Form, ClaimCard]

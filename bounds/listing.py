@@ -117,7 +117,7 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
 def _texts(statement: Statement | Card) -> str:
     """The texts of a statement without its formulas, which take long to write."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
-    texts = (statement.id, statement.title, statement.source, statement.source.note, statement.says_left, *notes)
+    texts = (statement.id, statement.title, statement.source, statement.note, statement.says_left, *notes)
     return "\n".join(map(str, texts)).casefold()
 
 

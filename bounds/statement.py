@@ -85,6 +85,7 @@ class Statement:
         title: one line.
         kind: decides the check.
         source: its source.
+        note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
         forms: a Claim for each form that exists.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             an Estimate for each part.
@@ -112,6 +113,7 @@ class Statement:
     measure: Measure
     families: Families
     says_left: str
+    note: str = ""
     left_formula: str | tuple[str, ...] = ()
     constants: Callable[[Any], Mapping[Any, Any]] = lambda case: {}
     hypotheses: tuple[Hypothesis, ...] = ()

@@ -7,6 +7,8 @@ load formulas import it from here.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ntkfl.messages import refusing
+
 
 class Kind(StrEnum):
     """What is claimed; it decides the check."""
@@ -75,9 +77,10 @@ BEYOND = "beyond the papers"
 READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 
 
+@refusing({"note": "the note is the statement's, Statement(note=...)"})
 @dataclass(frozen=True)
 class Source:
-    """The origin of a statement, with the printed and the intended text.
+    """The origin of a statement.
 
     `read`: the kind of text from which its forms are read; None: the paper's kind, a text unless READ_FROM says
         otherwise.
@@ -85,7 +88,6 @@ class Source:
 
     paper: str
     label: str
-    note: str = ""
     read: Provenance | None = None
 
     def __str__(self) -> str:

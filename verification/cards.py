@@ -52,6 +52,7 @@ def card_of(statement: Statement) -> Card:
         title=statement.title,
         kind=statement.kind,
         source=statement.source,
+        note=statement.note,
         says_left=statement.says_left,
         hypotheses=tuple(f"{h.name}: {h.says}" for h in statement.hypotheses),
         forms={form: _of_claim(statement, form) for form in statement.forms},

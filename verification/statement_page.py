@@ -13,7 +13,7 @@ def as_text(card: Card, width: int = 100) -> str:
     """
     lines = wrapped(f"{card.id}  {card.title}", width)
     lines += entry("kind", [card.kind.value], width)
-    lines += entry("source", [str(card.source), card.source.note], width)
+    lines += entry("source", [str(card.source), card.note], width)
     lines += entry("needs", card.hypotheses or ["no hypothesis"], width)
     for form, claim in card.forms.items():
         lines += ["", *entry(form.value, claim.claim, width)]

@@ -61,7 +61,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
             ("statement", [statement.title]),
             ("claim", claim_lines(statement, verdict.form)),
             ("left is", [statement.says_left]),
-            ("source", [str(statement.source), statement.source.note]),
+            ("source", [str(statement.source), statement.note]),
             ("read from", [read_from(statement, verdict.form)]),
             ("uses", [", ".join(statement.uses)]),
         ]

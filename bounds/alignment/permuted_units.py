@@ -88,14 +88,10 @@ STATEMENTS = (
         id="alignment/conjecture",
         title="Up to a permutation of the units, the barrier vanishes with the width (a conjecture)",
         kind=Kind.UPPER,
-        source=Source(
-            "Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)",
-            "Conjecture 1",
-            note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
-            "with the width, that is, has an exponent below 0. This barrier is an upper bound on the smallest barrier "
-            "over all orders of the units. No such test settles a limit at infinite width",
-            read=Provenance.REPORTED,
-        ),
+        source=Source("Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)", "Conjecture 1", read=Provenance.REPORTED),
+        note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
+        "with the width, that is, has an exponent below 0. This barrier is an upper bound on the smallest barrier "
+        "over all orders of the units. No such test settles a limit at infinite width",
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
         measure=lambda case: slope(case.sizes, case.aligned),
         left_formula="exponent in h of B_{loss}(w_1, w_{aligned})",
@@ -108,14 +104,7 @@ STATEMENTS = (
     cube_bound(
         "alignment/cube",
         "Theorem 3.5 at the aligned distance",
-        Source(
-            BEYOND,
-            "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound",
-            note="d is the side of the smallest cube around the midpoint of the first network and the aligned second "
-            "one that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
-            "draw. For two given networks it claims nothing, and its inequality fails for networks that differ along "
-            "an input (1600 features: left/right above 1). The repaired form is the sure bound, which needs no draw",
-        ),
+        Source(BEYOND, "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound"),
         {
             Form.STATED: Claim(
                 AT_TRUE_SIDE.subs(C, 1),
@@ -131,6 +120,10 @@ STATEMENTS = (
             ),
             Form.REPAIRED: Claim(with_loss(SURE), hypotheses=(LIPSCHITZ_LOSS,)),
         },
+        note="d is the side of the smallest cube around the midpoint of the first network and the aligned second "
+        "one that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
+        "draw. For two given networks it claims nothing, and its inequality fails for networks that differ along "
+        "an input (1600 features: left/right above 1). The repaired form is the sure bound, which needs no draw",
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE,),
         measure=gap_and_barrier,
@@ -147,16 +140,13 @@ STATEMENTS = (
         id="alignment/distance",
         title="The barrier of aligned networks by the aligned distance",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
-            "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
-            "distances, M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order "
-            "of the units. So the aligned order has the smallest right side of all orders, and this right side bounds "
-            "the smallest of their barriers. "
-            f"No bound is in {PAPERS}",
-        ),
+        source=Source(BEYOND, "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment"),
+        note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
+        "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
+        "distances, M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order "
+        "of the units. So the aligned order has the smallest right side of all orders, and this right side bounds "
+        "the smallest of their barriers. "
+        f"No bound is in {PAPERS}",
         hypotheses=(
             Hypothesis(LIPSCHITZ_LOSS.name, LIPSCHITZ_LOSS.says, lambda case: LIPSCHITZ_LOSS.margin(case.aligned)),
         ),
@@ -186,12 +176,8 @@ STATEMENTS = (
         id="alignment/invariance",
         title="An aligned network is the same function",
         kind=Kind.EQUALITY,
-        source=Source(
-            PAPERS,
-            "Entezari et al., section 2; Ainsworth et al., section 3",
-            note="sum_i v_i relu(u_i x) is a sum over the units, and does not depend on their order",
-            read=Provenance.REPORTED,
-        ),
+        source=Source(PAPERS, "Entezari et al., section 2; Ainsworth et al., section 3", read=Provenance.REPORTED),
+        note="sum_i v_i relu(u_i x) is a sum over the units, and does not depend on their order",
         forms={Form.STATED: Claim(outputs)},
         constants=_constants_invariance,
         measure=_measure,
@@ -211,15 +197,11 @@ STATEMENTS = (
         id="alignment/optimality",
         title="Weight matching of two-layer networks is exact: no order of the units is nearer",
         kind=Kind.EQUALITY,
-        source=Source(
-            PAPERS,
-            "Ainsworth et al., section 3.2 and Lemma 1",
-            note="with one hidden layer a unit's incoming and outgoing weights move together. The distance is then a "
-            "sum over pairs of units, and the linear assignment problem is solved exactly. With two or more hidden "
-            "layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent ends where no step "
-            "in a single layer lowers it",
-            read=Provenance.REPORTED,
-        ),
+        source=Source(PAPERS, "Ainsworth et al., section 3.2 and Lemma 1", read=Provenance.REPORTED),
+        note="with one hidden layer a unit's incoming and outgoing weights move together. The distance is then a "
+        "sum over pairs of units, and the linear assignment problem is solved exactly. With two or more hidden "
+        "layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent ends where no step "
+        "in a single layer lowers it",
         forms={Form.STATED: Claim(least)},
         constants=_constants_optimality,
         measure=lambda case: case.alignment.cost_after,

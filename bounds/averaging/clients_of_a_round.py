@@ -104,13 +104,10 @@ STATEMENTS = (
         id="averaging/I1",
         title="The global loss is the clients' losses weighted by their sizes",
         kind=Kind.EQUALITY,
-        source=Source(
-            IMA,
-            "Eq (1)",
-            note="the first expression, sum (n_k/n) L_k with L_k the client's expected loss, is right. The second "
-            "writes the sum of the client's sample losses for L_k, without 1/n_k. That 1/n_k was meant follows from "
-            "the definition of L_k as an expectation. The line above (1) has n = sum up to N, where K is meant",
-        ),
+        source=Source(IMA, "Eq (1)"),
+        note="the first expression, sum (n_k/n) L_k with L_k the client's expected loss, is right. The second "
+        "writes the sum of the client's sample losses for L_k, without 1/n_k. That 1/n_k was meant follows from "
+        "the definition of L_k as an expectation. The line above (1) has n = sum up to N, where K is meant",
         forms={
             Form.STATED: Claim(
                 sp.Trace(counts.T * sums) / n,
@@ -146,12 +143,9 @@ STATEMENTS = (
         id="averaging/I2",
         title="Expected squared loss = squared bias + variance",
         kind=Kind.EQUALITY,
-        source=Source(
-            IMA,
-            "Eq (2) and (8)",
-            note="holds for the squared loss if the mean output and the outer expectation are over the same law; here "
-            "both are over the same finite set of draws, so that the sides differ by rounding only",
-        ),
+        source=Source(IMA, "Eq (2) and (8)"),
+        note="holds for the squared loss if the mean output and the outer expectation are over the same law; here "
+        "both are over the same finite set of draws, so that the sides differ by rounding only",
         forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
         constants=_constants_i2,
         measure=lambda case: (case.mean_loss(case.outputs[:, 0]), case.mean_loss(case.wens_outputs)),
@@ -177,13 +171,10 @@ STATEMENTS = (
         id="averaging/I5",
         title="Variance of the weighted ensemble: clients' variances and covariances",
         kind=Kind.EQUALITY,
-        source=Source(
-            IMA,
-            "Eq (12) and (14)",
-            note="(12) and (14) print the covariance over all k, k', which repeats the variance term. Theorem 1 in the "
-            "main text and (11) have k' != k and are right, so an index condition was left out. The excess is always "
-            "the variance term",
-        ),
+        source=Source(IMA, "Eq (12) and (14)"),
+        note="(12) and (14) print the covariance over all k, k', which repeats the variance term. Theorem 1 in the "
+        "main text and (11) have k' != k and are right, so an index condition was left out. The excess is always "
+        "the variance term",
         forms={
             Form.STATED: Claim(
                 2 * VARIANCE + COVARIANCE,
@@ -215,14 +206,11 @@ STATEMENTS = (
         id="averaging/I6",
         title="The covariance factor is that of the client models of a round",
         kind=Kind.DEFINITION,
-        source=Source(
-            IMA,
-            "section 5.2, the law of {w_k}",
-            note="the paper writes the expectation over the product of the clients' solution sets, and says 'uniform' "
-            "of one model's set only. Under the product law the clients are independent and every covariance is 0. "
-            "This cannot be meant, since the paper measures the covariance and bounds it from below. It means the "
-            "joint law of a round, in which clients share their start",
-        ),
+        source=Source(IMA, "section 5.2, the law of {w_k}"),
+        note="the paper writes the expectation over the product of the clients' solution sets, and says 'uniform' "
+        "of one model's set only. Under the product law the clients are independent and every covariance is 0. "
+        "This cannot be meant, since the paper measures the covariance and bounds it from below. It means the "
+        "joint law of a round, in which clients share their start",
         forms={
             Form.STATED: Claim(
                 sp.Trace(shares.T * apart * shares),

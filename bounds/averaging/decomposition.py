@@ -147,16 +147,13 @@ STATEMENTS = (
         id="averaging/I4",
         title="Loss of the averaged network: bias, variance, covariance, locality",
         kind=Kind.EQUALITY,
-        source=Source(
-            IMA,
-            "Theorem 1, Eq (13)-(14)",
-            note="the remainder is R = E[2(f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2] exactly. Delta is random, "
-            "so that O(Delta^2) means O(E Delta^2) or, as here, the order of the square of the largest Delta of the "
-            "draws. The printed form is checked where no kink lies between clients; |f_WENS - f_FMA| <= |x| Delta^2/2 "
-            "gives the constant of O(). The expectation is over the joint law of a round (see I6), the covariance over "
-            "k != k' (see I5). Train bias and heterogeneous bias are the parts of one squared sum, which has a cross "
-            "term. R can have either sign, so that a smaller Delta need not mean a smaller loss",
-        ),
+        source=Source(IMA, "Theorem 1, Eq (13)-(14)"),
+        note="the remainder is R = E[2(f_WENS - y)(f_FMA - f_WENS) + (f_FMA - f_WENS)^2] exactly. Delta is random, "
+        "so that O(Delta^2) means O(E Delta^2) or, as here, the order of the square of the largest Delta of the "
+        "draws. The printed form is checked where no kink lies between clients; |f_WENS - f_FMA| <= |x| Delta^2/2 "
+        "gives the constant of O(). The expectation is over the joint law of a round (see I6), the covariance over "
+        "k != k' (see I5). Train bias and heterogeneous bias are the parts of one squared sum, which has a cross "
+        "term. R can have either sign, so that a smaller Delta need not mean a smaller loss",
         forms={
             Form.STATED: Claim(
                 up_to_distance(DECOMPOSED),
@@ -188,13 +185,10 @@ STATEMENTS = (
         id="averaging/I8",
         title="The covariance term is at least (K-1)/K of the smallest covariance",
         kind=Kind.UPPER,
-        source=Source(
-            IMA,
-            "Corollary 1, Eq (4)",
-            note="a mean is at least its smallest entry. (4) prints the double sum without k' != k, and holds with or "
-            "without it. The new form is for the sum over k' != k, with the further lower bound -(1/K) mean Var. With "
-            "two clients it is an equality",
-        ),
+        source=Source(IMA, "Corollary 1, Eq (4)"),
+        note="a mean is at least its smallest entry. (4) prints the double sum without k' != k, and holds with or "
+        "without it. The new form is for the sum over k' != k, with the further lower bound -(1/K) mean Var. With "
+        "two clients it is an equality",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
             Form.STATED: Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
@@ -224,16 +218,13 @@ STATEMENTS = (
         id="averaging/I8-nonzero",
         title="The lower bound of the covariance term is positive",
         kind=Kind.LOWER,
-        source=Source(
-            IMA,
-            "section 5.3.4, on Corollary 1",
-            note="the paper says this of Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
-            "paper's conclusion (that diversity reduces the loss only a little) needs a positive bound. Word for word "
-            "a bound of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of -1, "
-            "speaks against this reading only. Word for word the claim fails for clients that are drawn independently, "
-            "whose bound is 0. In the paper's experiments the similarity of clients is positive, and so is the "
-            "covariance of clients with a shared start in most runs here",
-        ),
+        source=Source(IMA, "section 5.3.4, on Corollary 1"),
+        note="the paper says this of Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
+        "paper's conclusion (that diversity reduces the loss only a little) needs a positive bound. Word for word "
+        "a bound of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of -1, "
+        "speaks against this reading only. Word for word the claim fails for clients that are drawn independently, "
+        "whose bound is 0. In the paper's experiments the similarity of clients is positive, and so is the "
+        "covariance of clients with a shared start in most runs here",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
             Form.STATED: Claim(
@@ -257,14 +248,11 @@ STATEMENTS = (
         id="averaging/I9",
         title="Loss of the averaged network of clients of equal sizes",
         kind=Kind.EQUALITY,
-        source=Source(
-            IMA,
-            "Corollary 2, Eq (15)",
-            note="the printed prefix 1/(n K^2) and the sum over D cover the bias only; variance and covariance are "
-            "averaged over D as well, as in (12). O(Delta^2) is taken as in Theorem 1 (I4): for clients without a kink "
-            "between them, with its constant written out, so that the identity is checked to 1e-6. The new form has "
-            "the exact remainder R",
-        ),
+        source=Source(IMA, "Corollary 2, Eq (15)"),
+        note="the printed prefix 1/(n K^2) and the sum over D cover the bias only; variance and covariance are "
+        "averaged over D as well, as in (12). O(Delta^2) is taken as in Theorem 1 (I4): for clients without a kink "
+        "between them, with its constant written out, so that the identity is checked to 1e-6. The new form has "
+        "the exact remainder R",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
             Form.STATED: Claim(

@@ -89,16 +89,13 @@ STATEMENTS = (
         id="averaging/I11",
         title="The moving average needs its last P models",
         kind=Kind.DEFINITION,
-        source=Source(
-            IMA,
-            "Eq (5), section 6.2",
-            note="(5) averages w_t .. w_(t-P+1). The paper prints the models to store as tau = t-P..t, which are P+1 "
-            "models, and calls them P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in "
-            "round t = t_s, before any average exists; the paper means w^(t_s - 1), which is sent here. The average "
-            "needs t >= max(t_s, P-1). The second part follows from (5), and its value differs between windows of "
-            "different P: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)) "
-            "(docs/proofs/linear_methods.md#noise-in-a-window)",
-        ),
+        source=Source(IMA, "Eq (5), section 6.2"),
+        note="(5) averages w_t .. w_(t-P+1). The paper prints the models to store as tau = t-P..t, which are P+1 "
+        "models, and calls them P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in "
+        "round t = t_s, before any average exists; the paper means w^(t_s - 1), which is sent here. The average "
+        "needs t >= max(t_s, P-1). The second part follows from (5), and its value differs between windows of "
+        "different P: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)) "
+        "(docs/proofs/linear_methods.md#noise-in-a-window)",
         forms={
             Form.STATED: Claim(
                 (window + 1, _left_over(window + 1)),

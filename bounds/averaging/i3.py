@@ -68,7 +68,8 @@ def _in_norm(
         id=f"averaging/I3-{name}",
         title=f"Gap between ensemble and averaged network, {norm} over x",
         kind=Kind.RATE,
-        source=Source(IMA, "Lemma 1, Eq (6)-(7)", note=note),
+        source=Source(IMA, "Lemma 1, Eq (6)-(7)"),
+        note=note,
         hypotheses=(*needed, SECOND_ORDER),
         forms={Form.NEW: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
@@ -87,15 +88,12 @@ STATEMENTS = (
         id="averaging/I3",
         title="Gap between ensemble and averaged network at one input",
         kind=Kind.RATE,
-        source=Source(
-            IMA,
-            "Lemma 1, Eq (6)-(7)",
-            note="f_WENS - f_FMA = <grad f, sum p_k Delta_k> + O(Delta^2). The inner product is 0, since the moves are "
-            "centred at the average (the statement defines Delta_k as norms, where the vectors of the proof are "
-            "meant); the condition on n_i/n_j is not used. The lemma is true for networks with two derivatives, and "
-            "for ReLU at a fixed x that no kink crosses, where the gap is exactly of second order. At an x on a kink "
-            "the exponent is 1. For the largest value over x see I3-sup, for the mean square I3-L2, for the mean I3-L1",
-        ),
+        source=Source(IMA, "Lemma 1, Eq (6)-(7)"),
+        note="f_WENS - f_FMA = <grad f, sum p_k Delta_k> + O(Delta^2). The inner product is 0, since the moves are "
+        "centred at the average (the statement defines Delta_k as norms, where the vectors of the proof are "
+        "meant); the condition on n_i/n_j is not used. The lemma is true for networks with two derivatives, and "
+        "for ReLU at a fixed x that no kink crosses, where the gap is exactly of second order. At an x on a kink "
+        "the exponent is 1. For the largest value over x see I3-sup, for the mean square I3-L2, for the mean I3-L1",
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
         forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         measure=lambda case: tuple(exponent(case.fixed_gap(activation)) for activation in (relu, np.tanh)),

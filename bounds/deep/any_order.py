@@ -170,13 +170,10 @@ ANY_ORDER = Statement(
     id="deep/any-order",
     title="From a certified checkpoint every window of training brings a smooth network nearer to a fit",
     kind=Kind.UPPER,
-    source=Source(
-        BEYOND,
-        "docs/proofs/smooth_networks.md#the-theorem",
-        note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, and come from norms "
-        "of layers. Windows visit each sample once (v = 1); with two clients a model has the weight p = 1/2 in the "
-        "mean.",
-    ),
+    source=Source(BEYOND, "docs/proofs/smooth_networks.md#the-theorem"),
+    note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, and come from norms "
+    "of layers. Windows visit each sample once (v = 1); with two clients a model has the weight p = 1/2 in the "
+    "mean.",
     hypotheses=(
         Hypothesis(
             "certified",
@@ -234,13 +231,10 @@ STATEMENTS = (
         id="deep/any-method",
         title="From a certified checkpoint of a smooth network momentum, SCAFFOLD, FedDyn and FedProx fit the data",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/any_method.md#smooth-networks",
-            note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
-            "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "
-            "movement. s_0 is e_0 |S z_0|; q and R are the certificate's.",
-        ),
+        source=Source(BEYOND, "docs/proofs/any_method.md#smooth-networks"),
+        note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
+        "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "
+        "movement. s_0 is e_0 |S z_0|; q and R are the certificate's.",
         hypotheses=(
             Hypothesis(
                 "certified",
@@ -275,15 +269,12 @@ STATEMENTS = (
         ANY_ORDER,
         id="deep/any-order-losses",
         title="Every window brings a certified smooth network nearer to a fit for Huber's loss, squared hinges, bands",
-        source=Source(
-            BEYOND,
-            "docs/proofs/smooth_networks.md#other-losses",
-            note="squared hinges, squares with a band, and Huber's loss where it is quadratic. A fit is a model at "
-            "which the losses of all kept samples are minimal; the losses of the other samples stay minimal, and enter "
-            "nothing. Windows visit each kept sample once (v = 1); with two clients a model has the weight p = 1/2. "
-            "The inequalities of the first hypothesis are sufficient, not necessary: each bounds a sum of "
-            "terms by the largest value that the ball allows.",
-        ),
+        source=Source(BEYOND, "docs/proofs/smooth_networks.md#other-losses"),
+        note="squared hinges, squares with a band, and Huber's loss where it is quadratic. A fit is a model at "
+        "which the losses of all kept samples are minimal; the losses of the other samples stay minimal, and enter "
+        "nothing. Windows visit each kept sample once (v = 1); with two clients a model has the weight p = 1/2. "
+        "The inequalities of the first hypothesis are sufficient, not necessary: each bounds a sum of "
+        "terms by the largest value that the ball allows.",
         hypotheses=(
             Hypothesis(
                 "certified",

@@ -100,16 +100,14 @@ STATEMENTS = (
         id="deep/centralised",
         title="No width brings FedAvg on a deep network to gradient descent on all the data",
         kind=Kind.RATE,
-        source=reported(
-            "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: at infinite width FedAvg with K local steps is after t rounds where gradient descent on "
-            "the mean over clients is after K t steps. Both have a limit, and the limits differ (fl-ntk/centralised): "
-            "the distance of the two networks tends to the distance of the limits. The authors' public code "
-            "(kkhuge/ICML2025, fedavg11) trains such networks, with three ReLU layers and biases, both ways from one "
-            "start. A run has one width; the released figure reads files named for width 4096 and shows losses. The "
-            "code stores the distance of the two outputs in each round, and no released script draws this distance or "
-            "compares widths",
-        ),
+        source=reported("T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="reported: at infinite width FedAvg with K local steps is after t rounds where gradient descent on "
+        "the mean over clients is after K t steps. Both have a limit, and the limits differ (fl-ntk/centralised): "
+        "the distance of the two networks tends to the distance of the limits. The authors' public code "
+        "(kkhuge/ICML2025, fedavg11) trains such networks, with three ReLU layers and biases, both ways from one "
+        "start. A run has one width; the released figure reads files named for width 4096 and shows losses. The "
+        "code stores the distance of the two outputs in each round, and no released script draws this distance or "
+        "compares widths",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={
             Form.STATED: Claim(
@@ -149,11 +147,9 @@ STATEMENTS = (
         id="deep/centralised-steps",
         title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
         kind=Kind.RATE,
-        source=reported(
-            "T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="T3 is true in the limit of gradient flow, at any width. The maps of a round differ in the second "
-            "order of the step, and a run takes of the order of 1/eta_l rounds",
-        ),
+        source=reported("T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="T3 is true in the limit of gradient flow, at any width. The maps of a round differ in the second "
+        "order of the step, and a run takes of the order of 1/eta_l rounds",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.NEW: Claim(sp.Integer(1))},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),

@@ -85,13 +85,10 @@ STATEMENTS = (
         id="deep/federated-rounds",
         title="From a certified checkpoint full rounds of federated averaging fit the data, at a proved rate",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/smooth_networks.md#rounds-of-federated-averaging",
-            note="all layers are trained; clients and the server may have any weights and steps for which the "
-            "inequalities hold. phi = (r' D r)^(1/2), D with the blocks p_c eta sum_(k<K) (I - eta K_cc)^k. The right "
-            "sides have the proof's h = eta (K-1), lambda, Lambda, Omega, M, Y, X, nu and g written out.",
-        ),
+        source=Source(BEYOND, "docs/proofs/smooth_networks.md#rounds-of-federated-averaging"),
+        note="all layers are trained; clients and the server may have any weights and steps for which the "
+        "inequalities hold. phi = (r' D r)^(1/2), D with the blocks p_c eta sum_(k<K) (I - eta K_cc)^k. The right "
+        "sides have the proof's h = eta (K-1), lambda, Lambda, Omega, M, Y, X, nu and g written out.",
         hypotheses=(
             Hypothesis(
                 "certified",

@@ -204,15 +204,12 @@ STATEMENTS = (
         id="deep/kernel",
         title="The limit kernels of deep networks in closed form",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#deep-networks",
-            note="Theta_1 = Sigma_1 = x.z + beta^2, Sigma_{l+1} = c E[phi(u) phi(v)] + beta^2 with Gaussian u, v of "
-            "covariance Sigma_l, Theta_{l+1} = Sigma_{l+1} + c Theta_l E[phi'(u) phi'(v)]; c = 2 from ReLU layer to "
-            "ReLU layer, 1 for erf, GELU and before the readout, which has no bias. ReLU's moments are the arc-cosine "
-            "kernels, erf's an arcsine; GELU's follow by Stein's identity. A test checks by mean kernels that finite "
-            "networks have this limit (tests/ntkfl/test_gram_deep.py)",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#deep-networks"),
+        note="Theta_1 = Sigma_1 = x.z + beta^2, Sigma_{l+1} = c E[phi(u) phi(v)] + beta^2 with Gaussian u, v of "
+        "covariance Sigma_l, Theta_{l+1} = Sigma_{l+1} + c Theta_l E[phi'(u) phi'(v)]; c = 2 from ReLU layer to "
+        "ReLU layer, 1 for erf, GELU and before the readout, which has no bias. ReLU's moments are the arc-cosine "
+        "kernels, erf's an arcsine; GELU's follow by Stein's identity. A test checks by mean kernels that finite "
+        "networks have this limit (tests/ntkfl/test_gram_deep.py)",
         hypotheses=(UNPARALLEL,),
         forms={Form.NEW: Claim(lambda: _formulas())},
         constants=_constants,

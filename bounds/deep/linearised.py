@@ -44,12 +44,9 @@ STATEMENTS = (
         id="deep/linearised",
         title="A linearised network of any depth follows the round map of its own kernel",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#the-round-map",
-            note="X.1 and X.8 with H = J J^T: their proofs do not use that a network has two layers. Checked on fully "
-            "connected and convolutional networks with all layers trained",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#the-round-map"),
+        note="X.1 and X.8 with H = J J^T: their proofs do not use that a network has two layers. Checked on fully "
+        "connected and convolutional networks with all layers trained",
         hypotheses=(POSITIVE_SPECTRUM,),
         forms={Form.NEW: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
         constants=_constants,

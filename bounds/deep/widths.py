@@ -115,13 +115,10 @@ STATEMENTS = (
             Quantity(KERNEL, HALF, statistic("kernel"), biased=False),
             Quantity(LIMIT, HALF, statistic("limit"), biased=False),
         ),
-        source=Source(
-            BEYOND,
-            SECTION,
-            note="the order is that of the kernel's own fluctuation; training adds terms of this order or smaller",
-        ),
+        source=Source(BEYOND, SECTION),
+        note="the order is that of the kernel's own fluctuation; training adds terms of this order or smaller",
         says_left=f"{LEFT}{KERNEL}, and of {LIMIT}",
-        note="exponents of both; ReLU of depth 2, erf of depth 3",
+        claim_note="exponents of both; ReLU of depth 2, erf of depth 3",
         families=deep_ladders(RELU, ERF),
         uses=("deep/kernel", "deep/linearised"),
     ),
@@ -132,14 +129,11 @@ STATEMENTS = (
             Quantity(OWN, ONE, statistic("own"), biased=False),
             Quantity(DRIFT, ONE, statistic("drift"), biased=False),
         ),
-        source=Source(
-            BEYOND,
-            SECTION,
-            note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true, but not sharp for smooth "
-            "activations",
-        ),
+        source=Source(BEYOND, SECTION),
+        note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true, but not sharp for smooth "
+        "activations",
         says_left=f"{LEFT}{OWN}, y_own the kernel regime of H(0), and of {DRIFT}",
-        note="exponents of both; erf of depth 3",
+        claim_note="exponents of both; erf of depth 3",
         families=deep_ladders(ERF),
         uses=("deep/linearised",),
     ),
@@ -147,12 +141,10 @@ STATEMENTS = (
         id="deep/linearisation-error",
         title="A deep network is off its linearisation by O(m^(-1/2))",
         kind=Kind.ORDER,
-        source=reported(
-            "T2",
-            note="reported: sup_t |f_lin - f| = O(width^-1/2). This is true. For smooth activations the error is of "
-            "order 1/m (deep/smooth); for ReLU its mean is of order m^(-1/2) at large widths (deep/kinks) and smaller "
-            "at these widths",
-        ),
+        source=reported("T2"),
+        note="reported: sup_t |f_lin - f| = O(width^-1/2). This is true. For smooth activations the error is of "
+        "order 1/m (deep/smooth); for ReLU its mean is of order m^(-1/2) at large widths (deep/kinks) and smaller "
+        "at these widths",
         forms={Form.STATED: Claim(1 / sp.sqrt(m), note="O(): the ratio of the two sides must not grow with the width")},
         constants=lambda ladder: {m: Estimate.exact(ladder.sizes)},
         measure=lambda ladder: ladder.root_mean_square("own"),
@@ -167,12 +159,10 @@ STATEMENTS = (
         id="deep/client-divergence",
         title="Deep networks' clients diverge as little as a round moves a neuron, and no less beside the round",
         kind=Kind.RATE,
-        source=reported(
-            "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation this holds for "
-            "one neuron. Over all parameters the divergence is of order 1, as is the round's own movement, and "
-            "their ratio tends to a number that depends on data, partition, steps and the limit kernel",
-        ),
+        source=reported("T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation this holds for "
+        "one neuron. Over all parameters the divergence is of order 1, as is the round's own movement, and "
+        "their ratio tends to a number that depends on data, partition, steps and the limit kernel",
         hypotheses=(SEVERAL_CLIENTS, SERVER_ONE),
         forms={
             Form.STATED: Claim(
@@ -204,16 +194,13 @@ STATEMENTS = (
         id="deep/kinks",
         title="The kernel of a two-layer ReLU network, both layers trained, moves by m^(-1/2) in the mean",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#deep-networks",
-            note="E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B of X.9 along the residuals of the limit in which "
-            "both layers are trained. The cube has two reasons: a neuron with readout weight a moves |a| times as far, "
-            "so that |a| times as many of its patterns change, and its part of the kernel is a^2 times as large. "
-            "Slopes over few widths show 1/m: at these widths the fluctuation is larger than the mean, and its "
-            "exponent moves from -1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth "
-            "activations it is not (deep/smooth)",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#deep-networks"),
+        note="E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B of X.9 along the residuals of the limit in which "
+        "both layers are trained. The cube has two reasons: a neuron with readout weight a moves |a| times as far, "
+        "so that |a| times as many of its patterns change, and its part of the kernel is a^2 times as large. "
+        "Slopes over few widths show 1/m: at these widths the fluctuation is larger than the mean, and its "
+        "exponent moves from -1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth "
+        "activations it is not (deep/smooth)",
         forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
         constants=lambda ladder: {third: evaluate(THIRD, {})},
         measure=lambda ladder: ladder.multiple.log(),

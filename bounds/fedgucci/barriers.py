@@ -231,12 +231,9 @@ STATEMENTS = (
         id="fedgucci/F1",
         title="The loss barrier: 0 at both ends, and its supremum is attained",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Definition 2.1, Eq (3)",
-            note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. It is "
-            "checked with the squared and the absolute loss, whose barriers are exact",
-        ),
+        source=Source(FEDGUCCI, "Definition 2.1, Eq (3)"),
+        note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. It is "
+        "checked with the squared and the absolute loss, whose barriers are exact",
         forms={
             Form.STATED: Claim(
                 (between_loss - alpha * first_loss - (1 - alpha) * second_loss, highest_loss, farthest_gap)
@@ -272,13 +269,10 @@ STATEMENTS = (
         id="fedgucci/F1b",
         title="The accuracy barrier: 0 at both ends, at most 1",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Definition 2.1, Eq (4)",
-            note="the barrier lies in [0, 1] only if the accuracy is positive at both ends, since it is 0/0 at an end "
-            "where no sample is correct. It is then at least 0 because it is 0 at the ends, and at most 1 because no "
-            "accuracy is negative",
-        ),
+        source=Source(FEDGUCCI, "Definition 2.1, Eq (4)"),
+        note="the barrier lies in [0, 1] only if the accuracy is positive at both ends, since it is 0/0 at an end "
+        "where no sample is correct. It is then at least 0 because it is 0 at the ends, and at most 1 because no "
+        "accuracy is negative",
         hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
         forms={Form.STATED: Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},
         constants=_constants_f1b,
@@ -303,13 +297,10 @@ STATEMENTS = (
         id="fedgucci/F14",
         title="Barriers of a group of networks, at their mean",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Definition 3.6, Eq (9)",
-            note="the definition has no supremum: for two networks it is the value of Definition 2.1 at alpha = 1/2. "
-            "The loss barrier and the accuracy barrier may be negative; the paper claims [0, 1] for Definition 2.1 "
-            "only. The accuracy barrier needs a positive mean accuracy. The loss here is squared",
-        ),
+        source=Source(FEDGUCCI, "Definition 3.6, Eq (9)"),
+        note="the definition has no supremum: for two networks it is the value of Definition 2.1 at alpha = 1/2. "
+        "The loss barrier and the accuracy barrier may be negative; the paper claims [0, 1] for Definition 2.1 "
+        "only. The accuracy barrier needs a positive mean accuracy. The loss here is squared",
         hypotheses=(SOME_ACCURATE,),
         forms={Form.STATED: Claim((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
         constants=_constants_f14,
@@ -336,13 +327,10 @@ STATEMENTS = (
         id="fedgucci/X1",
         title="The exact loss barrier: the squared loss is a quartic between the kinks",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="a unit changes its sign at no more than n h points of the segment, the kinks. Between kinks an "
-            "output is quadratic in alpha and the mean squared error quartic; the mean absolute loss is quadratic "
-            "between kinks and roots of residuals",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
+        note="a unit changes its sign at no more than n h points of the segment, the kinks. Between kinks an "
+        "output is quadratic in alpha and the mean squared error quartic; the mean absolute loss is quadratic "
+        "between kinks and roots of residuals",
         forms={Form.NEW: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
         hypotheses=(ACTIVE,),
         constants=_constants_x1,

@@ -44,13 +44,10 @@ STATEMENTS = (
         id="fedgucci/F12",
         title="The connectivity loss is exact with three Gauss points in each piece",
         kind=Kind.EQUALITY,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (7) and (8)",
-            note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
-            "alpha, so three Gauss points, exact to degree 5, make no error; a single rule of 5 points on [0, 1] is "
-            "off by 1e-4. One uniform alpha for each batch gives an unbiased estimate",
-        ),
+        source=Source(FEDGUCCI, "Eqs (7) and (8)"),
+        note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
+        "alpha, so three Gauss points, exact to degree 5, make no error; a single rule of 5 points on [0, 1] is "
+        "off by 1e-4. One uniform alpha for each batch gives an unbiased estimate",
         forms={Form.STATED: Claim((GAUSS, own_loss + beta * GAUSS))},
         constants=_constants,
         measure=_measure,

@@ -116,13 +116,10 @@ STATEMENTS = (
         id="fedgucci/F19",
         title="The last N global models are the anchors; the objective averages over them",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (11) and (12)",
-            note="the window always contains the current global model, at which the client starts; with N = 1 the "
-            "start is the only anchor. For the squared loss and outputs linear along the segment the connectivity loss "
-            "is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
-        ),
+        source=Source(FEDGUCCI, "Eqs (11) and (12)"),
+        note="the window always contains the current global model, at which the client starts; with N = 1 the "
+        "start is the only anchor. For the squared loss and outputs linear along the segment the connectivity loss "
+        "is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
         forms={
             Form.STATED: Claim(
                 (sp.Min(t, N), sp.Max(1, t - N + 1), t, own + beta * (own + (cross + anchors) / size) / 3)

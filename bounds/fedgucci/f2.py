@@ -181,17 +181,14 @@ STATEMENTS = (
         id="fedgucci/F2-lipschitz",
         title="The loss is 1-Lipschitz in the outputs",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Assumption 3.2, first part",
-            note="an assumption. The logistic and the absolute loss of a scalar network, the network of the theorems, "
-            "meet it with the constant 1; any Lipschitz loss meets it in another unit. The new form has each loss's "
-            "own constant, the L of every bound on a barrier here. Cross-entropy, the loss of the experiments, has the "
-            "constant sqrt 2 in the l2 norm of the logits (a supremum that is not attained). So for cross-entropy "
-            "every bound is multiplied by sqrt 2, |z| is the l2 norm of the vector of gaps, and the bounds for C "
-            "outputs apply (F9, R1, R1g, sure, R4). The squared loss has no constant on an unbounded set, and 2R on |f "
-            "- y| <= R",
-        ),
+        source=Source(FEDGUCCI, "Assumption 3.2, first part"),
+        note="an assumption. The logistic and the absolute loss of a scalar network, the network of the theorems, "
+        "meet it with the constant 1; any Lipschitz loss meets it in another unit. The new form has each loss's "
+        "own constant, the L of every bound on a barrier here. Cross-entropy, the loss of the experiments, has the "
+        "constant sqrt 2 in the l2 norm of the logits (a supremum that is not attained). So for cross-entropy "
+        "every bound is multiplied by sqrt 2, |z| is the l2 norm of the vector of gaps, and the bounds for C "
+        "outputs apply (F9, R1, R1g, sure, R4). The squared loss has no constant on an unbounded set, and 2R on |f "
+        "- y| <= R",
         forms={
             Form.STATED: Claim(sp.Integer(1), families=(SCALAR_LOSSES,)),
             Form.NEW: Claim(lipschitz),
@@ -214,16 +211,13 @@ STATEMENTS = (
         id="fedgucci/F2-smooth",
         title="The expected loss is smooth in the weights",
         kind=Kind.DEFINITION,
-        source=Source(
-            FEDGUCCI,
-            "Assumption 3.2, second part",
-            note="an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check "
-            "is whether one gamma serves all weights. It takes b v/pi, the gamma that serves |u| = 1; any other gamma "
-            "fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient "
-            "in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; "
-            "on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
-            "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
-        ),
+        source=Source(FEDGUCCI, "Assumption 3.2, second part"),
+        note="an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check "
+        "is whether one gamma serves all weights. It takes b v/pi, the gamma that serves |u| = 1; any other gamma "
+        "fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient "
+        "in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; "
+        "on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
+        "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
         forms={
             Form.STATED: Claim(
                 gamma,

@@ -95,12 +95,9 @@ STATEMENTS = (
         id="fedgucci/F4",
         title="Tail of a weighted sum of uniform variables",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FEDGUCCI,
-            "display before Eq (17)",
-            note="Hoeffding's inequality, constant 2. Uniform laws are strictly sub-Gaussian, "
-            "sinh(s)/s <= exp(s^2/6) because 6^k k! <= (2k+1)!, so the constant 6 holds as well",
-        ),
+        source=Source(FEDGUCCI, "display before Eq (17)"),
+        note="Hoeffding's inequality, constant 2. Uniform laws are strictly sub-Gaussian, "
+        "sinh(s)/s <= exp(s^2/6) because 6^k k! <= (2k+1)!, so the constant 6 holds as well",
         forms={
             Form.STATED: Claim(2 * sp.exp(-2 * RATE)),
             Form.NEW: Claim(2 * sp.exp(-6 * RATE)),

@@ -196,15 +196,12 @@ STATEMENTS = (
     cube_bound(
         "fedgucci/sure",
         "Barrier between any two networks of a cube",
-        Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#the-sure-bound",
-            note="no randomness is used: |V_i - V_anc|_F <= d sqrt(C h)/2, |V_anc J| <= |V_anc| |J| and E_x |(U_1 - "
-            "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right "
-            "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
-            "at delta = .1",
-        ),
+        Source(BEYOND, "docs/proofs/connectivity.md#the-sure-bound"),
         {Form.NEW: Claim(with_loss(SURE))},
+        note="no randomness is used: |V_i - V_anc|_F <= d sqrt(C h)/2, |V_anc J| <= |V_anc| |J| and E_x |(U_1 - "
+        "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right "
+        "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
+        "at delta = .1",
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
         families=lambda options: loss_families(options) + corner_families(options),
@@ -219,18 +216,15 @@ STATEMENTS = (
         id="fedgucci/R2",
         title="Data-dependent bound on the loss barrier, in closed form",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="from the identity z = -alpha(1-alpha)(v_1 - v_2).(s_1 - s_2) - (alpha v_1 + (1-alpha) v_2).J (X2) "
-            "and J_i <= |a_i c_i|/(|a_i| + |c_i|) where the signs of a = U_1 x and c = U_2 x differ, J_i = 0 "
-            "elsewhere. With C outputs |.| is the l2 norm of the C-vector, and max(|v_1i|, |v_2i|) that of the "
-            "readout's columns; the loss has its own Lipschitz constant, sqrt(2) for cross-entropy, which is attained "
-            "in the limit of far outputs (steep pairs: left/right 1). Measured on 400 digits in ten classes (`ntkfl "
-            "connectivity-table`; h = 32, clients trained apart): cross-entropy barrier .605 against R2 15.6, and .094 "
-            "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) matters little. R2 measures "
-            "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish the two",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
+        note="from the identity z = -alpha(1-alpha)(v_1 - v_2).(s_1 - s_2) - (alpha v_1 + (1-alpha) v_2).J (X2) "
+        "and J_i <= |a_i c_i|/(|a_i| + |c_i|) where the signs of a = U_1 x and c = U_2 x differ, J_i = 0 "
+        "elsewhere. With C outputs |.| is the l2 norm of the C-vector, and max(|v_1i|, |v_2i|) that of the "
+        "readout's columns; the loss has its own Lipschitz constant, sqrt(2) for cross-entropy, which is attained "
+        "in the limit of far outputs (steep pairs: left/right 1). Measured on 400 digits in ten classes (`ntkfl "
+        "connectivity-table`; h = 32, clients trained apart): cross-entropy barrier .605 against R2 15.6, and .094 "
+        "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) matters little. R2 measures "
+        "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish the two",
         hypotheses=(LIPSCHITZ_LOSS,),
         forms={Form.NEW: Claim(L * (p / 4 + q))},
         constants=lambda case: {
@@ -262,17 +256,14 @@ STATEMENTS = (
     cube_bound(
         "fedgucci/R3",
         "A bound of second order in the side of the cube, for anchors without dead rows",
-        Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#second-order-in-the-side",
-            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
-            "<= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d sqrt(l)/|u_anc,i|, "
-            "since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2)). So R1's "
-            "first term becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
-            "outputs. The bound is on the gap of the outputs; a barrier is at most the loss's Lipschitz constant times "
-            "this gap. Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
-        ),
+        Source(BEYOND, "docs/proofs/connectivity.md#second-order-in-the-side"),
         {Form.NEW: Claim(R3, failure=delta)},
+        note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
+        "<= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d sqrt(l)/|u_anc,i|, "
+        "since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2)). So R1's "
+        "first term becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
+        "outputs. The bound is on the gap of the outputs; a barrier is at most the loss's Lipschitz constant times "
+        "this gap. Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
         hypotheses=(
             IN_CUBE,
             FAILURE_PROBABILITY,

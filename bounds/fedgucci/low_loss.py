@@ -323,15 +323,12 @@ STATEMENTS = (
         id="fedgucci/F3",
         title="P(connected to the anchor) <= (d_eps/d)^S",
         kind=Kind.UPPER,
-        source=Source(
-            FEDGUCCI,
-            "Lemma 3.3 / B.1, Eqs (5) and (13)",
-            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
-            "prints it. The scan of the ICLR version reads 'there exists w' in this definition, and no part of the "
-            "proof uses these words. Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU "
-            "network's E_eps is infinite (rescale u and v), and so is d_eps; on a box both grow with the box. "
-            "Continuity of L is enough. The check uses losses with exact volumes",
-        ),
+        source=Source(FEDGUCCI, "Lemma 3.3 / B.1, Eqs (5) and (13)"),
+        note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
+        "prints it. The scan of the ICLR version reads 'there exists w' in this definition, and no part of the "
+        "proof uses these words. Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU "
+        "network's E_eps is infinite (rescale u and v), and so is d_eps; on a box both grow with the box. "
+        "Continuity of L is enough. The check uses losses with exact volumes",
         forms={
             Form.STATED: Claim((SHARE, SHARE), families=(WELLS, ONE_WELL, *WIDE_CUBES)),
             Form.NEW: Claim((volume_inside / side**n_parameters, SHARE)),
@@ -353,15 +350,12 @@ STATEMENTS = (
         id="fedgucci/F3-equality",
         title="P(connected to the anchor) = (d_eps/d)^S for a star inside the cube",
         kind=Kind.EQUALITY,
-        source=Source(
-            FEDGUCCI,
-            "Lemma 3.3 / B.1, equality clause",
-            note="the clause prints the cube |w - w_anc|_inf <= d, twice alike in either version. The proof and the "
-            "lemma's first sentence have d/2, which is right and meant. 'Only if' holds up to null sets: with L = 1 - "
-            "(w - 1)^2 on (0, 2), eps = 1 and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no "
-            "star, and yet P = |E_eps|/d. Equality holds if and only if the part of E_eps outside the cube, and its "
-            "part outside the connected set, are null sets",
-        ),
+        source=Source(FEDGUCCI, "Lemma 3.3 / B.1, equality clause"),
+        note="the clause prints the cube |w - w_anc|_inf <= d, twice alike in either version. The proof and the "
+        "lemma's first sentence have d/2, which is right and meant. 'Only if' holds up to null sets: with L = 1 - "
+        "(w - 1)^2 on (0, 2), eps = 1 and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no "
+        "star, and yet P = |E_eps|/d. Equality holds if and only if the part of E_eps outside the cube, and its "
+        "part outside the connected set, are null sets",
         forms={
             Form.STATED: Claim(
                 SHARE,
@@ -394,16 +388,13 @@ STATEMENTS = (
         id="fedgucci/R5",
         title="Where every client's loss is low in most of a cube, so is the mean loss, however unlike the clients are",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#groups",
-            note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
-            "L_i < epsilon have at least the share 1 - K delta of the cube in common, and on this share the mean loss "
-            "is below epsilon. Neither gamma nor Gamma is needed. The statement holds for any losses; it is checked on "
-            "losses that are constant on cells, for which every volume is rational. In the second part K independent "
-            "networks, one for each client, are all below epsilon with probability 1 - delta_K. Then sum_i delta_i <= "
-            "-log(1 - delta_K), so that K does not enter",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#groups"),
+        note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
+        "L_i < epsilon have at least the share 1 - K delta of the cube in common, and on this share the mean loss "
+        "is below epsilon. Neither gamma nor Gamma is needed. The statement holds for any losses; it is checked on "
+        "losses that are constant on cells, for which every volume is rational. In the second part K independent "
+        "networks, one for each client, are all below epsilon with probability 1 - delta_K. Then sum_i delta_i <= "
+        "-log(1 - delta_K), so that K does not enter",
         hypotheses=(
             Hypothesis(
                 "few-failures",

@@ -47,14 +47,11 @@ STATEMENTS = (
     cube_bound(
         "fedgucci/F15",
         "Mean network against mean output, at one input",
-        Source(
-            FEDGUCCI,
-            "Eqs (43)-(46)",
-            note="(44) multiplies d_anc too by sqrt(log(4K/delta)/2). This needs a root of at least 1, that is delta "
-            "<= 4K/e^2, which is true for K >= 2; for K = 1 the claim is empty. |.| of a vector is its l2 norm. There "
-            "are K Hoeffding events, each of probability delta/(2K)",
-        ),
+        Source(FEDGUCCI, "Eqs (43)-(46)"),
         {Form.STATED: Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2)},
+        note="(44) multiplies d_anc too by sqrt(log(4K/delta)/2). This needs a root of at least 1, that is delta "
+        "<= 4K/e^2, which is true for K >= 2; for K = 1 the claim is empty. |.| of a vector is its l2 norm. There "
+        "are K Hoeffding events, each of probability delta/(2K)",
         constants=lambda case: cube_constants(case) | {spread: mean_spread(case)},
         measure=lambda case: group_deviation(case)[0],
         symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},
@@ -68,16 +65,7 @@ STATEMENTS = (
     cube_bound(
         "fedgucci/F16",
         "Mean network against mean output of networks of a cube",
-        Source(
-            FEDGUCCI,
-            "Eqs (47)-(50)",
-            note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K <= "
-            "1: the bound holds at a fixed x. It grows like log K^2, which the problem does not require. The new form "
-            "is for the mean over any data on |x| <= b that are fixed before the draw, hence also for one x. By Jensen "
-            "over clients and data, (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r, "
-            "except with probability .034 delta; the v_i - v_anc make one sub-Gaussian sum (.953 delta). With C "
-            "outputs there is one such sum for each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
-        ),
+        Source(FEDGUCCI, "Eqs (47)-(50)"),
         {
             Form.STATED: Claim(
                 PRINTED,
@@ -88,6 +76,12 @@ STATEMENTS = (
             ),
             Form.NEW: Claim(MEAN_GAP, failure=delta),
         },
+        note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K <= "
+        "1: the bound holds at a fixed x. It grows like log K^2, which the problem does not require. The new form "
+        "is for the mean over any data on |x| <= b that are fixed before the draw, hence also for one x. By Jensen "
+        "over clients and data, (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r, "
+        "except with probability .034 delta; the v_i - v_anc make one sub-Gaussian sum (.953 delta). With C "
+        "outputs there is one such sum for each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
         left_formula=GROUP_GAP,
@@ -101,12 +95,8 @@ STATEMENTS = (
         id="fedgucci/X2",
         title="The gap z is a parabola in alpha plus a term of the kinks",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#the-gap-on-a-segment",
-            note="J is 0 on units that have the same sign in both networks: without kinks z is a parabola, largest at "
-            "1/2",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
+        note="J is 0 on units that have the same sign in both networks: without kinks z is a parabola, largest at 1/2",
         forms={Form.NEW: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))},
         constants=_constants,
         measure=lambda case: gap(case, ALPHAS),

@@ -149,13 +149,10 @@ STATEMENTS = (
         id="fedgucci/F5",
         title="The random readout's part of the gap",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (18), (19) and (20)",
-            note="holds for one input and one alpha that are fixed before the draw, given U_1 and U_2, with v_1 "
-            "independent of both; k = 6 as in the paper. Both right sides fail together, with probability at most "
-            "delta/k",
-        ),
+        source=Source(FEDGUCCI, "Eqs (18), (19) and (20)"),
+        note="holds for one input and one alpha that are fixed before the draw, given U_1 and U_2, with v_1 "
+        "independent of both; k = 6 as in the paper. Both right sides fail together, with probability at most "
+        "delta/k",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
             Form.STATED: Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart_f5), failure=delta / k)
@@ -180,13 +177,10 @@ STATEMENTS = (
         id="fedgucci/F6",
         title="The anchor's readout's part of the gap",
         kind=Kind.UPPER,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (21), (22) and (23)",
-            note="for any two networks. The new form combines both terms of the anchor's readout before it bounds "
-            "them, which gives half of the paper's sum of two bounds; and only units whose sign differs between the "
-            "networks count",
-        ),
+        source=Source(FEDGUCCI, "Eqs (21), (22) and (23)"),
+        note="for any two networks. The new form combines both terms of the anchor's readout before it bounds "
+        "them, which gives half of the paper's sum of two bounds; and only units whose sign differs between the "
+        "networks count",
         forms={
             Form.STATED: Claim(
                 alpha * (1 - alpha) * anchor_norm * sides_apart_f6,
@@ -216,14 +210,11 @@ STATEMENTS = (
         id="fedgucci/F7",
         title="|(U_2 - U_1) x| of networks drawn in the cube",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (24) to (27)",
-            note="(27) prints an equality though |x| < b; an upper bound is meant. It is right for one fixed input, "
-            "with 2 l variables in each row and a union bound over h rows. The new bounds have no logarithm and no "
-            "failure probability: one bounds the mean over the inputs by their second moment (for x uniform in the "
-            "ball the largest eigenvalue is b^2/(l+2)), one bounds the value at each input",
-        ),
+        source=Source(FEDGUCCI, "Eqs (24) to (27)"),
+        note="(27) prints an equality though |x| < b; an upper bound is meant. It is right for one fixed input, "
+        "with 2 l variables in each row and a union bound over h rows. The new bounds have no logarithm and no "
+        "failure probability: one bounds the mean over the inputs by their second moment (for x uniform in the "
+        "ball the largest eigenvalue is b^2/(l+2)), one bounds the value at each input",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
             Form.STATED: Claim(
@@ -254,13 +245,10 @@ STATEMENTS = (
         id="fedgucci/F8",
         title="The gap between networks drawn in the cube, at one input and one alpha",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FEDGUCCI,
-            "Eqs (28) to (32), k = 6",
-            note="(31) and (32) read sqrt(hb), where (30) gives sqrt(h) b, which the KDD version prints. Both (30) and "
-            "(32) are checked. There are three events: one for v_1, one for v_2, and one for (U_2 - U_1) x. So k = 3 "
-            "is enough, and the two terms of the anchor's readout count once (F6)",
-        ),
+        source=Source(FEDGUCCI, "Eqs (28) to (32), k = 6"),
+        note="(31) and (32) read sqrt(hb), where (30) gives sqrt(h) b, which the KDD version prints. Both (30) and "
+        "(32) are checked. There are three events: one for v_1, one for v_2, and one for (U_2 - U_1) x. So k = 3 "
+        "is enough, and the two terms of the anchor's readout count once (F6)",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
             Form.STATED: Claim((gap_bound(6, 2), printed_bound(6)), failure=delta),

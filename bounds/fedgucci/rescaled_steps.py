@@ -219,7 +219,8 @@ STATEMENTS = (
         id="fedgucci/X4",
         title="FedGuCci(beta) is FedAvg with local step x (1 + beta/3), server step x (1 + beta/(6 + 2 beta))",
         kind=Kind.EQUALITY,
-        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime", note=NOTE),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime"),
+        note=NOTE,
         hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
         forms={
             Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of the FedAvg run whose weights are compared")
@@ -246,14 +247,11 @@ STATEMENTS = (
         id="fedgucci/X4-anchors",
         title="With several anchors, FedGuCci(beta) is FedAvg with clients that start nearer to the anchors' mean",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), where a is the mean "
-            "of the anchors of Eq (11), and take steps times (1 + beta/3). The server adds (1 + c) times the mean of "
-            "their displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean "
-            "counts. Since s is a mean of past models it acts as a negative momentum",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime"),
+        note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), where a is the mean "
+        "of the anchors of Eq (11), and take steps times (1 + beta/3). The server adds (1 + c) times the mean of "
+        "their displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean "
+        "counts. Since s is a mean of past models it acts as a negative momentum",
         hypotheses=(SQUARED_LOSS, NO_DECAY),
         forms={
             Form.NEW: RescaledFedAvg(
@@ -282,16 +280,13 @@ STATEMENTS = (
         id="fedgucci/X4-drift",
         title="The connectivity loss moves a client farther from its anchor, by 1 + beta/(6 + 2 beta) to 1 + beta/2",
         kind=Kind.TWO_SIDED,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l q), "
-            "where g(z) = 1 - (1 - z)^K is concave and increasing on [0, 1]. The upper bound, (1 + c)(1 + beta/3) = 1 "
-            "+ beta/2, is attained with one step, the lower bound by clients that converge. With longer steps the "
-            "ratio can be below 1 (.45 at eta_l q = .9, beta = 3, K = 2). A longer way from the global model does not "
-            "imply a larger spread of the clients: the spread may fall. The paper's claim is about the barrier between "
-            "clients",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime"),
+        note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l q), "
+        "where g(z) = 1 - (1 - z)^K is concave and increasing on [0, 1]. The upper bound, (1 + c)(1 + beta/3) = 1 "
+        "+ beta/2, is attained with one step, the lower bound by clients that converge. With longer steps the "
+        "ratio can be below 1 (.45 at eta_l q = .9, beta = 3, K = 2). A longer way from the global model does not "
+        "imply a larger spread of the clients: the spread may fall. The paper's claim is about the barrier between "
+        "clients",
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
         forms={Form.NEW: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
         constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
@@ -320,14 +315,11 @@ STATEMENTS = (
         id="fedgucci/X4-overshoot",
         title="After k local steps a client's residual is -c r + (1 + c) (I - eta_l (1 + beta/3) G)^k r",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
-            note="r = f - y of the global model on the client's samples, c = beta/(6 + 2 beta) < 1/2. A client that "
-            "converges ends at the residual r' = -c r, which minimises r'^2 + beta (r'^2 + r' r + r^2)/3, its loss "
-            "plus beta times the mean loss on the line to the anchor. If f = 0 at the start, its outputs end at (1 + "
-            "c) y, which is 1.125 y at beta = 1",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime"),
+        note="r = f - y of the global model on the client's samples, c = beta/(6 + 2 beta) < 1/2. A client that "
+        "converges ends at the residual r' = -c r, which minimises r'^2 + beta (r'^2 + r' r + r^2)/3, its loss "
+        "plus beta times the mean loss on the line to the anchor. If f = 0 at the start, its outputs end at (1 + "
+        "c) y, which is 1.125 y at beta = 1",
         hypotheses=(SQUARED_LOSS, NO_DECAY),
         forms={Form.NEW: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
         constants=_constants,

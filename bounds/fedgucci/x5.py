@@ -82,14 +82,11 @@ STATEMENTS = (
         id="fedgucci/X5",
         title="The barrier is of order d^2, and of order d at U_anc = 0",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/connectivity.md#powers-of-the-side",
-            note="for small d the right side of Theorem 3.5 is of order d d_anc. With anchor rows away from 0 both "
-            "parts of z are of second order: the product of the layers' differences, and the kinks (R3). At U_anc = 0 "
-            "a unit switches on a share of the inputs that does not fall with d. A ladder from d = .2 to .0125 gave "
-            "1.86, since its larger sides are not small against the rows",
-        ),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#powers-of-the-side"),
+        note="for small d the right side of Theorem 3.5 is of order d d_anc. With anchor rows away from 0 both "
+        "parts of z are of second order: the product of the layers' differences, and the kinks (R3). At U_anc = 0 "
+        "a unit switches on a share of the inputs that does not fall with d. A ladder from d = .2 to .0125 gave "
+        "1.86, since its larger sides are not small against the rows",
         forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d, for unit rows and for U_anc = 0")},
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         left_formula=(

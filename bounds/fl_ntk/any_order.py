@@ -269,14 +269,11 @@ ANY_ORDER = Statement(
     id="fl-ntk/any-order",
     title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
     kind=Kind.UPPER,
-    source=Source(
-        BEYOND,
-        "docs/proofs/any_order.md#the-theorem",
-        note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
-        "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
-        "every pair outside A; steps along gradients cannot change these signs. In a mean of models each step counts "
-        "with its model's weight. The argument covers several outputs unchanged, but not the training of both layers.",
-    ),
+    source=Source(BEYOND, "docs/proofs/any_order.md#the-theorem"),
+    note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
+    "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
+    "every pair outside A; steps along gradients cannot change these signs. In a mean of models each step counts "
+    "with its model's weight. The argument covers several outputs unchanged, but not the training of both layers.",
     hypotheses=(
         certified(
             "|w*_r.x_i| > D kappa_ri, with the sign that the checkpoint has, for every pair (r, i) outside A, with "
@@ -320,14 +317,11 @@ STATEMENTS = (
         id="fl-ntk/any-method",
         title="From a certified checkpoint momentum, SCAFFOLD, FedDyn and FedProx converge at their own rate",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/any_method.md#the-theorem",
-            note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
-            "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "
-            "in the ball, so that the network trains as a linear model does. R is e |S z_0| in the norm with the "
-            "smallest ball; R_q and q belong to the norm with the fastest rate.",
-        ),
+        source=Source(BEYOND, "docs/proofs/any_method.md#the-theorem"),
+        note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
+        "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "
+        "in the ball, so that the network trains as a linear model does. R is e |S z_0| in the norm with the "
+        "smallest ball; R_q and q belong to the norm with the fastest rate.",
         hypotheses=(
             certified(
                 "sign_ri w*_r.x_i > kappa_ri B for every neuron and sample, where B bounds |U - W*| over all models U "
@@ -363,12 +357,9 @@ STATEMENTS = (
         ANY_ORDER,
         id="fl-ntk/any-order-losses",
         title="A certified checkpoint converges in any order under Huber's loss, squared hinges, squares with a band",
-        source=Source(
-            BEYOND,
-            "docs/proofs/losses_in_any_order.md#the-theorem",
-            note="r_i = -l_i'(f_i) in place of the residual. W* minimises the loss of every sample; samples whose "
-            "outputs stay where their loss is least need no row of C and no sign.",
-        ),
+        source=Source(BEYOND, "docs/proofs/losses_in_any_order.md#the-theorem"),
+        note="r_i = -l_i'(f_i) in place of the residual. W* minimises the loss of every sample; samples whose "
+        "outputs stay where their loss is least need no row of C and no sign.",
         hypotheses=(
             certified(
                 "the certificate for targets that minimise the losses of the kept samples, and the outputs of all "

@@ -221,18 +221,16 @@ STATEMENTS = (
         id="fl-ntk/centralised",
         title="At infinite width FedAvg is a linear map of its own, not gradient descent on all the data",
         kind=Kind.EQUALITY,
-        source=reported(
-            "Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="each client's loss is the mean over its n/N samples, with the step e = eta_l n/N; then eta_l/N = e/n "
-            "is the step on the mean over all samples. With a = eta_l/N a round is I - a K H + a^2 K(K-1)/2 N H H_D - "
-            "..., and K steps of gradient descent are I - a K H + a^2 K(K-1)/2 H^2 - .... For N, K >= 2 no data with H "
-            "> 0 have H^2 = N H H_D, since the traces of H and N H_D differ by the factor N. FedAvg and gradient "
-            "descent agree for K = 1, for N = 1, and in the limit of gradient flow. The authors' public code "
-            "(kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients with 2 or 5 local steps, and gradient descent on "
-            "all the data from the same start, at width 4096 and one step size, with weight decay and clipped "
-            "gradients. It draws both loss curves, with K steps of descent for each round. It computes no limit, and "
-            "neither shows nor excludes the difference",
-        ),
+        source=reported("Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="each client's loss is the mean over its n/N samples, with the step e = eta_l n/N; then eta_l/N = e/n "
+        "is the step on the mean over all samples. With a = eta_l/N a round is I - a K H + a^2 K(K-1)/2 N H H_D - "
+        "..., and K steps of gradient descent are I - a K H + a^2 K(K-1)/2 H^2 - .... For N, K >= 2 no data with H "
+        "> 0 have H^2 = N H H_D, since the traces of H and N H_D differ by the factor N. FedAvg and gradient "
+        "descent agree for K = 1, for N = 1, and in the limit of gradient flow. The authors' public code "
+        "(kkhuge/ICML2025, fedavg11) trains FedAvg, ten clients with 2 or 5 local steps, and gradient descent on "
+        "all the data from the same start, at width 4096 and one step size, with weight decay and clipped "
+        "gradients. It draws both loss curves, with K steps of descent for each round. It computes no limit, and "
+        "neither shows nor excludes the difference",
         hypotheses=(at_most(60), POSITIVE_LIMIT, EQUAL),
         forms={
             Form.STATED: Claim(
@@ -261,12 +259,9 @@ STATEMENTS = (
         id="fl-ntk/centralised-order",
         title="FedAvg differs from gradient descent in the second order of the step, and along the run in the first",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="the maps differ by a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a "
-            "rounds",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="the maps differ by a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a "
+        "rounds",
         forms={
             Form.NEW: Claim(
                 (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
@@ -289,12 +284,10 @@ STATEMENTS = (
         id="fl-ntk/client-divergence",
         title="Clients' divergence falls as width^(-1/2) as all movements do, and not at all beside the round's own",
         kind=Kind.RATE,
-        source=reported(
-            "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
-            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "
-            "parametrisation a round also moves a neuron by that order. The ratio of the two tends to a number that "
-            "depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the clients together",
-        ),
+        source=reported("T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
+        note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "
+        "parametrisation a round also moves a neuron by that order. The ratio of the two tends to a number that "
+        "depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the clients together",
         forms={
             Form.STATED: Claim(
                 -sp.Rational(1, 2),

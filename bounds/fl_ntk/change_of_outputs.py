@@ -135,13 +135,10 @@ STATEMENTS = (
         id="fl-ntk/counts",
         title="H, H(t,k) and H(t,k)^perp by counting neurons, ties included",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Definition 3.2, Eqs (3) and (4), and the definition of Q_i",
-            note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active; Q_i leaves out the "
-            "neurons with -R |x_i| <= u_r.x_i < R |x_i|. For networks of small integers both conditions are decided in "
-            "integers",
-        ),
+        source=Source(FL_NTK, "Definition 3.2, Eqs (3) and (4), and the definition of Q_i"),
+        note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active; Q_i leaves out the "
+        "neurons with -R |x_i| <= u_r.x_i < R |x_i|. For networks of small integers both conditions are decided in "
+        "integers",
         forms={Form.STATED: Claim((inner_product * both / m, inner_product * local / m, inner_product * outside / m))},
         constants=_constants_counts,
         measure=_measure,
@@ -184,13 +181,10 @@ STATEMENTS = (
         id="fl-ntk/Eq3-4",
         title="Closed form of v_1, the change made by certified neurons",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Eqs (3), (4) and the closed form of v_1",
-            note="the equations hold where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights "
-            "need not be. R is the movement of the run, so the condition is met by construction. The dynamics "
-            "displayed in section 3.2 lack the factor eta_g eta_l/N of (3) and (4)",
-        ),
+        source=Source(FL_NTK, "Eqs (3), (4) and the closed form of v_1"),
+        note="the equations hold where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights "
+        "need not be. R is the movement of the run, so the condition is met by construction. The dynamics "
+        "displayed in section 3.2 lack the factor eta_g eta_l/N of (3) and (4)",
         forms={Form.STATED: Claim(eta_global * eta_local / N * (H - H_perp) * residual)},
         constants=_constants_eq3_4,
         measure=lambda case: snapshot(case).change(snapshot(case).safe),
@@ -213,12 +207,9 @@ STATEMENTS = (
         id="fl-ntk/mean-slope",
         title="A round's change through the mean slopes of relu",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "sharpens Eqs (3), (4) of FL-NTK: docs/proofs/certificates.md#one-step",
-            note="the mean slope of relu between u(t).x_i and u(t+1).x_i replaces 1{u(t).x_i >= 0}; the terms C_2 and "
-            "C_3 disappear",
-        ),
+        source=Source(BEYOND, "sharpens Eqs (3), (4) of FL-NTK: docs/proofs/certificates.md#one-step"),
+        note="the mean slope of relu between u(t).x_i and u(t+1).x_i replaces 1{u(t).x_i >= 0}; the terms C_2 and "
+        "C_3 disappear",
         forms={Form.NEW: Claim(eta_global * eta_local / N * G * residual)},
         constants=_constants_mean_slope,
         measure=lambda case: snapshot(case).change(),

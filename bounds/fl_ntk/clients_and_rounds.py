@@ -193,12 +193,9 @@ STATEMENTS = (
         id="fl-ntk/X.4",
         title="Infinitely many local steps: M = I - (eta_g/N) H D^-1, damped block Jacobi",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="every client fits its own samples exactly, and the server adds eta_g/N times their movements: P "
-            "tends to blockdiag H_cc^-1, and the limit does not depend on eta_l",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
+        note="every client fits its own samples exactly, and the server adds eta_g/N times their movements: P "
+        "tends to blockdiag H_cc^-1, and the limit does not depend on eta_l",
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
         forms={Form.NEW: Claim(IDENTITY - eta_global / N * H * D**-1)},
         constants=_constants_x_4,
@@ -219,14 +216,11 @@ STATEMENTS = (
         id="fl-ntk/X.5",
         title="The Euclidean residual can grow in a round of a stable run",
         kind=Kind.EXISTENCE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#growth-of-the-residual",
-            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are smaller than practical steps. Under "
-            "larger steps this is false, though by X.3 the run converges: M is not symmetric. The norm |L^-1 r|, H = L "
-            "L^T, falls in every round. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where its factor "
-            "is negative",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#growth-of-the-residual"),
+        note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are smaller than practical steps. Under "
+        "larger steps this is false, though by X.3 the run converges: M is not symmetric. The norm |L^-1 r|, H = L "
+        "L^T, falls in every round. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where its factor "
+        "is negative",
         hypotheses=(
             POSITIVE_SPECTRUM,
             NO_OVERSHOOT_AT_START,
@@ -255,16 +249,13 @@ STATEMENTS = (
         id="fl-ntk/X.6",
         title="Rounds grow like N at eta_g = 1, and not at all at eta_g = N",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#rounds-and-clients",
-            note="theorem 4.1 suggests that more clients need more rounds. This holds at a fixed eta_g, because the "
-            "server takes the unweighted mean of the updates, and each client's update concerns its own samples only. "
-            "With eta_g = N the server takes the sum of the updates, and the number of rounds stays that of one client "
-            "up to eta_l K. The paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N "
-            "where theorem B.3 asks for eta_g = O(1). With larger local steps more clients help less, since P "
-            "saturates",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#rounds-and-clients"),
+        note="theorem 4.1 suggests that more clients need more rounds. This holds at a fixed eta_g, because the "
+        "server takes the unweighted mean of the updates, and each client's update concerns its own samples only. "
+        "With eta_g = N the server takes the sum of the updates, and the number of rounds stays that of one client "
+        "up to eta_l K. The paper's own Claim B.7 has C_4 ~ (eta_g/N)^2, so that its proof allows eta_g up to N "
+        "where theorem B.3 asks for eta_g = O(1). With larger local steps more clients help less, since P "
+        "saturates",
         hypotheses=(
             Hypothesis(
                 "eight-samples",

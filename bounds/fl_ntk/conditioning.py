@@ -177,17 +177,14 @@ STATEMENTS = (
         id="fl-ntk/block-conditioning",
         title="No symmetric positive P that is block-diagonal over the clients conditions H P better than this",
         kind=Kind.LOWER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods",
-            note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, all have one norm "
-            "under P^-1. So kappa(H P) is at least the ratio of any mean of their values x'Hx to nu x'H_D x. Over all "
-            "signs the mean is x'H_D x, which gives 1/nu, the stated form. Over the signs with as many + as - (where N "
-            "is odd, for N + 1 clients, one of them empty) two signs have the correlation -1/(M - 1), which gives (M - "
-            "nu)/((M - 1) nu), a larger bound. For N = 2 this bound equals the value of block Jacobi, (1 + cos)/(1 - "
-            "cos) of the angle between the clients' tangent spaces; 1/nu is smaller. Related work, not consulted: "
-            "optimal block scaling (Demmel; Elsner)",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
+        note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, all have one norm "
+        "under P^-1. So kappa(H P) is at least the ratio of any mean of their values x'Hx to nu x'H_D x. Over all "
+        "signs the mean is x'H_D x, which gives 1/nu, the stated form. Over the signs with as many + as - (where N "
+        "is odd, for N + 1 clients, one of them empty) two signs have the correlation -1/(M - 1), which gives (M - "
+        "nu)/((M - 1) nu), a larger bound. For N = 2 this bound equals the value of block Jacobi, (1 + cos)/(1 - "
+        "cos) of the angle between the clients' tangent spaces; 1/nu is smaller. Related work, not consulted: "
+        "optimal block scaling (Demmel; Elsner)",
         forms={
             Form.STATED: Claim(1 / nu, note="the mean over all signs"),
             Form.NEW: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
@@ -206,12 +203,9 @@ STATEMENTS = (
         id="fl-ntk/block-conditioning-jacobi",
         title="Infinitely many local steps, block Jacobi, come within a factor N of the best conditioning",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods",
-            note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
-            "most 1",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
+        note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
+        "most 1",
         forms={Form.NEW: Claim(N / nu)},
         measure=_jacobi,
         left_formula="lambda_max(H H_D^{-1}) / lambda_min(H H_D^{-1})",
@@ -224,14 +218,11 @@ STATEMENTS = (
         id="fl-ntk/tuned-steps",
         title="Tuned server steps: the rates of averaging, heavy ball and Nesterov are those of the condition number",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#tuned-server-steps",
-            note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
-            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) + "
-            "2), as Lessard, Recht and Packard (2016) show for gradient steps. Their argument needs only real and "
-            "positive eigenvalues, and H W P has such eigenvalues",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps"),
+        note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
+        "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) + "
+        "2), as Lessard, Recht and Packard (2016) show for gradient steps. Their argument needs only real and "
+        "positive eigenvalues, and H W P has such eigenvalues",
         measure=_measured(lambda tuned: [tuned]),
         left_formula=tuple(f"max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
         says_left="the spectral radius of the library's map of each method at its tuned steps",
@@ -248,9 +239,8 @@ STATEMENTS = (
         id="fl-ntk/tuned-steps-grid",
         title="No server step and momentum beat the tuned ones",
         kind=Kind.LOWER,
-        source=Source(
-            BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps", note="the grid is centred at the tuned steps"
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps"),
+        note="the grid is centred at the tuned steps",
         measure=_measured(_beside),
         left_formula=tuple(f"min_{{grid}} max_i |lambda_i(M_{{{name}}})|" for name in NAMES),
         says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from "

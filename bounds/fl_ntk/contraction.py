@@ -236,15 +236,12 @@ STATEMENTS = (
         id="fl-ntk/Eq5",
         title="Contraction of the squared residual in every round",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Eq (5), section 6; Eq (9) of appendix B",
-            note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
-            "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
-            "condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a round "
-            "although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
-            "condition comes from the proof of B.3-certificate at beta = 1/2",
-        ),
+        source=Source(FL_NTK, "Eq (5), section 6; Eq (9) of appendix B"),
+        note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
+        "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
+        "condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a round "
+        "although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
+        "condition comes from the proof of B.3-certificate at beta = 1/2",
         forms={
             Form.STATED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         },
@@ -265,14 +262,11 @@ STATEMENTS = (
         id="fl-ntk/Eq8",
         title="One round of the residual, term by term",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Theorem B.3, Eq (8)",
-            note="the paper prints the term of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
-            "This does no harm: under the premise the difference is at most .0031 rho lambda, and the bound on C_1 "
-            "leaves .98 rho lambda unused; both forms hold. The display before (8) lacks the leading |y - y(t)|^2. The "
-            "random events are a hypothesis, for the given R",
-        ),
+        source=Source(FL_NTK, "Theorem B.3, Eq (8)"),
+        note="the paper prints the term of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
+        "This does no harm: under the premise the difference is at most .0031 rho lambda, and the bound on C_1 "
+        "leaves .98 rho lambda unused; both forms hold. The display before (8) lacks the leading |y - y(t)|^2. The "
+        "random events are a hypothesis, for the given R",
         hypotheses=PREMISE,
         forms={
             Form.STATED: Claim(_bound(1)),
@@ -297,13 +291,10 @@ STATEMENTS = (
         id="fl-ntk/Eq9",
         title="One round contracts the residual",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Theorem B.3, Eq (9)",
-            note="the induction step of Eq (7). The printed constants prove 1.95 rho lambda in place of the claimed "
-            "rho lambda/2, and along the bottom eigenvector of H(0) the measured contraction is 2 rho lambda. Where "
-            "eta_l K is not small the equation is false (X.5). The random events are a hypothesis, for the given R",
-        ),
+        source=Source(FL_NTK, "Theorem B.3, Eq (9)"),
+        note="the induction step of Eq (7). The printed constants prove 1.95 rho lambda in place of the claimed "
+        "rho lambda/2, and along the bottom eigenvector of H(0) the measured contraction is 2 rho lambda. Where "
+        "eta_l K is not small the equation is false (X.5). The random events are a hypothesis, for the given R",
         hypotheses=PREMISE,
         forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},
         constants=round_constants,
@@ -323,13 +314,10 @@ STATEMENTS = (
         id="fl-ntk/B.3",
         title="Linear convergence of the training residual",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Theorem B.3, Eq (7)",
-            note="the theorem asks for a width and a step that are out of reach, so its conclusion is checked at sizes "
-            "that can be run. The proof uses |y_i| = O(1), which no statement assumes; see B.3-unbounded-labels in the "
-            "list of statements",
-        ),
+        source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
+        note="the theorem asks for a width and a step that are out of reach, so its conclusion is checked at sizes "
+        "that can be run. The proof uses |y_i| = O(1), which no statement assumes; see B.3-unbounded-labels in the "
+        "list of statements",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
             Form.STATED: Claim(
@@ -371,16 +359,13 @@ STATEMENTS = (
         id="fl-ntk/B.3-unbounded-labels",
         title="Linear convergence needs bounded labels",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Theorem B.3, Eq (7)",
-            note="the proofs of Lemma B.8 and Claim C.8 use |y_i| = O(1), which no statement assumes: a hypothesis "
-            "left out by oversight. Both forms have every other requirement of the theorem as a hypothesis: its steps "
-            "with the constants of the proof (for eta_g eta_l as well as eta_l), its width with an O-constant of 1, "
-            "sigma = 1. At every width a large enough label breaks (7), since the label decides how far one step moves "
-            "the weights. Two points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break (7) in the "
-            "first round, in every draw of the network.",
-        ),
+        source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
+        note="the proofs of Lemma B.8 and Claim C.8 use |y_i| = O(1), which no statement assumes: a hypothesis "
+        "left out by oversight. Both forms have every other requirement of the theorem as a hypothesis: its steps "
+        "with the constants of the proof (for eta_g eta_l as well as eta_l), its width with an O-constant of 1, "
+        "sigma = 1. At every width a large enough label breaks (7), since the label decides how far one step moves "
+        "the weights. Two points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break (7) in the "
+        "first round, in every draw of the network.",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
         forms={
             Form.STATED: Claim(

@@ -246,14 +246,11 @@ STATEMENTS = (
         id="fl-ntk/convex-loss",
         title="Any convex loss: the mean local loss is at most kernel regression with the ridge N over the total step",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/convex_loss.md#the-mean-loss",
-            note="l >= 0 is convex with |l'|^2 <= 2 b l, and L = b max_c |H_cc|; any K, N and partition. The mean is "
-            "over rounds and local steps, of the sum of the clients' losses, each at the client's own model. The proof "
-            "sums |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), where w+ is w after a local "
-            "step; the server's step is a convex combination",
-        ),
+        source=Source(BEYOND, "docs/proofs/convex_loss.md#the-mean-loss"),
+        note="l >= 0 is convex with |l'|^2 <= 2 b l, and L = b max_c |H_cc|; any K, N and partition. The mean is "
+        "over rounds and local steps, of the sum of the clients' losses, each at the client's own model. The proof "
+        "sums |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), where w+ is w after a local "
+        "step; the server's step is a convex combination",
         hypotheses=(at_most(400), SIGNS, SHORT, SERVER_AT_MOST_1),
         forms={Form.NEW: Claim((_bound(0), _bound(1)), note="first the logistic loss, then squares")},
         constants=_constants,
@@ -279,12 +276,8 @@ STATEMENTS = (
         id="fl-ntk/convex-loss-recursion",
         title="Any convex loss: a round at infinite width is a recursion in the outputs, exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/convex_loss.md#the-recursion",
-            note="a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c); the server adds eta_g/N times their "
-            "coefficients",
-        ),
+        source=Source(BEYOND, "docs/proofs/convex_loss.md#the-recursion"),
+        note="a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c); the server adds eta_g/N times their coefficients",
         hypotheses=(at_most(400), SIGNS),
         forms={Form.NEW: Claim((_round(0), _round(0), _round(1), _round(1)), note="logistic, squares")},
         constants=_rounds_constants,

@@ -110,17 +110,14 @@ STATEMENTS = (
         id="fl-ntk/drawn-memory",
         title="SCAFFOLD and FedDyn with drawn clients: the second moments of residual and memories, exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#clients-that-remember",
-            note="each round draws s of N clients without replacement and has its own number of local steps; equal "
-            "weights, full batches, noise of standard deviation sigma_w on every weight of the mean displacement. The "
-            "control of client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, "
-            "with w = P r - S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, "
-            "t = eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = "
-            "-mu, S = -P, where P has the pull mu; the server sums the noise up, so that with xi its effect on the "
-            "outputs the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#clients-that-remember"),
+        note="each round draws s of N clients without replacement and has its own number of local steps; equal "
+        "weights, full batches, noise of standard deviation sigma_w on every weight of the mean displacement. The "
+        "control of client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, "
+        "with w = P r - S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, "
+        "t = eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = "
+        "-mu, S = -P, where P has the pull mu; the server sums the noise up, so that with xi its effect on the "
+        "outputs the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=_measure,

@@ -211,15 +211,12 @@ STATEMENTS = (
         id="fl-ntk/Alg1-update",
         title="The averaged update as a sum over local gradients",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Algorithm 1, lines 4-19, and the display of Delta u_r(t) below Eq (2)",
-            note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}; section 3.1 has w_{k+1} = w_k - "
-            "eta_l dL_c(w_k)/dw_k. With the step of section 3.1 the sum over k in [K] runs over 0..K-1, and Lemma B.10 "
-            "does use (15) for k = 0; [K] is nowhere defined. If [K] means 1..K, as [n] means 1..n, the display is "
-            "false. In the display y_c^{(k)}(t) lacks its index j, and dL_c/du_r is printed with a sum over all n, "
-            "where S_c is meant",
-        ),
+        source=Source(FL_NTK, "Algorithm 1, lines 4-19, and the display of Delta u_r(t) below Eq (2)"),
+        note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}; section 3.1 has w_{k+1} = w_k - "
+        "eta_l dL_c(w_k)/dw_k. With the step of section 3.1 the sum over k in [K] runs over 0..K-1, and Lemma B.10 "
+        "does use (15) for k = 0; [K] is nowhere defined. If [K] means 1..K, as [n] means 1..n, the display is "
+        "false. In the display y_c^{(k)}(t) lacks its index j, and dL_c/du_r is printed with a sum over all n, "
+        "where S_c is meant",
         forms={
             Form.STATED: Claim(
                 AVERAGED * pull_printed,
@@ -256,13 +253,10 @@ STATEMENTS = (
         id="fl-ntk/Eq2",
         title="A round's change of the outputs through Delta u_r(t)",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Eq (2)",
-            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, and "
-            "x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t); this is meant, and may well be printed "
-            "here too",
-        ),
+        source=Source(FL_NTK, "Eq (2)"),
+        note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, and "
+        "x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t); this is meant, and may well be printed "
+        "here too",
         forms={
             Form.STATED: Claim(
                 (after_printed - before) / sp.sqrt(m),
@@ -296,17 +290,14 @@ STATEMENTS = (
         id="fl-ntk/Eq17",
         title="A round's change of the weights through J(k,t)",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Eq (17)",
-            note="the scan reads J(k,c), where nothing binds c; a scan easily takes a t for a c. J is defined with a "
-            "round as its second argument, and the expansion of U(T) - U(0) a page later has J(k,t). So J(k,t) is "
-            "meant: each column under the weights of its own sample's client. Here the printed J(k,c) is taken with "
-            "the weights of one client, the first, in every column. If c were a round number, the form would fail in "
-            "every round but round c. Further, k runs over 0..K-1, not [K] = 1..K; the a_i in the display of |J - "
-            "J(0)|^2 is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
-            "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix C writes U(t) transposed",
-        ),
+        source=Source(FL_NTK, "Eq (17)"),
+        note="the scan reads J(k,c), where nothing binds c; a scan easily takes a t for a c. J is defined with a "
+        "round as its second argument, and the expansion of U(T) - U(0) a page later has J(k,t). So J(k,t) is "
+        "meant: each column under the weights of its own sample's client. Here the printed J(k,c) is taken with "
+        "the weights of one client, the first, in every column. If c were a round number, the form would fail in "
+        "every round but round c. Further, k runs over 0..K-1, not [K] = 1..K; the a_i in the display of |J - "
+        "J(0)|^2 is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
+        "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix C writes U(t) transposed",
         forms={
             Form.STATED: Claim(
                 -rho / K * pull_printed,
@@ -339,12 +330,9 @@ STATEMENTS = (
         id="fl-ntk/K1-is-GD",
         title="One local step a round is gradient descent with step eta_g eta_l / N",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "section 5",
-            note="the paper says this in words ('essentially'). It is exact for half the sum of squares over all n "
-            "samples, which is N times the paper's L",
-        ),
+        source=Source(FL_NTK, "section 5"),
+        note="the paper says this in words ('essentially'). It is exact for half the sum of squares over all n "
+        "samples, which is N times the paper's L",
         hypotheses=(ONE_STEP,),
         forms={Form.STATED: Claim(u - eta_global * eta_local / N * gradient)},
         constants=_constants_k1_is_gd,

@@ -216,24 +216,21 @@ STATEMENTS = (
         id="fl-ntk/X.13",
         title="Neurons gather at the kinks: as many within c |r(t)|/sqrt(m), however small the residual has become",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#neurons-at-their-kinks",
-            note="where a sample pushes a neuron out of its half-space and the other samples push it back, the neuron "
-            "stays at the kink and jumps across it every few steps. This is a sliding mode; its amplitude is one step, "
-            "and shrinks with |r(t)|/sqrt(m). The signs of the pushes decide which neurons are held; they are fixed "
-            "once one mode of the residual is left. From then on about Q(c) sqrt(m) pairs are within c |r(t)|/sqrt(m) "
-            "of their kink; the density at the start would give n 2 c |r(t)|/(sqrt(2 pi) sigma). The prediction is the "
-            "boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K = 5, eta_l = .5, c = "
-            ".1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008), where the density at "
-            "the start would give 141, 24, 3, 2. The predictions are 514, 298, 179, 167 with an error of 20 to 30. At "
-            "m = 2000 the last count is 78, half of 161. The paper's proofs are not affected: B.5, B.11 and C.7 count "
-            "neurons by their position at the start, before any has moved. But a bound that starts again at a "
-            "checkpoint (X.11, X.12) counts the gathered neurons, since its radius is itself a multiple of "
-            "|r(t)|/sqrt(m). So its count of possible flips over m, and with it E(R), has a floor of order m^(-1/2). "
-            "Further training does not lower this floor; a larger width lowers it, and so does knowledge of which "
-            "neurons are held",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#neurons-at-their-kinks"),
+        note="where a sample pushes a neuron out of its half-space and the other samples push it back, the neuron "
+        "stays at the kink and jumps across it every few steps. This is a sliding mode; its amplitude is one step, "
+        "and shrinks with |r(t)|/sqrt(m). The signs of the pushes decide which neurons are held; they are fixed "
+        "once one mode of the residual is left. From then on about Q(c) sqrt(m) pairs are within c |r(t)|/sqrt(m) "
+        "of their kink; the density at the start would give n 2 c |r(t)|/(sqrt(2 pi) sigma). The prediction is the "
+        "boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K = 5, eta_l = .5, c = "
+        ".1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008), where the density at "
+        "the start would give 141, 24, 3, 2. The predictions are 514, 298, 179, 167 with an error of 20 to 30. At "
+        "m = 2000 the last count is 78, half of 161. The paper's proofs are not affected: B.5, B.11 and C.7 count "
+        "neurons by their position at the start, before any has moved. But a bound that starts again at a "
+        "checkpoint (X.11, X.12) counts the gathered neurons, since its radius is itself a multiple of "
+        "|r(t)|/sqrt(m). So its count of possible flips over m, and with it E(R), has a floor of order m^(-1/2). "
+        "Further training does not lower this floor; a larger width lowers it, and so does knowledge of which "
+        "neurons are held",
         hypotheses=(
             Hypothesis(
                 "settled",
@@ -271,18 +268,15 @@ STATEMENTS = (
         id="fl-ntk/X.13b",
         title="Neurons held at kinks slide: training comes to the flow of the kernel with them projected out",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#neurons-at-their-kinks",
-            note="H_P is the Gram matrix of the gradients with the held pairs projected out. B = sum_(j != i) G_ij s_j "
-            "r_j is the push of the other samples at the kink of x_i, where a neuron moves by a (B + 1{z >= 0} G_ii "
-            "r_i). Both sides push the neuron to the kink iff a r_i < 0 and psi = -B/(G_ii r_i) is in (0, 1). For "
-            "small steps the neuron then slides along the kink, and is active in the share psi of the steps "
-            "(Filippov); the psi of several pairs at one neuron solve one system. With K local steps a client may "
-            "cross the kink within its steps while the server's model stays on one side; such pairs are projected out "
-            "too. The order K eta of the distance is proved; the power 1 is measured. The page of proofs has figures "
-            "on digits",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#neurons-at-their-kinks"),
+        note="H_P is the Gram matrix of the gradients with the held pairs projected out. B = sum_(j != i) G_ij s_j "
+        "r_j is the push of the other samples at the kink of x_i, where a neuron moves by a (B + 1{z >= 0} G_ii "
+        "r_i). Both sides push the neuron to the kink iff a r_i < 0 and psi = -B/(G_ii r_i) is in (0, 1). For "
+        "small steps the neuron then slides along the kink, and is active in the share psi of the steps "
+        "(Filippov); the psi of several pairs at one neuron solve one system. With K local steps a client may "
+        "cross the kink within its steps while the server's model stays on one side; such pairs are projected out "
+        "too. The order K eta of the distance is proved; the power 1 is measured. The page of proofs has figures "
+        "on digits",
         hypotheses=(
             Hypothesis(
                 "pushed-back",

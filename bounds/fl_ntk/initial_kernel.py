@@ -177,12 +177,9 @@ STATEMENTS = (
         id="fl-ntk/H-inf",
         title="H_inf in closed form, and its eigenvalues on two samples",
         kind=Kind.EQUALITY,
-        source=Source(
-            FL_NTK,
-            "Definition 3.2, as the width tends to infinity",
-            note="the mean of x_i.x_j 1{w.x_i >= 0} 1{w.x_j >= 0} over Gaussian w: a share (pi - theta)/(2 pi) of all "
-            "directions lies in both half-spaces",
-        ),
+        source=Source(FL_NTK, "Definition 3.2, as the width tends to infinity"),
+        note="the mean of x_i.x_j 1{w.x_i >= 0} 1{w.x_j >= 0} over Gaussian w: a share (pi - theta)/(2 pi) of all "
+        "directions lies in both half-spaces",
         hypotheses=(at_most(150), TWO_SAMPLES, POSITIVE_LIMIT),
         forms={Form.STATED: Claim((inner * (sp.pi - angle) / (2 * sp.pi), angle, MIDDLE - APART, MIDDLE + APART))},
         constants=_constants_h_inf,
@@ -215,15 +212,12 @@ STATEMENTS = (
         id="fl-ntk/C.6",
         title="Concentration of H(0) around H_inf",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Lemma C.6",
-            note="in our text of the paper the root covers sqrt m as well, which makes the lemma weaker than the bound "
-            "that C.8 uses; the O-constant is taken as 1. The lemma needs a small delta: for one sample and one neuron "
-            "the left side is always 1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). "
-            "With delta <= 1/2 and unit rows the lemma follows from the new form, since ln(n + 1) <= (2 sqrt m - 1) "
-            "ln(n / delta). The new form is Hoeffding's inequality for each of the n(n+1)/2 entries",
-        ),
+        source=Source(FL_NTK, "Lemma C.6"),
+        note="in our text of the paper the root covers sqrt m as well, which makes the lemma weaker than the bound "
+        "that C.8 uses; the O-constant is taken as 1. The lemma needs a small delta: for one sample and one neuron "
+        "the left side is always 1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). "
+        "With delta <= 1/2 and unit rows the lemma follows from the new form, since ln(n + 1) <= (2 sqrt m - 1) "
+        "ln(n / delta). The new form is Hoeffding's inequality for each of the n(n+1)/2 entries",
         forms={
             Form.STATED: Claim(
                 n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta, hypotheses=(UNIT_ROWS, SMALL_DELTA)
@@ -246,14 +240,11 @@ STATEMENTS = (
         id="fl-ntk/Weyl",
         title="No eigenvalue of H(0) is further from that of H_inf than |H(0) - H_inf|_2",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start",
-            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order. "
-            "So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all eigenvalues "
-            "between. The inequality is an equality for one sample, and nearly an equality where H(0), H_inf and their "
-            "difference have the same top eigenvector",
-        ),
+        source=Source(BEYOND, "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start"),
+        note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order. "
+        "So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all eigenvalues "
+        "between. The inequality is an equality for one sample, and nearly an equality where H(0), H_inf and their "
+        "difference have the same top eigenvector",
         hypotheses=(at_most(150),),
         forms={Form.STATED: Claim(sp.Max(top, -bottom))},
         constants=lambda case: {
@@ -276,14 +267,11 @@ STATEMENTS = (
         id="fl-ntk/X.7",
         title="Antipodal pairs can make lambda 0: sum_p c_p H(., x_p) = sum_p c_p H(., -x_p)",
         kind=Kind.EXISTENCE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/certificates.md#antipodal-points",
-            note="H(z, x) - H(z, -x) = z.x / 2 for every z. So where sum_p c_p x_p = 0, the vector with c on the "
-            "points and -c on their mirror images is in the kernel of H_inf, and lambda = 0 if all these points are "
-            "different. Hence it does not suffice for lambda > 0 that no two points have the same direction. One "
-            "antipodal pair, or several in independent directions, do no harm",
-        ),
+        source=Source(BEYOND, "docs/proofs/certificates.md#antipodal-points"),
+        note="H(z, x) - H(z, -x) = z.x / 2 for every z. So where sum_p c_p x_p = 0, the vector with c on the "
+        "points and -c on their mirror images is in the kernel of H_inf, and lambda = 0 if all these points are "
+        "different. Hence it does not suffice for lambda > 0 that no two points have the same direction. One "
+        "antipodal pair, or several in independent directions, do no harm",
         hypotheses=(
             Hypothesis(
                 "dependent-directions",

@@ -83,13 +83,10 @@ STATEMENTS = (
         id="fl-ntk/B.12",
         title="Movement of the global weights",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma B.12",
-            note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
-            "of the lemma's own proof and R in C.11. A scan easily loses how far the bar of a root reaches: the paper "
-            "may well print sqrt(m) lambda throughout",
-        ),
+        source=Source(FL_NTK, "Lemma B.12"),
+        note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
+        "of the lemma's own proof and R in C.11. A scan easily loses how far the bar of a root reaches: the paper "
+        "may well print sqrt(m) lambda throughout",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
         forms={
             Form.STATED: Claim(
@@ -126,12 +123,9 @@ STATEMENTS = (
         id="fl-ntk/L6.1",
         title="Movement of the global weights, O() form",
         kind=Kind.ORDER,
-        source=Source(
-            FL_NTK,
-            "Lemma 6.1",
-            note="the lemma agrees with the proof of B.12, not with B.12 as the scan reads; the constant 4(1 + 2 eta_l "
-            "n K) suffices",
-        ),
+        source=Source(FL_NTK, "Lemma 6.1"),
+        note="the lemma agrees with the proof of B.12, not with B.12 as the scan reads; the constant 4(1 + 2 eta_l "
+        "n K) suffices",
         hypotheses=tuple(h.of_every("run", _runs) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
         forms={
             Form.STATED: Claim(

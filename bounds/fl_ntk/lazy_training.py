@@ -77,15 +77,12 @@ WEIGHTS = _rate(
     "fl-ntk/lazy-weights",
     "Weights change lazily: a round moves no neuron by more than the order of m^(-1/2)",
     (Quantity("max_{t,r} |u_r(t+1) - u_r(t)|", HALF, statistic("step")),),
-    source=Source(
-        FL_NTK,
-        "section 3.2, first observation",
-        note="stated as |u(t+1) - u(t)| <= O(1/n) without a subscript, and read as one neuron's step. This step is of "
-        "the order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. Under the other "
-        "reading, the step of all neurons together, the width plays no role, and the claim would be about the step "
-        "sizes alone",
-    ),
-    note="exponent in the width of a neuron's largest step",
+    source=Source(FL_NTK, "section 3.2, first observation"),
+    note="stated as |u(t+1) - u(t)| <= O(1/n) without a subscript, and read as one neuron's step. This step is of "
+    "the order m^(-1/2), and so below 1/n at the widths, n^4 and more, that the theorems ask for. Under the other "
+    "reading, the step of all neurons together, the width plays no role, and the claim would be about the step "
+    "sizes alone",
+    claim_note="exponent in the width of a neuron's largest step",
     says_left="log-log slope over a ladder of widths of max over t and r of |u_r(t+1) - u_r(t)|",
     uses=("fl-ntk/B.12",),
 )
@@ -93,12 +90,9 @@ PATTERNS = _rate(
     "fl-ntk/lazy-patterns",
     "Activation patterns remain roughly the same: |H_perp|_F falls with the width",
     (Quantity("max_k |H(t,k)^perp|_F", HALF, statistic("complement")),),
-    source=Source(
-        FL_NTK,
-        "section 3.2, second observation",
-        note="stated as |H_perp|_F <= O(1). The bound 4 n R with R ~ m^(-1/2) gives this, with the exponent -1/2",
-    ),
-    note="exponent in the width of |H_perp|_F",
+    source=Source(FL_NTK, "section 3.2, second observation"),
+    note="stated as |H_perp|_F <= O(1). The bound 4 n R with R ~ m^(-1/2) gives this, with the exponent -1/2",
+    claim_note="exponent in the width of |H_perp|_F",
     says_left="log-log slope over a ladder of widths of max_k |H(t,k)^perp|_F at the middle round, R being the "
     "largest movement of the run",
     uses=("fl-ntk/B.11",),
@@ -107,13 +101,10 @@ REMAINDER = _rate(
     "fl-ntk/lazy-remainder",
     "The neurons outside Q_i change the outputs by a part of the residual that falls with the width",
     (Quantity("|v_2| / |y - y(t)|", HALF, statistic("remainder")),),
-    source=Source(
-        FL_NTK,
-        "section 3.2, second observation",
-        note="stated as |v_2| <= O(|y - y(t)|); by Claim B.6 it is of the order n R |y - y(t)| with R ~ m^(-1/2), "
-        "so the exponent is -1/2",
-    ),
-    note="exponent in the width of |v_2| / |y - y(t)|",
+    source=Source(FL_NTK, "section 3.2, second observation"),
+    note="stated as |v_2| <= O(|y - y(t)|); by Claim B.6 it is of the order n R |y - y(t)| with R ~ m^(-1/2), "
+    "so the exponent is -1/2",
+    claim_note="exponent in the width of |v_2| / |y - y(t)|",
     says_left="log-log slope over a ladder of widths of |v_2| / |y - y(t)| at the middle round, R being the "
     "largest movement of the run",
     uses=("fl-ntk/B.6",),
@@ -163,12 +154,9 @@ STATEMENTS = (
         id="fl-ntk/lazy-error",
         title="A round changes the outputs by at most a multiple of the residual",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "section 3.2, third observation",
-            note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
-            "n K), which is O(1) at the paper's steps, and twice the constant that Lemma B.10's new form gives",
-        ),
+        source=Source(FL_NTK, "section 3.2, third observation"),
+        note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
+        "n K), which is O(1) at the paper's steps, and twice the constant that Lemma B.10's new form gives",
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
         forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
         constants=lambda case: run_constants(case) | {rho: case.rho},
@@ -191,18 +179,15 @@ STATEMENTS = (
         id="fl-ntk/Eq18",
         title="The remainder xi(t) of the linear recursion falls as m^(-1/2)",
         kind=Kind.RATE,
-        source=Source(
-            FL_NTK,
-            "Eq (18)",
-            note="one term of xi(t), (eta_g eta_l/N) sum_k H_inf (y^{(k)}(t) - y(t)), does not fall with the width at "
-            "a fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l "
-            "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
-            "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
-            "H_inf, or with that term added. At the paper's own step the term is small: see the note of the printed "
-            "form. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), "
-            "where D has the clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by "
-            "B.10, 2 eta_l n K |y - y(t)|, which has no m either",
-        ),
+        source=Source(FL_NTK, "Eq (18)"),
+        note="one term of xi(t), (eta_g eta_l/N) sum_k H_inf (y^{(k)}(t) - y(t)), does not fall with the width at "
+        "a fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l "
+        "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
+        "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
+        "H_inf, or with that term added. At the paper's own step the term is small: see the note of the printed "
+        "form. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), "
+        "where D has the clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by "
+        "B.10, 2 eta_l n K |y - y(t)|, which has no m either",
         forms={
             Form.STATED: Claim(
                 -sp.Rational(1, 2),

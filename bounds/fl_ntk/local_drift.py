@@ -123,9 +123,8 @@ STATEMENTS = (
         id="fl-ntk/Eq16",
         title="Local residuals are bounded by the global one",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK, "Eq (16)", note="its first '=' must be '<='; the factor 2 is not needed (triangle inequality)"
-        ),
+        source=Source(FL_NTK, "Eq (16)"),
+        note="its first '=' must be '<='; the factor 2 is not needed (triangle inequality)",
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
@@ -151,14 +150,11 @@ STATEMENTS = (
         id="fl-ntk/B.9-13",
         title="Local training contracts the client's residual",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma B.9, Eq (13)",
-            note="the paper names no step and gives no proof. The equation is read under the small steps of the "
-            "theorems that use it (see the convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= "
-            "E, and lambda_min(H_cc(0)) >= lambda. Theorem B.3's steps are far smaller than is required here. The case "
-            "that shows the condition to be necessary has eta_l = 3/|H(0)|, and every local step doubles its residual",
-        ),
+        source=Source(FL_NTK, "Lemma B.9, Eq (13)"),
+        note="the paper names no step and gives no proof. The equation is read under the small steps of the "
+        "theorems that use it (see the convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= "
+        "E, and lambda_min(H_cc(0)) >= lambda. Theorem B.3's steps are far smaller than is required here. The case "
+        "that shows the condition to be necessary has eta_l = 3/|H(0)|, and every local step doubles its residual",
         forms={
             Form.STATED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
         },
@@ -180,13 +176,10 @@ STATEMENTS = (
         id="fl-ntk/B.9-14",
         title="Local weights stay near the global ones",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma B.9, Eq (14)",
-            note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
-            "t', and B.10 and B.4 need the same round. The repaired form has the same round and n_c for n; its second "
-            "part is the sharper bound by K gradient steps",
-        ),
+        source=Source(FL_NTK, "Lemma B.9, Eq (14)"),
+        note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
+        "t', and B.10 and B.4 need the same round. The repaired form has the same round and n_c for n; its second "
+        "part is the sharper bound by K gradient steps",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
             Form.STATED: Claim(
@@ -222,11 +215,8 @@ STATEMENTS = (
         id="fl-ntk/B.9-15",
         title="How far one local step changes the client's outputs",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma B.9, Eq (15)",
-            note="holds for any weights and any step: relu is 1-Lipschitz, and the client sees its own n_c samples",
-        ),
+        source=Source(FL_NTK, "Lemma B.9, Eq (15)"),
+        note="holds for any weights and any step: relu is 1-Lipschitz, and the client sees its own n_c samples",
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(eta_local**2 * n**2 * r_client_local**2),
@@ -249,12 +239,9 @@ STATEMENTS = (
         id="fl-ntk/B.10",
         title="Drift of local outputs, and size of the averaged update",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma B.10",
-            note="'the choice of eta_local' is read as eta_l n K <= 1.2564, which is enough for every K. The exact "
-            "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
-        ),
+        source=Source(FL_NTK, "Lemma B.10"),
+        note="'the choice of eta_local' is read as eta_l n K <= 1.2564, which is enough for every K. The exact "
+        "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim((DRIFT, 2 * UPDATE), hypotheses=(SMALL_LOCAL_STEPS,)),

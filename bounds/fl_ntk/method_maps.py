@@ -50,7 +50,8 @@ def method_maps(
         id=f"fl-ntk/{label}",
         title=title,
         kind=Kind.EQUALITY,
-        source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps", note=note),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps"),
+        note=note,
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, *hypotheses),
         forms={Form.NEW: Claim(lambda: after() * 2, note=", ".join(methods))},
         constants=constants,
@@ -262,15 +263,12 @@ STATEMENTS = (
         id="fl-ntk/X.14",
         title="FedProx, local momentum and SCAFFOLD in the kernel regime",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#state-maps",
-            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I. With momentum "
-            "beta, which starts anew each round, P is eta_l ((2 + beta) I - eta_l H_cc) for two local steps. Both have "
-            "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, where a is the "
-            "mean of the residuals in the last round's local steps. a is H^-1 N/(eta_g eta_l K) times the decrease of "
-            "the residual in that round, so that two rounds determine the next",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps"),
+        note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I. With momentum "
+        "beta, which starts anew each round, P is eta_l ((2 + beta) I - eta_l H_cc) for two local steps. Both have "
+        "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, where a is the "
+        "mean of the residuals in the last round's local steps. a is H^-1 N/(eta_g eta_l K) times the decrease of "
+        "the residual in that round, so that two rounds determine the next",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, TWO_LOCAL_STEPS),
         forms={
             Form.NEW: Claim(

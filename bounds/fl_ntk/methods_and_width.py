@@ -62,14 +62,11 @@ STATEMENTS = (
         id="fl-ntk/method-limits",
         title="A wide network under a method stays within 2 |r_0| m^(-1/2) of that method's exact limit",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "the maps of docs/proofs/linear_methods.md#state-maps; the distance is observed",
-            note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
-            "further apart than this bound. The order in m is that of fl-ntk/method-widths. The constant 2 is an "
-            "observation, not a theorem (on data of six seeds it was .4 to .8). FedGuCci has one anchor, and Gauss's "
-            "two nodes in place of the integral over alpha; in the limit both give the same",
-        ),
+        source=Source(BEYOND, "the maps of docs/proofs/linear_methods.md#state-maps; the distance is observed"),
+        note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
+        "further apart than this bound. The order in m is that of fl-ntk/method-widths. The constant 2 is an "
+        "observation, not a theorem (on data of six seeds it was .4 to .8). FedGuCci has one anchor, and Gauss's "
+        "two nodes in place of the integral over alpha; in the limit both give the same",
         forms={
             Form.NEW: Claim(
                 (
@@ -120,14 +117,13 @@ STATEMENTS = (
             for name in METHODS
         ),
         source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width",
-            note="as for FL-NTK's algorithm (fl-ntk/W-outputs): H(0) - H_inf is of the order m^(-1/2), and so is the "
-            "mean change of the outputs by neurons that cross kinks. Every method's state map passes both on to the "
-            "outputs. With eleven widths a fit without the two smallest shows the bias; a next-order term would only "
-            "fit noise",
+            BEYOND, "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width"
         ),
-        note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
+        note="as for FL-NTK's algorithm (fl-ntk/W-outputs): H(0) - H_inf is of the order m^(-1/2), and so is the "
+        "mean change of the outputs by neurons that cross kinks. Every method's state map passes both on to the "
+        "outputs. With eleven widths a fit without the two smallest shows the bias; a next-order term would only "
+        "fit noise",
+        claim_note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over networks of max_t |y_m(t) - y_inf(t)| / |r_0|, "
         "networks trained by the engine, all from the residual r_0",
         families=method_families,

@@ -218,13 +218,10 @@ STATEMENTS = (
         id="fl-ntk/C.8",
         title="B_1: movement by the initial features under the limiting kernel",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Claim C.8",
-            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
-            "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
-            "gives this constant for delta <= n/(n+1)). Only the proof assumes labels of size O(1)",
-        ),
+        source=Source(FL_NTK, "Claim C.8"),
+        note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
+        "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
+        "gives this constant for delta <= n/(n+1)). Only the proof assumes labels of size O(1)",
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
@@ -253,16 +250,13 @@ STATEMENTS = (
         id="fl-ntk/C.9",
         title="B_2: movement by gradients that have changed",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Claim C.9",
-            note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
-            "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. This factor is sqrt(n R/sigma) with "
-            "R = O(n/(sqrt(m) lambda)), as the proof of the bound on J shows it; the claim's bound on J is larger by "
-            "sqrt(n). The gap in that proof is independence: it treats patterns that depend on all of W as "
-            "independent. The O-constant is taken as 1, poly(log(m/delta)) as the power 3/4 of the logarithm, |y| as "
-            "at most sqrt(n)",
-        ),
+        source=Source(FL_NTK, "Claim C.9"),
+        note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
+        "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. This factor is sqrt(n R/sigma) with "
+        "R = O(n/(sqrt(m) lambda)), as the proof of the bound on J shows it; the claim's bound on J is larger by "
+        "sqrt(n). The gap in that proof is independence: it treats patterns that depend on all of W as "
+        "independent. The O-constant is taken as 1, poly(log(m/delta)) as the power 3/4 of the logarithm, |y| as "
+        "at most sqrt(n)",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
@@ -303,25 +297,22 @@ STATEMENTS = (
         id="fl-ntk/C.10",
         title="B_3: what the printed linear map and the error term leave of the movement",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Claim C.10",
-            note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper has this "
-            "from Eq (18), and it is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; the "
-            "script beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
-            "2.7e-13 in print. As m grows and sigma falls, the printed bound goes to 0, and |B_3| goes to |H^(-1/2) "
-            "((I - rho H)^T - M^T) y|, which is positive for 0 < T < infinity. The stored case has this limit on the "
-            "left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of that "
-            "size differs from the limit by |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)| times a factor that is of order "
-            "1 at ten rounds of a stable step. The sum is of the order (R/sigma)^(1/2) + m^(-1/4) + sigma, about "
-            "1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, so the lemma's second bullet "
-            "(C.7-norm) and C.11 survive. At small steps the limit is small, of the order of eta_l (K-1) mu^2/lambda "
-            "times |y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0: at widths that can be "
-            "run it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = 0 "
-            "the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, and B_2 vanishes. So "
-            "B_3 is the whole movement less B_1, in which neither m nor sigma occurs. O-constants are taken as 1, "
-            "poly(log(m/delta)) as the third power of the logarithm",
-        ),
+        source=Source(FL_NTK, "Claim C.10"),
+        note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper has this "
+        "from Eq (18), and it is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; the "
+        "script beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
+        "2.7e-13 in print. As m grows and sigma falls, the printed bound goes to 0, and |B_3| goes to |H^(-1/2) "
+        "((I - rho H)^T - M^T) y|, which is positive for 0 < T < infinity. The stored case has this limit on the "
+        "left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of that "
+        "size differs from the limit by |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)| times a factor that is of order "
+        "1 at ten rounds of a stable step. The sum is of the order (R/sigma)^(1/2) + m^(-1/4) + sigma, about "
+        "1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, so the lemma's second bullet "
+        "(C.7-norm) and C.11 survive. At small steps the limit is small, of the order of eta_l (K-1) mu^2/lambda "
+        "times |y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0: at widths that can be "
+        "run it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = 0 "
+        "the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, and B_2 vanishes. So "
+        "B_3 is the whole movement less B_1, in which neither m nor sigma occurs. O-constants are taken as 1, "
+        "poly(log(m/delta)) as the third power of the logarithm",
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(

@@ -170,14 +170,11 @@ STATEMENTS = (
         id="fl-ntk/server-momentum",
         title="Random rounds with server momentum and noise: the second moments of residual and memory, exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#gaussian-noise",
-            note="each round draws s of N clients without replacement; equal weights, full batches. Gaussian noise of "
-            "standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- b v + "
-            "mean and adds eta_g v; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to the "
-            "memory's moments, the noise adds sigma_w^2 H",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#gaussian-noise"),
+        note="each round draws s of N clients without replacement; equal weights, full batches. Gaussian noise of "
+        "standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- b v + "
+        "mean and adds eta_g v; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to the "
+        "memory's moments, the noise adds sigma_w^2 H",
         forms={Form.NEW: Claim(_heavy_ball_moments)},
         constants=of_momentum,
         measure=measure,
@@ -200,14 +197,11 @@ STATEMENTS = (
         id="fl-ntk/outer-nesterov",
         title="Random rounds with outer Nesterov, batches and noise: second moments of residual and memory, exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#gaussian-noise",
-            note="each round draws s of N clients without replacement; clients have two samples and equal weights. A "
-            "client takes one local step on a batch of b_1 samples, drawn without replacement and scaled by n_c/b_1. "
-            "Noise of standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- "
-            "b v + mean and adds eta_g (mean + b v), as in DiLoCo; u = H v is the effect of v on the outputs",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#gaussian-noise"),
+        note="each round draws s of N clients without replacement; clients have two samples and equal weights. A "
+        "client takes one local step on a batch of b_1 samples, drawn without replacement and scaled by n_c/b_1. "
+        "Noise of standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- "
+        "b v + mean and adds eta_g (mean + b v), as in DiLoCo; u = H v is the effect of v on the outputs",
         forms={Form.NEW: Claim(_nesterov_moments)},
         constants=_constants,
         measure=measure,
@@ -231,13 +225,10 @@ STATEMENTS = (
         id="fl-ntk/outer-rate",
         title="An outer rate above 1 lowers a round's expected loss exactly if b > a, at best by (b - a)^2/a",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            ANCHOR,
-            note="a round lowers E |r|^2 by 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, where d is the clients' "
-            "mean displacement. The loss after the round is least at g = b/a, and smaller than at g = 1 for g between "
-            "1 and 2 b/a - 1",
-        ),
+        source=Source(BEYOND, ANCHOR),
+        note="a round lowers E |r|^2 by 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, where d is the clients' "
+        "mean displacement. The loss after the round is least at g = b/a, and smaller than at g = 1 for g between "
+        "1 and 2 b/a - 1",
         forms={Form.NEW: Claim((descent / energy, (descent - energy) ** 2 / energy))},
         constants=_rate_moments,
         measure=_best,
@@ -263,12 +254,9 @@ STATEMENTS = (
         title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides whether a larger "
         "rate helps",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            ANCHOR,
-            note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
-            "and by no more than the tangent falls",
-        ),
+        source=Source(BEYOND, ANCHOR),
+        note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
+        "and by no more than the tangent falls",
         forms={Form.NEW: Claim(((near + far) / 2, far))},
         constants=_radii,
         measure=_convex,

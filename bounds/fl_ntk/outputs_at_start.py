@@ -64,12 +64,9 @@ STATEMENTS = (
         id="fl-ntk/Eq19",
         title="Size of the outputs at initialisation",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Eq (19)",
-            note="the bound rests on E_1 and E_2 of Lemma B.8 scaled by sigma. The mean of |y(0)|^2 is sigma^2 n/2, "
-            "thousands of times below the bound",
-        ),
+        source=Source(FL_NTK, "Eq (19)"),
+        note="the bound rests on E_1 and E_2 of Lemma B.8 scaled by sigma. The mean of |y(0)|^2 is sigma^2 n/2, "
+        "thousands of times below the bound",
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta)
@@ -90,15 +87,12 @@ STATEMENTS = (
         id="fl-ntk/B.8",
         title="Events E_1, E_2, E_3 at initialisation, and the residual they allow",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Lemma B.8",
-            note="E_2 is stated with 2mn under the root and proved with 6mn; the last display has ln(4n/delta) where "
-            "E_2 has ln(8n/delta). Both thresholds are true (the one with 6mn because M^2 L >= 6 for M^2 = 2 "
-            "ln(6mn/delta), L = ln(8n/delta)). The proof uses |y_i| = O(1), which is stated nowhere: here the bound "
-            "keeps Y. E_3 needs m R >= ln(3n/delta) ('the choice of R and m') and an R that does not depend on W. The "
-            "failure probabilities in the proof add up to delta/12 + delta/4 + delta/3",
-        ),
+        source=Source(FL_NTK, "Lemma B.8"),
+        note="E_2 is stated with 2mn under the root and proved with 6mn; the last display has ln(4n/delta) where "
+        "E_2 has ln(8n/delta). Both thresholds are true (the one with 6mn because M^2 L >= 6 for M^2 = 2 "
+        "ln(6mn/delta), L = ln(8n/delta)). The proof uses |y_i| = O(1), which is stated nowhere: here the bound "
+        "keeps Y. E_3 needs m R >= ln(3n/delta) ('the choice of R and m') and an R that does not depend on W. The "
+        "failure probabilities in the proof add up to delta/12 + delta/4 + delta/3",
         hypotheses=(
             UNIT_ROWS,
             DRAWN_AT_UNIT_SIGMA,
@@ -147,12 +141,9 @@ STATEMENTS = (
         id="fl-ntk/B.8-hoeffding",
         title="Outputs at initialisation, by Hoeffding over the signs",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "repairs Lemma B.8",
-            note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m. No m enters the logarithm, "
-            "and the width of Theorem B.3 needs a bound without m",
-        ),
+        source=Source(FL_NTK, "repairs Lemma B.8"),
+        note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m. No m enters the logarithm, "
+        "and the width of Theorem B.3 needs a bound without m",
         forms={Form.NEW: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
         constants=_hoeffding_constants,
         measure=lambda case: abs(initial_outputs(case)),

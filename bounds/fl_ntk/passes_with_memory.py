@@ -163,15 +163,12 @@ STATEMENTS = (
         id="fl-ntk/passes-with-memory",
         title="SCAFFOLD and FedDyn in shuffled passes: second moments of residual and memories, exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#clients-that-remember",
-            note="each round draws s of N clients without replacement and has a number of passes of its own; equal "
-            "weights. A client takes its samples one by one, in a random order for each pass, with n_c times the step. "
-            "A round takes z = (r, m) to A z + sum B_c z over the drawn clients, and a client's displacement at its "
-            "own samples has the mean F r + G e, with e what a unit of step along its correction lowers its residual "
-            "by, and the covariance V given z, averaged",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#clients-that-remember"),
+        note="each round draws s of N clients without replacement and has a number of passes of its own; equal "
+        "weights. A client takes its samples one by one, in a random order for each pass, with n_c times the step. "
+        "A round takes z = (r, m) to A z + sum B_c z over the drawn clients, and a client's displacement at its "
+        "own samples has the mean F r + G e, with e what a unit of step along its correction lowers its residual "
+        "by, and the covariance V given z, averaged",
         forms={Form.NEW: Claim(_moments)},
         constants=_constants,
         measure=_measure,

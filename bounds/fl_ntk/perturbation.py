@@ -50,12 +50,9 @@ STATEMENTS = (
         id="fl-ntk/A.1",
         title="Bernstein's inequality for bounded independent sums",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Lemma A.1",
-            note="the scan reads Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form. "
-            "Nothing suggests that the paper prints another form",
-        ),
+        source=Source(FL_NTK, "Lemma A.1"),
+        note="the scan reads Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form. "
+        "Nothing suggests that the paper prints another form",
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
         forms={
             Form.STATED: Claim(
@@ -88,12 +85,9 @@ STATEMENTS = (
         id="fl-ntk/A.2",
         title="Anti-concentration of a Gaussian",
         kind=Kind.TWO_SIDED,
-        source=Source(
-            FL_NTK,
-            "Lemma A.2",
-            note="the proof writes N(0, delta^2) for N(0, sigma^2); only the upper side is used, in Eq (11), "
-            "and it is true for all t > 0",
-        ),
+        source=Source(FL_NTK, "Lemma A.2"),
+        note="the proof writes N(0, delta^2) for N(0, sigma^2); only the upper side is used, in Eq (11), "
+        "and it is true for all t > 0",
         hypotheses=(Hypothesis("t-at-most-sigma", "0 < t <= sigma", lambda case: min(case.t, case.sigma - case.t)),),
         forms={
             Form.STATED: Claim(UPPER, lower=2 * half_width / (3 * sigma)),
@@ -121,12 +115,9 @@ STATEMENTS = (
         id="fl-ntk/Eq11",
         title="Probability that a pattern can change within distance R",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Eq (11)",
-            note="section 6 and C.7 take for R the movement of the run, which depends on w; the new form is uniform in "
-            "R (one-sided Dvoretzky-Kiefer-Wolfowitz inequality, union over the samples)",
-        ),
+        source=Source(FL_NTK, "Eq (11)"),
+        note="section 6 and C.7 take for R the movement of the run, which depends on w; the new form is uniform in "
+        "R (one-sided Dvoretzky-Kiefer-Wolfowitz inequality, union over the samples)",
         forms={
             Form.STATED: Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
             Form.NEW: Claim(
@@ -154,13 +145,10 @@ STATEMENTS = (
         id="fl-ntk/B.11",
         title="Perturbed Gram matrices stay near H(0), uniformly in the perturbation",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Lemma B.11",
-            note="the proof gives 3R for each entry, needs both tails, and treats sums that depend on all of W as "
-            "independent. To count flips in each direction by itself (D_ij and U_ij, binomial, with means of at most "
-            ".798 R) proves the stated 2nR, uniformly",
-        ),
+        source=Source(FL_NTK, "Lemma B.11"),
+        note="the proof gives 3R for each entry, needs both tails, and treats sums that depend on all of W as "
+        "independent. To count flips in each direction by itself (D_ij and U_ij, binomial, with means of at most "
+        ".798 R) proves the stated 2nR, uniformly",
         hypotheses=(
             UNIT_ROWS,
             DRAWN_AT_UNIT_SIGMA,

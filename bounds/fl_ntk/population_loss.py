@@ -174,19 +174,16 @@ STATEMENTS = (
         id="fl-ntk/C.11",
         title="Generalisation of the trained network",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Theorem C.11",
-            note="the proof concludes a small training loss from small training residuals; this needs l(y,y) = 0, "
-            "which is nowhere assumed. The constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = 1, while "
-            "the bound tends to 0. The repaired form assumes l(y,y) = 0, |y| = O(1) and unit rows. The O() is written "
-            "out with the proof's own constants. The proof takes the union over i up to a fixed O(sqrt(n)/lambda). "
-            "Here the ball of radius i has the failure probability delta/(3 i (i+1)), which allows the i that the data "
-            "need, ceil(sqrt(Q)), and gives the same ln(6 i (i+1)/delta). (A union bound with equal shares does not "
-            "allow an i_max that depends on the data, as ceil(B+1) does; for B <= 1 both give ln(12/delta)). "
-            "Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - delta/9 for delta/9. The step to 2/sqrt n needs "
-            "sigma below lambda/(n polylog), and drops the term (2 log/m)^(1/4)",
-        ),
+        source=Source(FL_NTK, "Theorem C.11"),
+        note="the proof concludes a small training loss from small training residuals; this needs l(y,y) = 0, "
+        "which is nowhere assumed. The constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = 1, while "
+        "the bound tends to 0. The repaired form assumes l(y,y) = 0, |y| = O(1) and unit rows. The O() is written "
+        "out with the proof's own constants. The proof takes the union over i up to a fixed O(sqrt(n)/lambda). "
+        "Here the ball of radius i has the failure probability delta/(3 i (i+1)), which allows the i that the data "
+        "need, ceil(sqrt(Q)), and gives the same ln(6 i (i+1)/delta). (A union bound with equal shares does not "
+        "allow an i_max that depends on the data, as ceil(B+1) does; for B <= 1 both give ln(12/delta)). "
+        "Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - delta/9 for delta/9. The step to 2/sqrt n needs "
+        "sigma below lambda/(n polylog), and drops the term (2 log/m)^(1/4)",
         hypotheses=(FAILURE_PROBABILITY, NON_DEGENERATE, LIPSCHITZ, BOUNDED),
         forms={
             Form.STATED: Claim(
@@ -232,15 +229,12 @@ STATEMENTS = (
         id="fl-ntk/T4.3",
         title="Generalisation of the trained network, O() form",
         kind=Kind.ORDER,
-        source=Source(
-            FL_NTK,
-            "Theorem 4.3",
-            note="the informal version of Theorem C.11, with the same fault: l(y,y) = 0 is nowhere assumed. For the "
-            "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant saves "
-            "the claim. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data "
-            "and is therefore no property of a distribution; Definition C.1 has H_inf, which is used here. The repair "
-            "is that of C.11",
-        ),
+        source=Source(FL_NTK, "Theorem 4.3"),
+        note="the informal version of Theorem C.11, with the same fault: l(y,y) = 0 is nowhere assumed. For the "
+        "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant saves "
+        "the claim. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data "
+        "and is therefore no property of a distribution; Definition C.1 has H_inf, which is used here. The repair "
+        "is that of C.11",
         hypotheses=(
             FAILURE_PROBABILITY,
             *(h.of_every("sample", SAMPLES) for h in (NON_DEGENERATE, LIPSCHITZ, BOUNDED)),

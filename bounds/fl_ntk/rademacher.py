@@ -266,13 +266,10 @@ STATEMENTS = (
         id="fl-ntk/C.4",
         title="Population loss against sample loss, by Rademacher complexity",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Theorem C.4",
-            note="a standard result, quoted from ADH+19a, Theorem B.1. Here rho is the Lipschitz constant, not eta_g "
-            "eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class the left side "
-            "is a supremum that cannot be evaluated; for a finite class and population every term can be evaluated",
-        ),
+        source=Source(FL_NTK, "Theorem C.4"),
+        note="a standard result, quoted from ADH+19a, Theorem B.1. Here rho is the Lipschitz constant, not eta_g "
+        "eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class the left side "
+        "is a supremum that cannot be evaluated; for a finite class and population every term can be evaluated",
         hypotheses=(FAILURE_PROBABILITY,),
         forms={Form.STATED: Claim(2 * rho * complexity + REMAINDER, failure=delta)},
         constants=_constants_c_4,
@@ -295,15 +292,12 @@ STATEMENTS = (
         id="fl-ntk/C.5",
         title="Rademacher complexity of the networks near initialisation",
         kind=Kind.PROBABILITY,
-        source=Source(
-            FL_NTK,
-            "Lemma C.5",
-            note="quoted from ADH+19a, Lemma 5.4; it needs unit rows. The supremum over the class is not computed but "
-            "bracketed. The term 2 R^2 sqrt(m)/sigma bounds (R/sqrt m) times the number of neurons within R of a kink. "
-            "The mean of this number is below sqrt(2/pi) R m/sigma for each sample, so that .80 would do for the "
-            "factor 2. Because of this term the bound is useful only where R is far below m^(-1/4) sqrt(sigma). "
-            "Definition C.3 prints eps in R^d, where R^n is meant",
-        ),
+        source=Source(FL_NTK, "Lemma C.5"),
+        note="quoted from ADH+19a, Lemma 5.4; it needs unit rows. The supremum over the class is not computed but "
+        "bracketed. The term 2 R^2 sqrt(m)/sigma bounds (R/sqrt m) times the number of neurons within R of a kink. "
+        "The mean of this number is below sqrt(2/pi) R m/sigma for each sample, so that .80 would do for the "
+        "factor 2. Because of this term the bound is useful only where R is far below m^(-1/4) sqrt(sigma). "
+        "Definition C.3 prints eps in R^d, where R^n is meant",
         hypotheses=(FAILURE_PROBABILITY, UNIT_ROWS),
         forms={
             Form.STATED: Claim(

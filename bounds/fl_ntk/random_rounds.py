@@ -158,14 +158,11 @@ STATEMENTS = (
         id="fl-ntk/second-moments",
         title="Random rounds: E r r' goes to C - h (A C + C A') + h^2 L2(C), exactly",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#second-moments-of-a-round",
-            note="each round draws s of N clients without replacement; equal weights, h = eta_g/N, A = H P. Batches of "
-            "b are drawn without replacement, independently from step to step, and scaled by n_c/b. Here there is one "
-            "local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc) with gamma = n_c (b - 1)/(b (n_c "
-            "- 1)). For several steps the library has a recursion",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#second-moments-of-a-round"),
+        note="each round draws s of N clients without replacement; equal weights, h = eta_g/N, A = H P. Batches of "
+        "b are drawn without replacement, independently from step to step, and scaled by n_c/b. Here there is one "
+        "local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc) with gamma = n_c (b - 1)/(b (n_c "
+        "- 1)). For several steps the library has a recursion",
         forms={Form.NEW: Claim(_moments)},
         constants=_constants_moments,
         measure=_measure_moments,
@@ -196,12 +193,9 @@ STATEMENTS = (
         id="fl-ntk/mean-square",
         title="Random rounds fall in the mean square for server steps below N/rho(L1^-1 L2)",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#the-largest-stable-server-step",
-            note="E r r' goes to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive ones. So the "
-            "radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
+        note="E r r' goes to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive ones. So the "
+        "radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
         forms={Form.NEW: Claim((N / rho, sp.Integer(1)))},
         constants=_constants,
         measure=_measure,
@@ -217,9 +211,8 @@ STATEMENTS = (
         id="fl-ntk/mean-square-sides",
         title="A thousandth below the largest stable step the mean square falls, a thousandth above it some grows",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step", note="checked without L1 and L2"
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
+        note="checked without L1 and L2",
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
         measure=_sides,
         left_formula=(
@@ -236,14 +229,11 @@ STATEMENTS = (
         id="fl-ntk/shuffled-pass",
         title="Rounds of shuffled passes: the mean by chains of samples, E r r' by the sets that came before",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#shuffled-passes",
-            note="each round draws s of N clients without replacement; equal weights. A client takes its samples one "
-            "by one in a random order, with n_c times the step. l different samples come in a given order with "
-            "probability 1/l!, so that for up to three samples the mean displacement is S - S B S/2 + S (B S B - B_2) "
-            "S/6",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#shuffled-passes"),
+        note="each round draws s of N clients without replacement; equal weights. A client takes its samples one "
+        "by one in a random order, with n_c times the step. l different samples come in a given order with "
+        "probability 1/l!, so that for up to three samples the mean displacement is S - S B S/2 + S (B S B - B_2) "
+        "S/6",
         forms={Form.NEW: Claim(_shuffled_moments)},
         constants=_shuffled_constants,
         measure=_measure_shuffled,

@@ -54,13 +54,10 @@ STATEMENTS = (
         id="fl-ntk/rate-sides",
         title="The rate of SCAFFOLD and FedDyn with drawn clients is between the sides that Cholesky's method proves",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/random_rounds.md#both-sides-of-a-radius",
-            note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive "
-            "definite, its radius is below l; if X - T(X)/l is, and X is not, it is at least l. Both are combined from "
-            "matrices that a search for the radius has tried, at levels l beside it",
-        ),
+        source=Source(BEYOND, "docs/proofs/random_rounds.md#both-sides-of-a-radius"),
+        note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive "
+        "definite, its radius is below l; if X - T(X)/l is, and X is not, it is at least l. Both are combined from "
+        "matrices that a search for the radius has tried, at levels l beside it",
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)) * len(OPTIONS))},
         measure=_measure,
         left_formula=("rho_- / rho(E M otimes M)^{1/2}", "rho(E M otimes M)^{1/2} / rho_+") * len(OPTIONS),

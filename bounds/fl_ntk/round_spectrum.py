@@ -139,11 +139,8 @@ STATEMENTS = (
         id="fl-ntk/X.1",
         title="The exact round map M = I - (eta_g/N) H P",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#the-round-map",
-            note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#the-round-map"),
+        note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim((ROUND_MAP * r,) * 2)},
         constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
@@ -165,11 +162,8 @@ STATEMENTS = (
         id="fl-ntk/X.2",
         title="The round map has a real spectrum",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
+        note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         hypotheses=(at_most(150), POSITIVE_LIMIT),
         forms={Form.NEW: Claim((1 - eta_global / N * nu,) * 2)},
         constants=lambda case: run_values(case, eta_global, N) | {nu: case.nu},
@@ -191,12 +185,9 @@ STATEMENTS = (
         id="fl-ntk/X.3",
         title="Stability: nu <= N max_q (1 - (1 - eta_l q)^K), and eta_g <= 1 is stable",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
-            "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
+        note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
+        "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
         hypotheses=(
             at_most(150),
             POSITIVE_LIMIT,
@@ -222,14 +213,11 @@ STATEMENTS = (
         id="fl-ntk/X.3b",
         title="Rate of the kernel regime: at most 1 - (eta_g/N) (lambda/q)(1 - (1 - eta_l q)^K) a round",
         kind=Kind.UPPER,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
-            "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "
-            "the factor is 1 - rho lambda, the paper's form (its squared residual has the exponent 2). As K grows, the "
-            "factor falls no further than 1 - (eta_g/N) lambda/q. One local step attains it",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
+        note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
+        "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "
+        "the factor is 1 - rho lambda, the paper's form (its squared residual has the exponent 2). As K grows, the "
+        "factor falls no further than 1 - (eta_g/N) lambda/q. One local step attains it",
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
         forms={
             Form.NEW: Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|")
@@ -252,11 +240,8 @@ STATEMENTS = (
         id="fl-ntk/X.3c",
         title="The largest stable server step is 2N/nu_max",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#spectrum-and-stability",
-            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step nu_max gives -1",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
+        note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step nu_max gives -1",
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
         forms={Form.NEW: Claim((2 * N / top, sp.Integer(1)))},
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},

@@ -171,15 +171,12 @@ STATEMENTS = (
         id="fl-ntk/B.4",
         title="C_1, the progress that H(t,k) makes",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Claim B.4",
-            note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
-            "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
-            "R, or from 3 n R and Eq (16) without its factor. In the growth factor the proof's last two lines print "
-            "eta_l K^2 n in place of eta_l K n. R must bound the distance of the local weights from u(0); the "
-            "proof cites a bound on their distance from u(t)",
-        ),
+        source=Source(FL_NTK, "Claim B.4"),
+        note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
+        "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
+        "R, or from 3 n R and Eq (16) without its factor. In the growth factor the proof's last two lines print "
+        "eta_l K^2 n in place of eta_l K n. R must bound the distance of the local weights from u(0); the "
+        "proof cites a bound on their distance from u(t)",
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
         forms={
             Form.STATED: Claim(
@@ -212,13 +209,10 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.5",
         title="C_2, the share of neurons near their kinks",
-        source=Source(
-            FL_NTK,
-            "Claim B.5",
-            note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
-            "run, and so does this check. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. The proof's '= "
-            "n/m^2 ...' must be '<='; its Bernstein step gives exp(-9 m R / 4)",
-        ),
+        source=Source(FL_NTK, "Claim B.5"),
+        note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
+        "run, and so does this check. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. The proof's '= "
+        "n/m^2 ...' must be '<='; its Bernstein step gives exp(-9 m R / 4)",
         forms={
             Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
             Form.NEW: Claim(
@@ -242,12 +236,9 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.6",
         title="C_3, and |v_2|, the change made by neurons near their kinks",
-        source=Source(
-            FL_NTK,
-            "Claim B.6",
-            note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
-            "run, and so does this check. The second part is the proof's bound on |v_2|",
-        ),
+        source=Source(FL_NTK, "Claim B.6"),
+        note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
+        "run, and so does this check. The second part is the proof's bound on |v_2|",
         forms={
             Form.STATED: Claim(
                 (16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)
@@ -274,12 +265,9 @@ STATEMENTS = (
         id="fl-ntk/B.7",
         title="C_4, the squared change of the outputs in a round",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Claim B.7",
-            note="the factor 1/N^2 allows eta_g up to N, so that the number of rounds need not grow with the number of "
-            "clients (X.6)",
-        ),
+        source=Source(FL_NTK, "Claim B.7"),
+        note="the factor 1/N^2 allows eta_g up to N, so that the number of rounds need not grow with the number of "
+        "clients (X.6)",
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
         forms={
             Form.STATED: Claim(
@@ -303,16 +291,13 @@ STATEMENTS = (
         id="fl-ntk/L6.2",
         title="C_1 to C_4, informal version of Claims B.4 to B.7",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma 6.2",
-            note="the lemma has O() premises; it is checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
-            "eta_g <= 1. Unlike the step of theorem B.3, the lemma's eta_l does not contain lambda, and this is right: "
-            "C_4 is then at most .0101/mu times rho lambda |y - y(t)|^2, and .0101/mu is below 1/40 for mu >= .45. The "
-            "new form has the constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is "
-            "taken for the largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and "
-            "(10)) are a hypothesis",
-        ),
+        source=Source(FL_NTK, "Lemma 6.2"),
+        note="the lemma has O() premises; it is checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
+        "eta_g <= 1. Unlike the step of theorem B.3, the lemma's eta_l does not contain lambda, and this is right: "
+        "C_4 is then at most .0101/mu times rho lambda |y - y(t)|^2, and .0101/mu is below 1/40 for mu >= .45. The "
+        "new form has the constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is "
+        "taken for the largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and "
+        "(10)) are a hypothesis",
         forms={
             Form.STATED: Claim(
                 (-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT),

@@ -203,12 +203,9 @@ STATEMENTS = (
         id="fl-ntk/X.8",
         title="Predictions and movement of the trained network in the kernel regime",
         kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "docs/proofs/linear_methods.md#movement-and-predictions",
-            note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T grows, the "
-            "limit of f(x,T) does not depend on N, K, the steps or the partition",
-        ),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#movement-and-predictions"),
+        note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T grows, the "
+        "limit of f(x,T) does not depend on N, K, the steps or the partition",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},
         constants=_constants_x_8,
@@ -237,16 +234,13 @@ STATEMENTS = (
         id="fl-ntk/X.9",
         title="Boundary layer: flips and kernel drift are of order m^(-1/2), with these coefficients",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#boundary-layer",
-            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. For these z = sqrt(m) w.x_i follows a "
-            "scalar recursion with the residuals of infinite width; the patterns on the other samples are frozen. z "
-            "starts uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|), and the frozen patterns are those of a "
-            "Gaussian w orthogonal to x_i. The average over both gives the share of flipped pairs, F m^(-1/2), and "
-            "E[H(T) - H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
-            "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#boundary-layer"),
+        note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. For these z = sqrt(m) w.x_i follows a "
+        "scalar recursion with the residuals of infinite width; the patterns on the other samples are frozen. z "
+        "starts uniform near 0 with density 1/(sqrt(2 pi) sigma |x_i|), and the frozen patterns are those of a "
+        "Gaussian w orthogonal to x_i. The average over both gives the share of flipped pairs, F m^(-1/2), and "
+        "E[H(T) - H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
+        "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
         forms={
             Form.NEW: Claim(
                 (-HALF, -HALF, sp.log(F), B / F),
@@ -281,17 +275,14 @@ STATEMENTS = (
         id="fl-ntk/X.10",
         title="Second order: the outputs of a finite network to order m^(-1/2), and what is left",
         kind=Kind.RATE,
-        source=Source(
-            BEYOND,
-            "docs/proofs/finite_width.md#second-order-of-the-linearised-network",
-            note="for the network linearised in its weights the first part is all there is to the order m^(-1/2), and "
-            "the remainder is O(1/m). For the network itself it is not. About m^(1/2) neurons change their pattern, "
-            "and each weighs 1/m in H, so the drift scatters about its mean by m^(-3/4), and so do the outputs (the "
-            "mean of the remainder is smaller: in no run was it above what 1/m allows). Without the drift term a part "
-            "of order m^(-1/2) is left; its coefficient depends on the data and the steps, and is the same for all "
-            "networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local step (on a client's "
-            "own samples) and in the server's step, with the mean slope of relu over the step.",
-        ),
+        source=Source(BEYOND, "docs/proofs/finite_width.md#second-order-of-the-linearised-network"),
+        note="for the network linearised in its weights the first part is all there is to the order m^(-1/2), and "
+        "the remainder is O(1/m). For the network itself it is not. About m^(1/2) neurons change their pattern, "
+        "and each weighs 1/m in H, so the drift scatters about its mean by m^(-3/4), and so do the outputs (the "
+        "mean of the remainder is smaller: in no run was it above what 1/m allows). Without the drift term a part "
+        "of order m^(-1/2) is left; its coefficient depends on the data and the steps, and is the same for all "
+        "networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local step (on a client's "
+        "own samples) and in the server's step, with the mean slope of relu over the step.",
         forms={
             Form.NEW: Claim(
                 (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.sources import EXACT, on_width
+from bounds.fl_ntk.sources import EXACT, ON_WIDTH
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.ladders.width_rate import (
@@ -71,7 +71,7 @@ def _one(
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient, left=left)
     says = f"{ON_RUNS}{title}"
     return width_rate(
-        f"fl-ntk/W-{label}", title, (quantity,), source=on_width(note), says_left=says, families=ladder_families
+        f"fl-ntk/W-{label}", title, (quantity,), source=ON_WIDTH, note=note, says_left=says, families=ladder_families
     )
 
 
@@ -89,10 +89,11 @@ def _mean_and_spread(label: str, title: str, name: str, note: str, left: str = "
         f"fl-ntk/W-{label}",
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
-        source=on_width(f"{note}; the RMS of both together has no single exponent: it moves from -3/4 to -1/2"),
+        source=ON_WIDTH,
+        note=f"{note}; the RMS of both together has no single exponent: it moves from -3/4 to -1/2",
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
         families=ladder_families,
-        note="exponents of the mean and of the fluctuation",
+        claim_note="exponents of the mean and of the fluctuation",
     )
 
 
@@ -110,10 +111,8 @@ STATEMENTS = (
                 _gram_coefficient,
             ),
         ),
-        source=on_width(
-            "at every width the mean square is exactly a constant divided by m: see W-coefficient-gram",
-            EXACT,
-        ),
+        source=EXACT,
+        note="at every width the mean square is exactly a constant divided by m: see W-coefficient-gram",
         says_left=f"{AT_START}|H(0) - H_inf|_F from streamed pattern counts",
         families=initial_ladder_families,
         uses=("fl-ntk/C.6",),
@@ -122,7 +121,8 @@ STATEMENTS = (
         "fl-ntk/W-eigenvalue",
         "|lambda_min(H(0)) - lambda_min(H_inf)|",
         (Quantity("|lambda_min(H(0)) - lambda_min(H_inf)|", HALF, _at_start(_eigenvalue_gap)),),
-        source=on_width("first-order perturbation of a simple eigenvalue"),
+        source=ON_WIDTH,
+        note="first-order perturbation of a simple eigenvalue",
         says_left=f"{AT_START}|lambda_min(H(0)) - lambda_min(H_inf)|",
         families=initial_ladder_families,
         uses=("fl-ntk/W-gram",),
@@ -140,7 +140,8 @@ STATEMENTS = (
                 _initial_coefficient,
             ),
         ),
-        source=on_width("at every width the mean square is exactly sigma^2 |x|^2 / 2", EXACT),
+        source=EXACT,
+        note="at every width the mean square is exactly sigma^2 |x|^2 / 2",
         says_left=f"{AT_START}the RMS over samples of f(0)",
         families=initial_ladder_families,
     ),

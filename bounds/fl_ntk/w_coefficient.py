@@ -5,7 +5,7 @@ import sympy as sp
 from scipy.special import stdtrit
 
 from bounds import Claim, Form, Hypothesis, Kind, Limit, Statement
-from bounds.fl_ntk.sources import EXACT, on_width
+from bounds.fl_ntk.sources import EXACT, ON_WIDTH
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, H, map_constants, start
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
@@ -116,11 +116,9 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-gram",
         title="m E|H(0) - H_inf|_F^2 = tr H_inf (X X^T - H_inf)",
         kind=Kind.TWO_SIDED,
-        source=on_width(
-            "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to within a "
-            "fifth",
-            EXACT,
-        ),
+        source=EXACT,
+        note="exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to within a "
+        "fifth",
         forms={Form.NEW: _within(VARIANCE, FIFTH)},
         constants=_initial_constants,
         measure=_deviations,
@@ -135,7 +133,8 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-initial-output",
         title="E|f(0)|^2 = sigma^2 |X|_F^2 / 2",
         kind=Kind.TWO_SIDED,
-        source=on_width("exact at every width: sigma^2/2 for a unit row; claimed to within a fifth", EXACT),
+        source=EXACT,
+        note="exact at every width: sigma^2/2 for a unit row; claimed to within a fifth",
         forms={Form.NEW: _within(OUTPUT, FIFTH)},
         constants=_initial_constants,
         measure=_outputs,
@@ -150,11 +149,10 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-total-movement",
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
-        source=on_width(
-            "X.8 at infinite width; claimed to within a tenth for networks of the ladder's largest width, if the limit "
-            "is not small beside the effects of a finite width. Larger steps do not make the limit larger: at eta_l q "
-            "= 2 two local steps cancel, and the limit is 0"
-        ),
+        source=ON_WIDTH,
+        note="X.8 at infinite width; claimed to within a tenth for networks of the ladder's largest width, if the "
+        "limit is not small beside the effects of a finite width. Larger steps do not make the limit larger: at "
+        "eta_l q = 2 two local steps cancel, and the limit is 0",
         hypotheses=(NO_OVERSHOOT, GOES_FAR),
         forms={Form.NEW: _within(MOVEMENT, TENTH)},
         constants=_kernel_constants,
@@ -170,12 +168,11 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-movement",
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
-        source=on_width(
-            "no neuron that keeps its pattern moves farther than max_s |X^T (c_T * s)|, s the initial patterns. Runs "
-            "exceed this maximum by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
-            "reason, not isolated here: about sqrt(m) neurons cross a kink on the way and may move farther. The "
-            "maximum less a twentieth is claimed, at the largest width"
-        ),
+        source=ON_WIDTH,
+        note="no neuron that keeps its pattern moves farther than max_s |X^T (c_T * s)|, s the initial patterns. Runs "
+        "exceed this maximum by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
+        "reason, not isolated here: about sqrt(m) neurons cross a kink on the way and may move farther. The "
+        "maximum less a twentieth is claimed, at the largest width",
         forms={Form.NEW: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},
         measure=lambda ladder: _observed(ladder, "movement"),

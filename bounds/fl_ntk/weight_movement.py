@@ -118,15 +118,12 @@ STATEMENTS = (
         id="fl-ntk/C.7-movement",
         title="Movement of the weights, lambda of H_inf",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma C.7, first bullet",
-            note="this is the bound of B.12; the scan reads sqrt(m lambda) here as there. Lemma 6.1, (14), the last "
-            "line of B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - "
-            "u(0)| is printed for |y - y(0)|. The lemma claims the same bound for w_{k,c,r}(t) without an argument. "
-            "The repaired form adds K local gradient steps: it holds for the local weights too, and is within the "
-            "printed 8 while eta_l n K is small",
-        ),
+        source=Source(FL_NTK, "Lemma C.7, first bullet"),
+        note="this is the bound of B.12; the scan reads sqrt(m lambda) here as there. Lemma 6.1, (14), the last "
+        "line of B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - "
+        "u(0)| is printed for |y - y(0)|. The lemma claims the same bound for w_{k,c,r}(t) without an argument. "
+        "The repaired form adds K local gradient steps: it holds for the local weights too, and is within the "
+        "printed 8 while eta_l n K is small",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
         forms={
             Form.STATED: Claim(
@@ -166,16 +163,13 @@ STATEMENTS = (
         id="fl-ntk/C.7-error",
         title="The error term e(t) of the recursion with I - rho H_inf",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "proof of Lemma C.7, the bound on e(t) below Eq (19)",
-            note="the paper prints (1 - rho)^t twice, where (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1) are "
-            "meant: |I - rho H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow only from the "
-            "latter two. No O-constant saves the printed form, because the quotient of the two sides grows like ((1 - "
-            "rho lambda)/(1 - rho))^t. The second term also lacks the kappa of Eq (18), and the term for K > 1 that "
-            "(18) itself lacks. O-constants are taken as 1; the first part of the repaired form has none: x is the "
-            "run's own max |xi|/|r|",
-        ),
+        source=Source(FL_NTK, "proof of Lemma C.7, the bound on e(t) below Eq (19)"),
+        note="the paper prints (1 - rho)^t twice, where (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1) are "
+        "meant: |I - rho H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow only from the "
+        "latter two. No O-constant saves the printed form, because the quotient of the two sides grows like ((1 - "
+        "rho lambda)/(1 - rho))^t. The second term also lacks the kappa of Eq (18), and the term for K > 1 that "
+        "(18) itself lacks. O-constants are taken as 1; the first part of the repaired form has none: x is the "
+        "run's own max |xi|/|r|",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
@@ -227,17 +221,14 @@ STATEMENTS = (
         id="fl-ntk/C.7-norm",
         title="Norm of the movement of all weights",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "Lemma C.7, second bullet",
-            note="the printed form is checked on trained networks, over all weights, with lambda and H of H_inf, the "
-            "O-constant 1 and the first power of log(m/delta) for the poly. Its proof absorbs lambda^(-3/2) and "
-            "lambda^-3 (which needs lambda >= n^(-4/3) and lambda^2 n >= 1, not stated), and rests on Eq (18), which "
-            "fails for K > 1. The conclusion needs neither. In the repaired form, the kernel regime, |U(t) - U(0)|_F^2 "
-            "= c_t^T H c_t with c_t = H^-1 (I - M^t)(y - y(0)) (X.8). This is at most r_0^T H^-1 r_0 when the "
-            "eigenvalues of M are in [0, 1], with no error term. The repaired form has y - y(0) where the printed form "
-            "has y: a small sigma makes the two close",
-        ),
+        source=Source(FL_NTK, "Lemma C.7, second bullet"),
+        note="the printed form is checked on trained networks, over all weights, with lambda and H of H_inf, the "
+        "O-constant 1 and the first power of log(m/delta) for the poly. Its proof absorbs lambda^(-3/2) and "
+        "lambda^-3 (which needs lambda >= n^(-4/3) and lambda^2 n >= 1, not stated), and rests on Eq (18), which "
+        "fails for K > 1. The conclusion needs neither. In the repaired form, the kernel regime, |U(t) - U(0)|_F^2 "
+        "= c_t^T H c_t with c_t = H^-1 (I - M^t)(y - y(0)) (X.8). This is at most r_0^T H^-1 r_0 when the "
+        "eigenvalues of M are in [0, 1], with no error term. The repaired form has y - y(0) where the printed form "
+        "has y: a small sigma makes the two close",
         hypotheses=(at_most(400),),
         forms={
             Form.STATED: Claim(
@@ -286,24 +277,21 @@ STATEMENTS = (
         id="fl-ntk/C.7-J",
         title="How far the gradients J(k,t) get from J(0,0)",
         kind=Kind.UPPER,
-        source=Source(
-            FL_NTK,
-            "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F",
-            note="the proof's last line, as the scan reads, bounds |.|_F by 2n(R/sigma + delta). The lines above it "
-            "show this bound for |.|_F^2; it falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With an exponent 2, "
-            "which the scan may have lost, the line is right, and C.9 uses the right power. The line without this "
-            "exponent is refuted at the printed step with the O-constant 1, with R the movement of the run, the "
-            "smallest R for which the argument applies to the run. With the paper's R, C n sqrt(log ..)/(lambda "
-            "sqrt(m)), and C = 1 the line's bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size "
-            "that is run here. By the two powers of m this bound falls below |J - J(0)|_F near m = 1e11 for one point. "
-            "With R the movement of the run the two cross below m = 4096 for one point, near 1.5e7 for six. The "
-            "movement is random, and the Bernstein step, for a fixed R, does not cover it; so the failure probability "
-            "printed beside the line is here only the paper's claim. The root in the claim itself is right. Misprints: "
-            "Pr[|w - u(0)| < R] must be > R (twice); a_i is meant as a_r. The t_r of different neurons are not "
-            "independent. The repaired form is proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R "
-            "at the start. Dvoretzky-Kiefer-Wolfowitz (Eq11) bounds the share of these neurons for all R and i at "
-            "once, with probability 1 - delta_1, so that R may be the movement of the run",
-        ),
+        source=Source(FL_NTK, "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F"),
+        note="the proof's last line, as the scan reads, bounds |.|_F by 2n(R/sigma + delta). The lines above it "
+        "show this bound for |.|_F^2; it falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With an exponent 2, "
+        "which the scan may have lost, the line is right, and C.9 uses the right power. The line without this "
+        "exponent is refuted at the printed step with the O-constant 1, with R the movement of the run, the "
+        "smallest R for which the argument applies to the run. With the paper's R, C n sqrt(log ..)/(lambda "
+        "sqrt(m)), and C = 1 the line's bound is above sqrt(n), which |J - J(0)|_F never exceeds, at every size "
+        "that is run here. By the two powers of m this bound falls below |J - J(0)|_F near m = 1e11 for one point. "
+        "With R the movement of the run the two cross below m = 4096 for one point, near 1.5e7 for six. The "
+        "movement is random, and the Bernstein step, for a fixed R, does not cover it; so the failure probability "
+        "printed beside the line is here only the paper's claim. The root in the claim itself is right. Misprints: "
+        "Pr[|w - u(0)| < R] must be > R (twice); a_i is meant as a_r. The t_r of different neurons are not "
+        "independent. The repaired form is proved: a pattern that changed belongs to a neuron with |w_r.x_i| <= R "
+        "at the start. Dvoretzky-Kiefer-Wolfowitz (Eq11) bounds the share of these neurons for all R and i at "
+        "once, with probability 1 - delta_1, so that R may be the movement of the run",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
         forms={
             Form.STATED: Claim(

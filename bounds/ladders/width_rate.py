@@ -78,8 +78,9 @@ def width_rate(
     source: Source,
     says_left: str,
     families: Families,
-    form: Form = Form.NEW,
     note: str = "",
+    form: Form = Form.NEW,
+    claim_note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
     """The statement that each quantity has its exponent; mutants shift the exponents by 1/4 or 1/2, up or down."""
@@ -88,7 +89,8 @@ def width_rate(
         title=title,
         kind=Kind.RATE,
         source=source,
-        forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=note)},
+        note=note,
+        forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)},
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
         left_formula=tuple(f"exponent in m of {quantity.left or quantity.name}" for quantity in quantities),
         says_left=says_left,

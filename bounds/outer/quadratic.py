@@ -101,8 +101,7 @@ SYMBOLS = (
 )
 
 
-def _source(note: str) -> Source:
-    return Source(KHALED, "section 3.2, after Proposition 1", note=note, read=Provenance.SCAN)
+SOURCE = Source(KHALED, "section 3.2, after Proposition 1", read=Provenance.SCAN)
 
 
 STATEMENTS = (
@@ -110,11 +109,10 @@ STATEMENTS = (
         id="outer/quadratic",
         title="Local SGD with an outer rate on a quadratic: the expected iterate",
         kind=Kind.EQUALITY,
-        source=_source(
-            "E x_R = ((1 - gamma) I + gamma (I - eta Q)^H)^R x_0 on f(x) = x'Qx/2, for unbiased gradients; here along "
-            "the eigenvectors of Q, with K local steps and T rounds. The conversion lacks the exponent R, since such "
-            "conversions lose exponents; it is read with R",
-        ),
+        source=SOURCE,
+        note="E x_R = ((1 - gamma) I + gamma (I - eta Q)^H)^R x_0 on f(x) = x'Qx/2, for unbiased gradients; here along "
+        "the eigenvectors of Q, with K local steps and T rounds. The conversion lacks the exponent R, since such "
+        "conversions lose exponents; it is read with R",
         forms={Form.STATED: Claim(tuple(ENDS))},
         constants=_constants,
         measure=lambda case: case.iterate(case.outer),

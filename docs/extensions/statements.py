@@ -72,8 +72,8 @@ class StatementPage(SphinxDirective):
         section += figure(self.env.app, statement, root)
         facts = [("left side", [nodes.Text(prose(statement.says_left))])]
         facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.hypotheses]
-        if statement.source.note:
-            facts.append(("note", [nodes.Text(prose(statement.source.note))]))
+        if statement.note:
+            facts.append(("note", [nodes.Text(prose(statement.note))]))
         if statement.uses:
             links = [node for i in statement.uses for node in (nodes.Text("; "), _titled(i))]
             facts.append(("rests on", links[1:]))

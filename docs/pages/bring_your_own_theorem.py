@@ -147,7 +147,8 @@ STATEMENTS = (
         id="mine/largest-eigenvalue",
         title="Largest eigenvalue of H(0)",
         kind=Kind.UPPER,
-        source=Source("my notes", "page 3", note="the trace is n/2 in the mean; of the neurons drawn it is at most n"),
+        source=Source("my notes", "page 3"),
+        note="the trace is n/2 in the mean; of the neurons drawn it is at most n",
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(

@@ -279,7 +279,7 @@ def about(statement: Statement, form: Form, holding: Form | None) -> list[tuple[
 
 
 def _why(statement: Statement, form: Form) -> str:
-    return " ".join(filter(None, (sentence(statement.source.note), sentence(statement.forms[form].note))))
+    return " ".join(filter(None, (sentence(statement.note), sentence(statement.forms[form].note))))
 
 
 def _entry(finding: Finding) -> list[str]:
