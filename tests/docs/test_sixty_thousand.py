@@ -1,10 +1,10 @@
 """The picture of sixty thousand images is drawn from the stored numbers; their measurement on small data."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
+import sixty_thousand
 
 from experiments.pictures import as_bytes, themed
 from ntkfl import data, gram
@@ -13,19 +13,12 @@ from ntkfl.limit_curves import limit_curves
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def drawing():
-    spec = importlib.util.spec_from_file_location("sixty_thousand", DOCS / "sixty_thousand.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_picture_is_that_of_the_numbers():
     curves = json.loads((DOCS / "sixty_thousand.json").read_text(encoding="utf-8"))
-    picture = themed(as_bytes(drawing().drawn(curves), "svg", "sixty-thousand"))
+    picture = themed(as_bytes(sixty_thousand.drawn(curves), "svg", "sixty-thousand"))
     assert picture == (DOCS / "sixty_thousand.svg").read_bytes()
     curves[0]["test"][0] += 0.01
-    assert themed(as_bytes(drawing().drawn(curves), "svg", "sixty-thousand")) != picture
+    assert themed(as_bytes(sixty_thousand.drawn(curves), "svg", "sixty-thousand")) != picture
 
 
 def test_a_run_is_kept_beside_the_rounds_that_it_does_not_have(tmp_path):
@@ -34,7 +27,7 @@ def test_a_run_is_kept_beside_the_rounds_that_it_does_not_have(tmp_path):
     old = {"partition": "shards:2", "method": "fedavgm", "options": {"momentum": 0.9}, "rounds": [1, 2]}
     old |= {"residual": [0.5, 9.0], "train": [0.25, 9.0], "test": [None, 9.0]}
     other = old | {"partition": "iid"}
-    before, curve = drawing().kept([other, old], [run])
+    before, curve = sixty_thousand.kept([other, old], [run])
     assert before == other
     point = run["points"][1]
     assert curve["rounds"] == [1, 2] and curve["residual"] == [0.5, round(point["residual"], 4)]
@@ -48,13 +41,13 @@ def test_of_tuned_runs_the_best_of_each_method_is_drawn():
     ]
     tuned = [curve | {"tuned": True} for curve in tuned]
     other = tuned[2] | {"method": "scaffold"}
-    assert drawing().shown([plain, *tuned, other]) == [plain, tuned[1], other]
+    assert sixty_thousand.shown([plain, *tuned, other]) == [plain, tuned[1], other]
     problem = data.digits(60, target="one-hot", clients=3, test=20)
     run = limit_curves(problem, [0, 2], method="fedavg", options={"server_rate": 1.5}).to_dict()
     run["data"] = "partition='iid'"
-    (curve,) = drawing().kept([], [run], tuned=True)
-    assert curve["tuned"] and drawing().kept([curve], [run], tuned=True) == [curve]
-    figure = drawing().drawn([curve])
+    (curve,) = sixty_thousand.kept([], [run], tuned=True)
+    assert curve["tuned"] and sixty_thousand.kept([curve], [run], tuned=True) == [curve]
+    figure = sixty_thousand.drawn([curve])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FedAvg, tuned"]
 
 
@@ -64,9 +57,9 @@ def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path)
     states = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for state in states:
         limit_curves(problem, [0, 1, 3], method="fedavg", tiles="float64", keep=state)
-    assert list(drawing().apart(*states)) == [(t, 0.0, 0.0) for t in (0, 1, 3)]
+    assert list(sixty_thousand.apart(*states)) == [(t, 0.0, 0.0) for t in (0, 1, 3)]
     names = ["80 landmarks", "20 landmarks", "4 neurons", "50 directions"]
-    head, exact, *rows = drawing().against_exact(problem, states[0], names, (1, 3))
+    head, exact, *rows = sixty_thousand.against_exact(problem, states[0], names, (1, 3))
     whole = gram.infinite(problem.x)
     step = 1 / max(np.linalg.eigvalsh(whole[np.ix_(owned, owned)])[-1] for owned in problem.members)
 
@@ -87,7 +80,7 @@ def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path)
     assert exact[head.index("train 1") :][:2] == [f"{share:.4f}" for share in right]
     assert [float(cell) for cell in rows[0][1:5]] == [0, 0, 0, 0]
     for name, row in zip(names[1:], rows[1:], strict=True):
-        kernel = drawing().KERNELS[name.split()[1]](problem, int(name.split()[0]))
+        kernel = sixty_thousand.KERNELS[name.split()[1]](problem, int(name.split()[0]))
         off = [a - b for a, b in zip(rounds(kernel(problem.x)), rounds(whole), strict=True)]
         assert row[1:3] == [f"{np.linalg.norm(some) / np.linalg.norm(problem.y):.4f}" for some in off]
         assert row[3:5] == [f"{np.abs(some).max():.3f}" for some in off]

@@ -1,0 +1,35 @@
+"""What the scripts of `docs` that keep measured rows beside a page have in common, for their tests."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def own_rows(script: ModuleType, changed: str) -> list[dict]:
+    """The stored rows: in order, each once, those of the page, which other rows than these would change."""
+    page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
+    assert script.written(page, rows) == page
+    assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)
+    other = [
+        row | {changed: [2 * v for v in row[changed]] if isinstance(row[changed], list) else 2 * row[changed]}
+        if row.get(changed)
+        else row
+        for row in rows
+    ]
+    assert script.written(page, other) != page
+    return rows
+
+
+def measured_again(script: ModuleType, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict, dict]:
+    """The stored row of these words, and the row measured again, which is kept once however often it is measured."""
+    wanted = script.point(words)
+    (stored,) = (row for row in script.kept() if all(row[name] == wanted[name] for name in script.POINT))
+    monkeypatch.setattr(script, "ROWS", folder / "rows.json")
+    script.ROWS.write_text("[]", encoding="utf-8")
+    again = script.measured(wanted)
+    script.keep(again)
+    script.keep(again)
+    (kept,) = script.kept()
+    assert kept.items() >= again.items()
+    return stored, kept
