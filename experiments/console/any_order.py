@@ -17,17 +17,15 @@ from experiments.console.certifying import (
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
-    after_rounds,
+    Asked,
+    identity,
     last_judged,
     named_place,
-    of_file,
     on_tests,
-    replay,
     require_attack,
     require_tests,
     say_attack,
     to_certify,
-    watch_further,
 )
 from experiments.console.choices import setting
 from experiments.console.messages import bad_input
@@ -39,29 +37,17 @@ if TYPE_CHECKING:
     from ntkfl import AnyOrderCertificate, MethodCertificate, Problem, Setup
     from ntkfl.any_order.watching import Network
     from ntkfl.connectivity.network import AffineTwoLayer
-    from ntkfl.limit.convex_loss import ConvexLoss
 
     Either: TypeAlias = AnyOrderCertificate | MethodCertificate
     Certify: TypeAlias = Callable[[Problem, Network], Either]
 
 
 @dataclass(frozen=True)
-class AnyOrder:
+class AnyOrder(Asked):
     """The options of `ntkfl certify --any-order` or `--method`."""
 
-    after: int
-    watch: bool
-    every: int
-    weights: Path | None
     momentum: bool
-    test: bool
     plot: Path | None
-    json_file: Path | None
-    attack: int | None = None
-    export: Path | None = None
-    method: str | None = None
-    option: tuple[str, ...] = ()
-    loss: str | None = None
 
     def certifier(self, setup: Setup) -> Certify:
         """The function that certifies a network."""
@@ -81,13 +67,6 @@ class AnyOrder:
             require_method_memory(problem, width, setup.local_steps)
         elif self.loss in (None, "squares"):
             pair_limits(problem.y.size, width, problem.n)
-
-    @property
-    def trained_on(self) -> ConvexLoss:
-        """The loss of the training."""
-        from ntkfl.limit.convex_loss import SQUARES, loss_of
-
-        return SQUARES if self.loss is None else loss_of(self.loss)
 
     @property
     def command(self) -> str:
@@ -139,16 +118,23 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
             round_, certificate = _trained(problem, setup, asked, options.rounds, network)
-        where = named_place(asked.weights, round_)
+        where, momentum = named_place(asked.weights, round_), ["--momentum"] if asked.momentum else []
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  network {where}")
         if not certificate.certified and certificate.needed_residual is not None:
-            typer.echo(f"  to train on: {_further(options, setup, asked, round_)}")
+            typer.echo(f"  to train on: {asked.trained_further(options, setup, round_, momentum)}")
         tested = on_tests(certificate, problem) if asked.test else {}
         attacked: dict[str, Any] = {}
         if asked.method is None:
             attacked = _in_any_order(certificate, problem, asked, options.seed, draw)  # type: ignore[arg-type]
         if write:
-            record = _record(options, problem, setup, asked, round_, certificate) | ({"test": tested} if tested else {})
+            record: dict[str, Any] = {
+                **certificate.to_dict(),
+                "round": round_,
+                "proved": str(certificate).splitlines()[:2],
+                "conditions": list(certificate.conditions()) if certificate.certified else [],
+            }
+            replayed = asked.replayed(options, setup, round_, momentum if round_ else ())
+            record |= identity(problem, setup, replayed) | ({"test": tested} if tested else {})
             record |= {"attack": attacked} if attacked else {}
             write(as_json(record))
     if not certificate.certified or (attacked and attacked["broken"]):
@@ -185,12 +171,6 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
     with bad_input():
         proved = export_any_order(certificate, folder, x_test)
     typer.echo(f"  checked in exact numbers, D <= {proved['distance']}; again: python {folder / CHECKER} {folder}")
-
-
-def _further(options: Options, setup: Setup, asked: AnyOrder, round_: int) -> str:
-    """The command that trains further until a network certifies."""
-    words = [*of_file(asked.weights), *watch_further(asked.every, round_), *(["--momentum"] if asked.momentum else [])]
-    return replay(asked.command, options, setup, *words)
 
 
 def _trained(
@@ -240,22 +220,3 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
         axes.set_yscale("log")
     axes.legend()
     return as_bytes(figure, kind, "any-order")
-
-
-def _record(
-    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, certificate: Either
-) -> dict[str, Any]:
-    """The certificate, the identity of its network, and the command that certifies it again."""
-    from ntkfl.trajectory import provenance
-
-    words = [*of_file(asked.weights), *after_rounds(round_, asked.every)]
-    words += ["--momentum"] if asked.momentum and round_ else []
-    return {
-        **certificate.to_dict(),
-        "round": round_,
-        "proved": str(certificate).splitlines()[:2],
-        "conditions": list(certificate.conditions()) if certificate.certified else [],
-        "setting": setting(problem, setup, *FIELDS),
-        "replay": replay(asked.command, options, setup, *words),
-        "provenance": provenance(weights=setup.seed),
-    }

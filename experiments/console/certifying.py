@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from experiments.console.choices import BUILT_IN_SIZE, chosen_problem
+from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, setting
 from experiments.console.interrupts import if_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl import AnyOrderCertificate, MethodCertificate, NetworkCertificate, Problem, RoundsCertificate, Setup
     from ntkfl.any_order.adversary import Attack
+    from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.smooth_networks.adversary import WindowAttack
 
 Certificate = TypeVar(
@@ -31,6 +33,57 @@ SPHERE_SIZE = 4  # samples on the sphere: with 64000 neurons most draws certify
 WATCHED_ROUNDS = 2000  # unless --rounds says otherwise
 TESTED = 500  # images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that `ntkfl certify --any-order`, `--method` and `--network` share."""
+
+    after: int
+    watch: bool
+    every: int
+    test: bool
+    json_file: Path | None
+    weights: Path | None  # a file of the user's network
+    method: str | None  # the method that is certified; None: any order
+    option: tuple[str, ...]
+    export: Path | None  # a new folder for a certificate that holds
+    attack: int | None  # steps, or windows of steps, that an adversary tries
+    loss: str | None  # the loss trained on and certified; None: squares
+
+    @property
+    def trained_on(self) -> ConvexLoss:
+        """The loss of the training."""
+        from ntkfl.limit.convex_loss import SQUARES, loss_of
+
+        return SQUARES if self.loss is None else loss_of(self.loss)
+
+    @property
+    def command(self) -> str:
+        """The first words of a command with the same options."""
+        raise NotImplementedError
+
+    def replayed(self, options: Options, setup: Setup, round_: int, more: Sequence[str] = ()) -> str:
+        """The command that certifies the network of a round again."""
+        words = (*of_file(self.weights), *after_rounds(round_, self.every), *more)
+        return replay(self.command, options, setup, *words)
+
+    def trained_further(self, options: Options, setup: Setup, round_: int, more: Sequence[str] = ()) -> str:
+        """The command that trains on from a round that is not certified until a round certifies."""
+        rounds = [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
+        words = (*of_file(self.weights), f"--watch --every {self.every}", *rounds, *more)
+        return replay(self.command, options, setup, *words)
+
+
+def identity(problem: Problem, setup: Setup, replayed: str) -> dict[str, str | dict[str, Any]]:
+    """The entries of a record that identify a certified network, and repeat its certificate."""
+    from ntkfl.trajectory import provenance
+
+    return {
+        "setting": setting(problem, setup, *FIELDS),
+        "replay": replayed,
+        "provenance": provenance(weights=setup.seed),
+    }
 
 
 def to_certify(
@@ -78,11 +131,6 @@ def named_place(weights: Path | None, round_: int) -> str:
     if weights is None:
         return f"after round {round_}"
     return f"of {weights}" + (f" after round {round_}" if round_ else "")
-
-
-def watch_further(every: int, round_: int) -> list[str]:
-    """The options that train on from a round that is not certified until a round certifies."""
-    return [f"--watch --every {every}"] + ([f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else [])
 
 
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:

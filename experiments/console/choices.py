@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ntkfl.gram import ParallelRows
 
 Thing = TypeVar("Thing")
+Number = TypeVar("Number", int, float)
 
 OnlyForm = Annotated[Literal["stated", "proved", "repaired", "new"] | None, typer.Option(help="only this form")]
 OnlyPaper = Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")]
@@ -117,14 +118,22 @@ def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) 
     return command
 
 
-def numbers_of(name: str, typed: str | None, kind: type) -> list | None:
-    """The numbers of an option as they are typed, 1,5,20; None without the option."""
-    if typed is None:
-        return None
+def numbers_of(name: str, typed: str, kind: Callable[[str], Number]) -> list[Number]:
+    """The numbers of an option as they are typed, 1,5,20.
+
+    Raises:
+        ValueError: a part is no number, or no whole number where `kind` is int.
+    """
     try:
         return [kind(part) for part in typed.split(",")]
     except ValueError:
-        raise ValueError(f"--{name} is {typed!r}; it must be numbers, such as 1,5,20") from None
+        right = "whole numbers, such as 1,5,20" if kind is int else "numbers, such as 1,0.5"
+        raise ValueError(f"--{name} is {typed!r}; it must be {right}") from None
+
+
+def given_numbers(name: str, typed: str | None, kind: Callable[[str], Number]) -> list[Number] | None:
+    """As `numbers_of`; None without the option."""
+    return None if typed is None else numbers_of(name, typed, kind)
 
 
 def _step(text: str | None) -> float | None:
@@ -290,12 +299,5 @@ def refuse_steps(options: "Options", unused: tuple[str, ...]) -> None:
 
 
 def step_counts(typed: str) -> tuple[int, ...]:
-    """The numbers of local steps in --steps, ascending and each once.
-
-    Raises:
-        ValueError: a part is not a whole number.
-    """
-    try:
-        return tuple(sorted({int(part) for part in typed.split(",")}))
-    except ValueError:
-        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
+    """The numbers of local steps in --steps, ascending and each once."""
+    return tuple(sorted(set(numbers_of("steps", typed, int))))

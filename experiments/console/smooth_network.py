@@ -16,17 +16,15 @@ from experiments.console.certifying import (
     NOT_CERTIFIED,
     TESTED,
     WATCHED_ROUNDS,
-    after_rounds,
+    Asked,
+    identity,
     last_judged,
     named_place,
-    of_file,
     on_tests,
-    replay,
     require_attack,
     require_tests,
     say_attack,
     to_certify,
-    watch_further,
 )
 from experiments.console.choices import setting
 from experiments.console.kernels import wide_of
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bounds import Options
-    from ntkfl.limit.convex_loss import ConvexLoss
     from ntkfl.problem import Problem, Setup
     from ntkfl.smooth_networks import NetworkCertificate, RoundsCertificate
     from ntkfl.training.models.wide_networks import WideNetwork
@@ -50,22 +47,11 @@ WIDTH = 512  # unless given
 
 
 @dataclass(frozen=True)
-class Smooth:
-    """The options of `ntkfl certify --network`."""
+class Smooth(Asked):
+    """The options of `ntkfl certify --network`; the file of weights has parameters by their names in the model."""
 
     network: str
-    after: int
-    watch: bool
-    every: int
     visits: float
-    test: bool
-    json_file: Path | None
-    weights: Path | None = None  # a file of the parameters, by the names in the network's model
-    method: str | None = None  # the method whose rounds are certified; None: any order
-    option: tuple[str, ...] = ()
-    export: Path | None = None  # a new folder for a certificate that holds
-    attack: int | None = None  # windows that an adversary tries
-    loss: str | None = None  # the loss trained on and certified; None: squares
 
     def check(self) -> None:
         """Raise a ValueError, before anything is read or trained, if options exclude each other.
@@ -103,13 +89,6 @@ class Smooth:
         options = method_options(self.option)
         linear_method(self.method, options, setup)  # refuses before anything is trained
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
-
-    @property
-    def trained_on(self) -> ConvexLoss:
-        """The loss."""
-        from ntkfl.limit.convex_loss import SQUARES, loss_of
-
-        return SQUARES if self.loss is None else loss_of(self.loss)
 
     def require_rows(self, x: np.ndarray) -> None:
         """Raise ParallelRows if equal samples leave no certificate; under other losses it may rest on others."""
@@ -158,8 +137,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         where = named_place(asked.weights, round_)
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} {where}")
         if not certificate.certified and certificate.needed_residual is not None:
-            words = [*of_file(asked.weights), *watch_further(asked.every, round_)]
-            typer.echo(f"  to train on: {replay(asked.command, options, setup, *words)}")
+            typer.echo(f"  to train on: {asked.trained_further(options, setup, round_)}")
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
@@ -169,15 +147,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         if asked.export is not None:
             _export(certificate, asked.export, problem.x_test if asked.test else None)
         if write:
-            from ntkfl.trajectory import provenance
-
-            words = [*of_file(asked.weights), *after_rounds(round_, asked.every), *(["--test"] if asked.test else [])]
-            record |= {
-                "setting": setting(problem, setup, *FIELDS),
-                "replay": replay(asked.command, options, setup, *words),
-                "provenance": provenance(weights=setup.seed),
-            }
-            write(as_json(record))
+            replayed = asked.replayed(options, setup, round_, ["--test"] if asked.test else [])
+            write(as_json(record | identity(problem, setup, replayed)))
     if not certificate.certified or record.get("attack", {}).get("broken"):
         raise typer.Exit(NOT_CERTIFIED)
 

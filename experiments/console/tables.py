@@ -3,6 +3,7 @@
 import os
 import sys
 import textwrap
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 PIPED_WIDTH = 120
@@ -34,3 +35,21 @@ def as_lines(table: Any, least: int = 0) -> str:
     with shown.capture() as captured:
         shown.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Collection[str] = (),
+    wrapped: Collection[str] | None = None,
+) -> None:
+    """Print rows under these columns, `numbers` to the right; every column may wrap, or only the `wrapped` ones."""
+    import typer
+
+    from verification.tables import plain_table
+
+    table = plain_table(columns, numbers=numbers, wrapped=columns if wrapped is None else wrapped)
+    for row in rows:
+        table.add_row(*row)
+    typer.echo(as_lines(table))

@@ -142,11 +142,11 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
         (("--landmarks", 61), "landmarks is 61; it must be from 1 to the number of samples, 60"),
         (("--method", "fedavgm:0.9"), "write NAME=VALUE, such as mu=0.01"),
         (("--method", "moon"), "has no exact linear limit"),
-        (("--local-schedule", "0.1;0.2"), "--local-schedule is '0.1;0.2'; it must be numbers, such as 1,5,20"),
+        (("--local-schedule", "0.1;0.2"), "--local-schedule is '0.1;0.2'; it must be numbers, such as 1,0.5"),
         (("--local-schedule", "0.1,0"), "eta_local is 0"),
         (("--local-schedule", "0.1", "--eta-local", 0.1), "eta_local is 0.1 in every round, and 0.1 by round"),
         (("--steps-schedule", "1,2", "--local-steps", 2), "local_steps is 2 in every round, and 1,2 by round"),
-        (("--steps-schedule", "1,2.5"), "it must be numbers, such as 1,5,20"),
+        (("--steps-schedule", "1,2.5"), "it must be whole numbers, such as 1,5,20"),
         (("--server-schedule", "1,2", "--method", "feddyn"), "feddyn"),
     ],
 )

@@ -99,7 +99,7 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
         (("--participation", "half"), "--participation is 'half'; it must be numbers, such as 1,0.5"),
         (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
         (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
-        (("--falls", "much"), "--falls is 'much'; it must be numbers, such as 1,0.1"),
+        (("--falls", "much"), "--falls is 'much'; it must be numbers, such as 1,0.5"),
         (("--falls", "1,0"), "falls has 0.0; the server rate falls to a share in (0, 1]"),
         (("--steps", "many"), "--steps is 'many'; it must be whole numbers"),
         (("--eta-local", 0.1), "--eta-local is not for this command"),

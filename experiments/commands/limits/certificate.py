@@ -144,44 +144,16 @@ def certify(
             raise ValueError("--momentum trains two layers of ReLU; leave it out with --network")
         if any(kinds.values()) and (search or search_steps):
             raise ValueError(f"--search and --search-steps look at X.11 and X.12, not at {', '.join(kinds)}")
+    shared: dict[str, Any] = dict(after=after, watch=watch, every=every, test=test, json_file=json_file, loss=loss)
+    shared |= dict(weights=weights, method=method, option=tuple(option or ()), export=export, attack=attack)
     if network is not None:
         from experiments.console.smooth_network import Smooth, certify_smooth_network
 
-        smooth = Smooth(
-            network,
-            after,
-            watch,
-            every,
-            visits,
-            test,
-            json_file,
-            weights,
-            method,
-            tuple(option or ()),
-            export,
-            attack,
-            loss,
-        )
-        return certify_smooth_network(options, smooth)
+        return certify_smooth_network(options, Smooth(**shared, network=network, visits=visits))
     if any_order or method is not None:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
-        request = AnyOrder(
-            after,
-            watch,
-            every,
-            weights,
-            momentum,
-            test,
-            plot,
-            json_file,
-            attack,
-            export,
-            method,
-            tuple(option or ()),
-            loss,
-        )
-        return certify_in_any_order(options, request)
+        return certify_in_any_order(options, AnyOrder(**shared, momentum=momentum, plot=plot))
     with bad_input():
         problem, setup = to_certify(options)
         problem = one_output(problem)

@@ -15,6 +15,7 @@ from experiments.console.choices import (
     StepsSchedule,
     amount,
     chosen_problem,
+    given_numbers,
     numbers_of,
     setting,
     takes_options,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from bounds import Options
     from ntkfl import Estimate, Problem, Setup
     from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
-    from ntkfl.limit.draws import SampledRounds
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
@@ -117,13 +117,13 @@ def rate(
                 f"--{given} is {plain[given]}; where rounds are drawn or scheduled all take the same plain steps"
                 + (": momentum at the server is --method fedavgm" if given == "momentum" else "")
             )
-        counts = numbers_of("client-steps", client_steps, int)
-        factors = numbers_of("step-factors", step_factors, float)
+        counts = given_numbers("client-steps", client_steps, int)
+        factors = given_numbers("step-factors", step_factors, float)
         window = None if ima_window is None else MovingWindow(ima_window)
         rounds: dict[str, Any] = {
-            "eta_local": numbers_of("local-schedule", local_schedule, float),
-            "eta_global": numbers_of("server-schedule", server_schedule, float),
-            "local_steps": numbers_of("steps-schedule", steps_schedule, int),
+            "eta_local": given_numbers("local-schedule", local_schedule, float),
+            "eta_global": given_numbers("server-schedule", server_schedule, float),
+            "local_steps": given_numbers("steps-schedule", steps_schedule, int),
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
@@ -327,25 +327,17 @@ def _print_estimates(
     """Print the mean of the loss and its spread over runs, after some rounds up to the last."""
     import numpy as np
 
-    from experiments.console.tables import as_lines
+    from experiments.console.tables import print_table
     from ntkfl import sampled_rounds
-    from verification.tables import plain_table
 
     shown = sorted({int(t) for t in np.geomspace(1, rounds, SHOWN).round()})
     sampled = sampled_rounds(problem, setup, shown, gram, method, options, runs=runs, seed=seed, **drawn)
-    mean, error = _losses(sampled, problem.n)
+    mean, error = sampled.mean_square.value / problem.n, sampled.mean_square.error / problem.n
     typer.echo(
         f"expected after {rounds} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three standard "
         f"errors of {runs} runs\n  setting: {settings}\n"
     )
     columns = ["rounds", "mean square error", "±", "its deviation from run to run"]
-    table = plain_table(columns, numbers=columns, wrapped=columns)
     spread = np.sqrt(np.maximum(sampled.square_variance.value, 0)) / problem.n
-    for t, *cells in zip(shown, mean, error, spread, strict=True):
-        table.add_row(str(t), f"{cells[0]:.6g}", *(f"{value:.2g}" for value in cells[1:]))
-    typer.echo(as_lines(table))
-
-
-def _losses(sampled: "SampledRounds", n: int) -> "tuple[ndarray, ndarray]":
-    """The mean square error, and its error."""
-    return sampled.mean_square.value / n, sampled.mean_square.error / n
+    rows = [(f"{t}", f"{m:.6g}", f"{e:.2g}", f"{s:.2g}") for t, m, e, s in zip(shown, mean, error, spread, strict=True)]
+    print_table(columns, rows, numbers=columns)

@@ -117,9 +117,8 @@ def fastest(
 
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
-    from experiments.console.tables import as_lines
+    from experiments.console.tables import print_table
     from ntkfl.fastest_method import MOST_ROUNDS, MOST_RUN
-    from verification.tables import plain_table
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
     typer.echo(
@@ -128,13 +127,13 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     numbers = [*(f"K={count}" for count in counts), "vectors"]
     numbers += [] if comparison.budget is None else [f"left after {comparison.budget}"]
     columns = ["method", *numbers, "tuned to, at its best K"]
-    table = plain_table(columns, numbers=numbers, wrapped=columns)
+    rows = []
     for best in comparison.best:
         of = {tuned.local_steps: tuned for tuned in comparison.tuned if tuned.label == best.label}
         cells = [_rounds(of[count]) if count in of else "-" for count in counts]
         left = [] if comparison.budget is None else [_left(best)]
-        table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
-    typer.echo(as_lines(table))
+        rows.append((best.label, *cells, _shown(best.vectors), *left, _steps(best)))
+    print_table(columns, rows, numbers=numbers)
     most = MOST_ROUNDS if comparison.tiles is None else MOST_RUN
     if any(tuned.estimate is not None for tuned in comparison.tuned):
         how = "by powers of a round" if comparison.tiles is None else "extrapolated"
@@ -158,17 +157,16 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
     """Print a network's rounds beside the predicted ones, and the pairs of methods in another order than predicted."""
-    from experiments.console.tables import as_lines
+    from experiments.console.tables import print_table
     from ntkfl.fastest_trained import partings
-    from verification.tables import plain_table
 
     typer.echo(f"\na network of width {width}: rounds until {comparison.eps:g} of its first residual is left\n")
     columns = ("method", "infinite width", "H(0) kept", "trained", "farthest off")
-    table = plain_table(columns, numbers=columns[1:], wrapped=columns)
+    cells = []
     for row in rows:
         trained = _shown(row.trained) if row.trained is not None else f"{row.left:.2g} left after {row.ran}"
-        table.add_row(row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.off:.2g}")
-    typer.echo(as_lines(table))
+        cells.append((row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.off:.2g}"))
+    print_table(columns, cells, numbers=columns[1:])
     typer.echo("\nfarthest off: the largest distance of its outputs from those at infinite width, over |r(0)|")
     pairs = partings(rows)
     for first, other in pairs:

@@ -10,7 +10,7 @@ from experiments.console.choices import (
     LocalSchedule,
     ServerSchedule,
     StepsSchedule,
-    numbers_of,
+    given_numbers,
     setting,
     takes_options,
 )
@@ -110,9 +110,9 @@ def limit(
         for name, by_round in (("eta_local", local_schedule), ("local_steps", steps_schedule)):
             if by_round is not None and (constant := getattr(options, name)) is not None:
                 raise ValueError(f"{name} is {constant:g} in every round, and {by_round} by round; give one of them")
-        eta_local = numbers_of("local-schedule", local_schedule, float) or options.eta_local
-        eta_global = numbers_of("server-schedule", server_schedule, float)
-        local_steps = numbers_of("steps-schedule", steps_schedule, int)
+        eta_local = given_numbers("local-schedule", local_schedule, float) or options.eta_local
+        eta_global = given_numbers("server-schedule", server_schedule, float)
+        local_steps = given_numbers("steps-schedule", steps_schedule, int)
         cluster = chosen_cluster(scheduler, tls_ca, tls_cert, tls_key)
         problem, setup = _problem(options, test), options.setup(local_steps=5, rounds=100)
         typed = method or ["fl-ntk"]

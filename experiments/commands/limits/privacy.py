@@ -11,6 +11,7 @@ from experiments.console.choices import (
     REFUSE,
     Duplicates,
     Everything,
+    numbers_of,
     refuse_steps,
     setting,
     step_counts,
@@ -73,7 +74,7 @@ def privacy(
         refuse_steps(options, UNUSED)
         kind = None if plot is None else picture_kind(plot)
         counts = step_counts(steps)
-        shares, drawn = _numbers("--falls", falls, "1,0.1"), _numbers("--participation", participation, "1,0.5")
+        shares, drawn = numbers_of("falls", falls, float), numbers_of("participation", participation, float)
         if options.clients is None and options.data is None:
             options = replace(options, clients=options.n or SAMPLES)
         from ntkfl.limit.random_regime import require_moments
@@ -131,13 +132,6 @@ def privacy(
         raise typer.Exit(NO_GAIN)
 
 
-def _numbers(option: str, given: str, such_as: str) -> list[float]:
-    try:
-        return [float(part) for part in given.split(",")]
-    except ValueError:
-        raise ValueError(f"{option} is {given!r}; it must be numbers, such as {such_as}") from None
-
-
 def _print(
     choices: "list[Choice]",
     before: float,
@@ -147,8 +141,7 @@ def _print(
     clients: int,
     described: str,
 ) -> None:
-    from experiments.console.tables import as_lines
-    from verification.tables import plain_table
+    from experiments.console.tables import print_table
 
     best = choices[0].plan
     typer.echo(
@@ -161,7 +154,7 @@ def _print(
     )
     typer.echo(f"  setting: {described}\n")
     columns = ["K", "eta_local", "server rate", "clients", "rounds", "clip", "noise a weight", "mean square error"]
-    table = plain_table(columns, numbers=columns, wrapped=columns)
+    rows = []
     for choice in choices:
         plan = choice.plan
         rate = f"{choice.server_rate:.3g}" + (
@@ -170,30 +163,29 @@ def _print(
         cells = (plan.clip, plan.noise, plan.mean_square)
         counts = (f"{choice.cohort} of {clients}", str(plan.rounds))
         numbers = (f"{value:.3g}" for value in cells)
-        table.add_row(str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *counts, *numbers)
-    typer.echo(as_lines(table))
+        rows.append((str(choice.local_steps), f"{choice.eta_local:.3g}", rate, *counts, *numbers))
+    print_table(columns, rows, numbers=columns)
 
 
 def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) -> None:
     """Print what every cohort reaches, and which are not told apart from the best."""
     if len(cohorts) == 1:
         return
-    from experiments.console.tables import as_lines
-    from verification.tables import plain_table
+    from experiments.console.tables import print_table
 
     columns = ["clients a round", "K", "rounds", "mean square error"]
-    table, lowest = plain_table(columns, numbers=columns, wrapped=columns), best.plan.mean_square
+    rows, lowest = [], best.plan.mean_square
     for tried in cohorts:
         if tried.choice is None:
-            table.add_row(str(tried.cohort), "", "", f"more than {lowest:.3g}")
+            rows.append((str(tried.cohort), "", "", f"more than {lowest:.3g}"))
             continue
         own, least = tried.choice, tried.least if tried.least is not None else lowest
         reached = f"{own.plan.mean_square:.3g}" + (
             f", {least:.3g} at least" if least <= lowest and not tried.is_best else ""
         )
-        table.add_row(str(tried.cohort), str(own.local_steps), str(own.plan.rounds), reached)
+        rows.append((str(tried.cohort), str(own.local_steps), str(own.plan.rounds), reached))
     typer.echo(f"\nthe cohort: {best.cohort} of {clients} clients a round are best of those tried\n")
-    typer.echo(as_lines(table))
+    print_table(columns, rows, numbers=columns)
     equal = [str(tried.cohort) for tried in cohorts if tried.as_good and tried.cohort != best.cohort]
     if equal:
         typer.echo(

@@ -93,8 +93,7 @@ def tune(
 
 
 def _print(choices: "list[OuterChoice]", settings: str) -> None:
-    from experiments.console.tables import as_lines
-    from verification.tables import plain_table
+    from experiments.console.tables import print_table
 
     best = choices[0]
     typer.echo(
@@ -104,18 +103,15 @@ def _print(choices: "list[OuterChoice]", settings: str) -> None:
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     later = [] if all(choice.stable for choice in choices) else ["in the long run"]
     wrapped = ["server rate", "mean square error", *later]
-    table = plain_table(["outer", *numbers, *later], numbers=numbers, wrapped=wrapped)
+    rows = []
     for choice in choices:
         rate = f"{choice.server_rate:.3g}" + (f" to {choice.last_rate:.3g}" if choice.last_rate is not None else "")
         cells = (choice.momentum, choice.mean_square, choice.floor)
-        counts, after = (
-            (str(choice.local_steps), str(choice.rounds)),
-            ["" if choice.stable else choice.long_run] * len(later),
-        )
-        table.add_row(
-            choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *(f"{value:.3g}" for value in cells), *after
-        )
-    typer.echo(as_lines(table))
+        counts = (str(choice.local_steps), str(choice.rounds))
+        after = ["" if choice.stable else choice.long_run] * len(later)
+        shown = (f"{value:.3g}" for value in cells)
+        rows.append((choice.outer, *counts, f"{choice.eta_local:.3g}", rate, *shown, *after))
+    print_table(["outer", *numbers, *later], rows, numbers=numbers, wrapped=wrapped)
 
 
 def _picture(choices: "list[OuterChoice]", kind: str) -> bytes:
