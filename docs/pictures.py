@@ -20,6 +20,7 @@ from verification.statement_picture import seen_of
 
 DATA = Path(__file__).parent / "statement_pictures.json"
 FRONT, FRONT_OF = Path(__file__).parent / "movement.svg", "fl-ntk/B.12"
+ON_A_PHONE = FRONT.with_stem("movement_on_a_phone")
 
 
 def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
@@ -62,12 +63,13 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
     lines = [f"{json.dumps(identifier)}: {json.dumps(kept[identifier])}" for identifier in own() if identifier in kept]
     DATA.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     FRONT.write_bytes(front())
+    ON_A_PHONE.write_bytes(front(narrow=True))
 
 
-def front() -> bytes:
+def front(narrow: bool = False) -> bytes:
     """The README's picture: one panel for each form of a lemma; the one that fails is a scan's alone."""
     forms = read()[FRONT_OF]
-    return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms)), "svg", FRONT_OF))
+    return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms), narrow=narrow), "svg", FRONT_OF))
 
 
 if __name__ == "__main__":

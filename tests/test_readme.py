@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 README, FINDINGS = (ROOT / "README.md").read_text(), (ROOT / "FINDINGS.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```\n.*?```\n(.*?)```", README, flags=re.DOTALL)
 TABLE = re.search(r"<!-- verify -->\n```\n(.*?)```", README, flags=re.DOTALL)[1].strip().splitlines()
+TOTALS = " ".join(re.search(r"(?m)^\d+ verdicts: .*(\n  .*)*$", "\n".join(TABLE))[0].split())
 
 
 def test_there_is_a_python_block():
@@ -68,7 +69,7 @@ def _forms(wanted=lambda claim: True):
 def test_the_table_begins_with_forms_that_fail_and_ends_as_the_findings_do():
     rows = [line.split()[:3] for line in TABLE if line.startswith("violated")]
     assert rows and {(i, form) for _, i, form in rows} <= _forms(lambda claim: claim.recorded is Outcome.VIOLATED)
-    assert f"{TABLE[-1]}." in FINDINGS
+    assert f"{TOTALS}." in FINDINGS
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_findings_and_docs_execute_writes_them():
@@ -90,8 +91,8 @@ def test_the_findings_page_is_of_forms_that_are_there_and_says_what_changes_wher
     shown = re.findall(r"^#### (\S+), (\w+):", FINDINGS, flags=re.MULTILINE)
     assert {(i.replace("\\", ""), form) for i, form in shown} == outcomes.keys() & _forms(lambda claim: claim.nature)
     failing = list(outcomes.values()).count("violated")
-    assert TABLE[-1].startswith(f"{len(outcomes)} verdicts: ")
-    assert failing == sum(map(int, re.findall(r"(\d+) violated as", TABLE[-1])))
+    assert TOTALS.startswith(f"{len(outcomes)} verdicts: ")
+    assert failing == sum(map(int, re.findall(r"(\d+) violated as", TOTALS)))
     assert "; 0 differ from what is recorded" in FINDINGS
 
 
@@ -106,8 +107,9 @@ def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fail
     def seen(svg):
         return re.findall(r"<!-- (.*?) -->", svg), svg.count("<use ")
 
-    kept = pictures.FRONT.read_text()
-    assert seen(kept) == seen(pictures.front().decode()) and "prefers-color-scheme:dark" in kept
-    words = " ".join(seen(kept)[0])
-    assert "recorded: violated" in words and "recorded: holds" in words
-    assert f"](docs/{pictures.FRONT.name})" in README.partition("## ")[0]
+    for file, narrow, tag in ((pictures.FRONT, False, "img src"), (pictures.ON_A_PHONE, True, "srcset")):
+        kept = file.read_text()
+        assert seen(kept) == seen(pictures.front(narrow).decode()) and "prefers-color-scheme:dark" in kept
+        words = " ".join(seen(kept)[0])
+        assert "recorded: violated" in words and "recorded: holds" in words
+        assert f'{tag}="docs/{file.name}"' in README.partition("## ")[0]

@@ -217,6 +217,10 @@ def run(
             return _say(dry_lines(grid, folder, processes))
         assert folder is not None
         if until_resolved is not None:
+            if not 0 <= until_resolved < float("inf"):
+                raise ValueError(
+                    f"--until-resolved is {until_resolved:g} s; it must be a time that is not negative, such as 30m"
+                )
             grid.with_seeds(1)  # refuses a study without seeds
         folder.begin(grid)
     with shown_warnings(), bad_input(OSError):

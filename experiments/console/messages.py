@@ -21,7 +21,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
-    except BrokenPipeError:  # the reader, such as `| head`, has stopped reading, which is no fault
+    except (BrokenPipeError, ModuleNotFoundError):  # no faults: a reader such as `| head`, and PyTorch, which has words
         raise
     except caught as error:
         typer.echo(f"error: {_said(error)}", err=True)

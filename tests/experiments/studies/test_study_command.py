@@ -93,6 +93,9 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
     spent = invoke(*words, "0s")
     assert spent.exit_code == 0 and "2 unresolved; from 4 of 4 cells" in spent.stdout
     assert "2 of 2 answers are not settled with 2 seeds, and more would take the cells beyond 0 s" in spent.stderr
+    for budget in ("-3s", "1e999s"):
+        refused = invoke(*words, budget)
+        assert refused.exit_code == 2 and "it must be a time that is not negative" in refused.stderr
     done = invoke(*words, "1h")
     assert done.exit_code == 0 and "2 answers: 2 hold; from 16 of 16 cells" in done.stdout, done.output
     assert [line for line in done.stderr.splitlines() if "next" in line] == [
