@@ -31,6 +31,7 @@ from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import LARGE, Problem, Setup, require_magnitudes, require_size
 from ntkfl.ranges import is_number
+from ntkfl.training.engine.local_plan import cohort_size
 
 if TYPE_CHECKING:
     import torch
@@ -687,7 +688,6 @@ def _of_one_round(
     given: tuple[int, ...] = (),
 ) -> RandomRegime:
     """Random rounds with the same steps in every round; `random_of_method` composes its schedules of them."""
-    from ntkfl.training.engine.local_plan import cohort_size
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 

@@ -31,6 +31,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.limit.skipped_rounds import Progress
 from ntkfl.problem import Problem, Setup
+from ntkfl.training.engine.local_plan import cohort_size
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -304,8 +305,6 @@ def _regime(
     client_steps: Sequence[int] | None,
     schedules: Mapping[str, Any],
 ) -> MatrixFreeRegime:
-    from ntkfl.training.engine.local_plan import cohort_size  # torch
-
     cohort = cohort_size(base.problem.n_clients, participation)
     some = cohort if cohort < base.problem.n_clients else None
     of = of_schedules if schedules else of_method

@@ -36,6 +36,7 @@ from ntkfl.limit.scheduled_rounds import ScheduledRegime
 from ntkfl.memory import require
 from ntkfl.problem import LARGE, Problem, Setup, require_labels, require_size
 from ntkfl.ranges import is_number
+from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import CALL, require_work
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
@@ -794,8 +795,6 @@ def private_settings(
     """
     if not len(local_steps):
         raise ValueError("local_steps is empty; name at least one number of local steps")
-    from ntkfl.training.engine.local_plan import cohort_size  # torch
-
     shares = list(participation) if isinstance(participation, Sequence) else [participation]
     if not shares:
         raise ValueError("participation is empty; name at least one share of the clients, such as 1")

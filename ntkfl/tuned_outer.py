@@ -23,6 +23,7 @@ from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean
 from ntkfl.problem import Problem, Setup, require_labels, require_size
+from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import require_work
 
 OUTER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -224,8 +225,6 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
 
 def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:
     """T, given or as many as the samples allow."""
-    from ntkfl.training.engine.local_plan import cohort_size  # loads torch, which other budgets do not need
-
     require_size("local_steps", steps)
     if (rounds is None) == (samples is None):
         raise ValueError(f"rounds is {rounds} and samples is {samples}; give one of them, the budget")

@@ -1,6 +1,6 @@
 """Outer optimizers: losses are random rounds', floors are the least of all polynomials, rankings are training's."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -74,6 +74,80 @@ def test_a_dense_grid_of_steps_finds_hardly_less():
         for rate in one.server_rate * np.geomspace(0.3, 2, 5)
     ]
     assert min(grid) >= 0.98 * one.mean_square
+
+
+def displacements(h, members, steps, eta, batch, cohort):
+    """Mean of the map r -> H times the mean displacement, and of its Kronecker square: every batch, every cohort."""
+    mean, square = [], []
+    for own in members:
+        size, maps = min(batch, len(own)), []
+        for batches in product(combinations(own, size), repeat=steps):
+            gone = np.zeros_like(h)
+            for rows in map(list, batches):
+                left = np.eye(len(h)) - h @ gone
+                gone[rows] += eta * len(own) / size * left[rows]
+            maps.append(h @ gone)
+        mean.append(np.mean(maps, axis=0))
+        square.append(np.mean([np.kron(one, one) for one in maps], axis=0))
+    first, second = [], []
+    for taken in map(list, combinations(range(len(members)), cohort)):
+        sizes = np.array([len(members[c]) for c in taken])
+        shares = sizes / sizes.sum()
+        first.append(sum(p * mean[c] for p, c in zip(shares, taken, strict=True)))
+        own = sum(p**2 * (square[c] - np.kron(mean[c], mean[c])) for p, c in zip(shares, taken, strict=True))
+        second.append(np.kron(first[-1], first[-1]) + own)
+    return np.mean(first, axis=0), np.mean(second, axis=0)
+
+
+def loss_of_nesterov(moments, added, y, rounds, rate, momentum):
+    """E |r(T)|^2 / n by the second moments of r and the velocity v: v' = b v + m, r' = r - g (m + b v')."""
+    (first, second), n = moments, len(y)
+    rr, rv, vv = np.outer(y, y), np.zeros((n, n)), np.zeros((n, n))
+    for _ in range(rounds):
+        mm, mr, mv = (second @ rr.ravel()).reshape(n, n) + added, first @ rr, first @ rv
+        later = momentum * mv + mm  # E m v'
+        rv, vv = momentum * rv + mr.T, momentum**2 * vv + momentum * (mv + mv.T) + mm  # with v'
+        ahead, step = mr.T + momentum * rv, mm + momentum * (later + later.T) + momentum**2 * vv
+        rr = rr - rate * (ahead + ahead.T) + rate**2 * step
+        rv = rv - rate * (later + momentum * vv)
+    return np.trace(rr) / n
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 8))])
+def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    problem = ragged((2, 1, 2) if seed % 2 else (2, 1), seed=seed)
+    h, sizes = problem.x @ problem.x.T, np.bincount(problem.owner)
+    drawn = Drawn(batch_size=1, participation=0.67, noise=float(rng.choice([0.0, 0.05, 0.3])))
+    samples, steps, clients = 24, (1, 2), len(sizes)
+    outer = ("average", "nesterov")
+    choices = tune_outer(problem, h, samples=samples, local_steps=steps, outer=outer, drawn=drawn)
+    cohort, best = round(0.67 * clients), {}
+    for choice in choices:
+        rounds = samples * clients // (cohort * choice.local_steps * clients)  # a client takes a sample a step
+        assert choice.rounds == rounds
+        momenta = [0.0] if choice.outer == "average" else np.linspace(0, 0.9, 7)
+
+        def of(eta, choice=choice):
+            return displacements(h, problem.members, choice.local_steps, eta, 1, cohort)
+
+        added = drawn.noise**2 * h
+        own = loss_of_nesterov(of(choice.eta_local), added, problem.y, rounds, choice.server_rate, choice.momentum)
+        assert own == pytest.approx(choice.mean_square, rel=1e-8)
+        limit = 2 / max(np.linalg.norm(h[np.ix_(m, m)], 2) for m in problem.members)  # where a client alone diverges
+        grid = []
+        for eta in limit * np.array([0.02, 0.1, 0.3, 0.6, 0.9, 0.99]):
+            moments = of(eta)
+            grid += [
+                loss_of_nesterov(moments, added, problem.y, rounds, rate, momentum)
+                for rate in choice.server_rate * np.geomspace(0.05, 20, 13)
+                for momentum in momenta
+            ]
+        best[choice.outer, choice.local_steps] = min(grid)
+        assert choice.floor <= choice.mean_square * (1 + 1e-9) and choice.mean_square <= 1.001 * min(grid)
+    winner = min(best, key=lambda name: best[name])
+    tuned = {(choice.outer, choice.local_steps): choice.mean_square for choice in choices}
+    assert tuned[winner] <= 1.02 * choices[0].mean_square
 
 
 def averaging(steps=2):

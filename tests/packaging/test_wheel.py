@@ -7,12 +7,14 @@ test environment is not on it, since Python does not read .pth files of folders 
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 
 import numpy
 import pytest
+from packaging.requirements import Requirement
 
 from ntkfl.version import VERSION
 
@@ -85,7 +87,15 @@ def test_the_metadata_say_what_it_is(wheel):
     archive = zipfile.ZipFile(wheel)
     about = Parser().parsestr(archive.read(f"ntkfl-{VERSION}.dist-info/METADATA").decode())
     assert (about["Name"], about["Version"], about["License-Expression"]) == ("ntkfl", VERSION, "Apache-2.0")
-    assert {"cluster", "data", "docs", "dev"} <= set(about.get_all("Provides-Extra"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(about.get_all("Provides-Extra")) == set(extras)
+    required = {}  # packages by extra; "" for what every installation gets
+    for line in map(Requirement, about.get_all("Requires-Dist")):
+        extra = next((name for name in extras if line.marker and line.marker.evaluate({"extra": name})), "")
+        required.setdefault(extra, set()).add(line.name)
+    assert required["train"] == {"torch"} and required["privacy"] == {"dp-accounting"}
+    assert not {"torch", "dp-accounting", "dask", "sphinx"} & required[""] and {"numpy", "jax"} <= required[""]
+    assert set().union(*(required[name] for name in extras)) == required["dev"]
     assert "ntkfl = ntkfl.__main__:main" in archive.read(f"ntkfl-{VERSION}.dist-info/entry_points.txt").decode()
     assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
 
