@@ -122,8 +122,9 @@ def tune_outer(
 ) -> list[OuterChoice]:
     """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
 
-    eta_local, the server's rate and momentum are searched for together. A momentum, or a rate that falls, is never
-    worse than the average with the same K; beyond that no optimum is promised. `floor` bounds the possible gain.
+    eta_local, below the value at which a client alone diverges, the server's rate and momentum are searched for
+    together. A momentum, or a rate that falls, is never worse than the average with the same K; beyond that no optimum
+    is promised. `floor` bounds the possible gain.
 
     Args:
         problem: data; y (n,) or (n, C).
