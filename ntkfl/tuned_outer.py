@@ -37,9 +37,11 @@ LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # starting values of eta_local, as shares of the value at which a client alone diverges
 RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
-FALLS = (0.5, 0.1, 0.02)  # starting values of the last server rate over the first
+FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of the last server rate over the first
+NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate: its loss has many valleys
 SMALLEST = float(np.finfo(float).tiny)  # smallest difference of root mean squares that counts
-TRIES = 70  # most tries of a search from the best starting value
+TRIES = 70  # most tries of a search from a starting value
+SEARCHES = {"falling": 12}  # searches, from the best starting values; one for the other optimizers
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ class _Search:
                 self.regimes[like] = self.regime(like, begun[0])
             regime = self.regimes[like]
             a_loss = regime._work(rounds) if name == like else rounds * regime._work_of_labels
-            total += (len(begun) + TRIES) * a_loss
+            total += (len(begun) + SEARCHES.get(name, 1) * TRIES) * a_loss
         return total
 
     def regime(self, outer: str, point: Point) -> RandomRegime:
@@ -318,17 +320,21 @@ class _Search:
     def begun(self, outer: str, plain: Point) -> list[Point]:
         """The starting point for another optimizer: the steps of averaging, with an equivalent server rate."""
         if outer == "falling":
-            return [np.array([plain[0], plain[1] - np.log(fall) / 2, logit(fall)]) for fall in FALLS]
+            starts = [(plain[1] - np.log(fall) / 2, logit(fall)) for fall in FALLS]
+            return [np.array([plain[0], rate + np.log(near), fall]) for rate, fall in starts for near in NEARBY]
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss and its point, found by a search from the best of these points; or `known` if that is less."""
+        """The least loss and its point, found by searches from the best of these points; or `known` if that is less."""
         losses = [self.loss(outer, point) for point in begun]
-        start = begun[int(np.argmin(losses))]
-        simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])
-        options = {"initial_simplex": simplex, "maxfev": TRIES, "xatol": 1e-3, "fatol": 1e-4}
-        done = minimize(lambda point: self.loss(outer, point), start, method="Nelder-Mead", options=options)
-        least = float(done.fun), np.asarray(done.x)
+        ends = []
+        for place in np.argsort(losses, kind="stable")[: SEARCHES.get(outer, 1)]:
+            start = begun[place]
+            simplex = np.vstack([start, start + 0.4 * np.eye(len(start))])
+            options = {"initial_simplex": simplex, "maxfev": TRIES, "xatol": 1e-3, "fatol": 1e-4}
+            done = minimize(lambda point: self.loss(outer, point), start, method="Nelder-Mead", options=options)
+            ends.append((float(done.fun), np.asarray(done.x)))
+        least = min(ends, key=lambda end: end[0])
         if known is None or least[0] <= known[0]:
             return least
         return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # a fall by 1, momentum 0
