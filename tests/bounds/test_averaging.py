@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds import Form, Options, Outcome, get
-from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder, relu
+from bounds.averaging.i3 import SCALE_LADDERS, SCALES, ScaleLadder, relu
 from bounds.averaging.i7 import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, blocks
 from bounds.averaging.i10 import SharedStarts, shared_start_families
 from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic

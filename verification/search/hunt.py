@@ -1,17 +1,24 @@
 """The search itself: draw and climb with Hypothesis, go on with Nelder-Mead, shrink, confirm."""
 
+import pkgutil
+import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, find, settings, target
 from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExample
+from hypothesis.internal.conjecture import providers
 from hypothesis.strategies import SearchStrategy
 
+import bounds
 from bounds import Form, Kind, Options, Outcome, Statement
 from bounds.family import AnyFamily
 from ntkfl import interruption
@@ -19,10 +26,41 @@ from ntkfl.messages import number_of
 from verification.compare import Comparison
 from verification.facts import Confirmation, Fact
 from verification.search.ascent import climb
-from verification.search.repeatable import constants_of_statements
 from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
 from verification.sentences import What
+
+READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # names of Hypothesis, which has no setting for it
+
+
+@contextmanager
+def constants_of_statements() -> Iterator[None]:
+    """Let Hypothesis draw the constants in the source of all statements, instead of all modules that are loaded.
+
+    Otherwise the results of a seed would depend on what else the process has imported. Where a version of Hypothesis
+    has other names for this, nothing is changed.
+    """
+    if not (hasattr(providers, READ) and hasattr(providers, KEPT)):
+        yield
+        return
+    before, constants = {name: getattr(providers, name) for name in (READ, KEPT)}, _constants()
+    setattr(providers, READ, lambda: constants)
+    setattr(providers, KEPT, type(before[KEPT])(1024))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(providers, name, value)
+
+
+@cache
+def _constants() -> Any:
+    constants = providers.Constants()
+    for module in pkgutil.walk_packages(bounds.__path__, f"{bounds.__name__}."):
+        import_module(module.name)
+        constants |= providers.constants_from_module(sys.modules[module.name])
+    return constants
+
 
 EXAMPLES, SECONDS = 400, 60.0  # examples and seconds of one form, by default; all seconds are of processor time
 LADDERS = (Kind.ORDER, Kind.RATE)

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from bounds import Form, get
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, L, N, S, b, d_anc, d_eps, h, l
 from bounds.fedgucci.premises.cube_symbols import K as networks
 from bounds.fedgucci.premises.cube_symbols import s as second_moment
 from bounds.fedgucci.premises.cube_symbols import side as d
-from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_deviation
+from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_deviation, vector_gap
 from bounds.symbols import delta
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import TwoLayer, between
