@@ -18,7 +18,9 @@ from experiments.report.statement_pages import FORM_TITLES, OF_FORMULAS, OF_VERD
 from experiments.report.study_pages import StudyPage, study_page
 from experiments.report.verdict_file import VerdictFile
 from ntkfl.conformance.conformance_page import COLUMNS, FAIR
+from ntkfl.messages import number_of
 from ntkfl.version import VERSION
+from verification.facts import Data
 from verification.findings.findings_page import MEANING, SETTLED, by_paper, counts_as_printed, of_papers, sentence
 from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import totals
@@ -192,7 +194,9 @@ def headline(verdicts: Sequence[Verdict]) -> str:
         holding = _of(tried, "form", count=len(on_data))
         summary = ", ".join([f"On your data, {holding}", *(f"{n} {what}" for n, what in others if n)])
         elsewhere = sum(verdict.fails_elsewhere for verdict in on_data)
-        return summary + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
+        summary += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
+        unused = sum(verdict.data is Data.UNUSED for verdict in verdicts)
+        return summary + (f"; {number_of(unused, 'other form')} not about data" if unused else "")
     own = [v for v in verdicts if "statement" in v.provenance]
     printed = [v for v in verdicts if "statement" not in v.provenance and counts_as_printed(v)]
     parts = [_of(printed, "printed claim", (" as it stands", " as they stand"))] if printed or not own else []

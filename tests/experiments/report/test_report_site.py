@@ -219,6 +219,7 @@ def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
     mine = [replace(v, outcome=o, **known) for v, o in zip(all_verdicts(), outcomes, strict=False)]
     said = "On your data, of 5 forms, 1 holds, 2 violated, 1 could not be tested, 1 unresolved; 3 fail elsewhere"
     assert headline(mine) == said
+    assert headline([*mine, replace(mine[0], data=Data.UNUSED)]) == f"{said}; 1 other form not about data"
     assert totals(mine).endswith("; 3 fail elsewhere")
     weak = replace(mine[0], counts=Counts(20, 0, 0, 0, would_exclude=0.3), elsewhere=None)
     assert headline([weak]) == "On your data, of 1 form, 0 hold, 1 not refuted"
