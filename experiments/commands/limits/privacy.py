@@ -115,7 +115,7 @@ def privacy(
                     f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample: "
                     "initial weights larger by a factor divide that by about as much"
                 )
-            _print_longest(settings, epsilon, delta, clipped)
+            _print_longest(settings, choices[0].cohort, epsilon, delta, clipped)
             if draw and kind is not None:
                 draw(_picture(settings, before, choices[0], epsilon, delta, clipped, clip, kind))
         if write:
@@ -194,9 +194,12 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
         )
 
 
-def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float, clipped: float) -> None:
-    """Print the number of rounds from which on no clip is known to be inactive, if that many were tried."""
-    ran = [setting for setting in settings if setting.has_run]
+def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float, delta: float, clipped: float) -> None:
+    """Print from which number of rounds on no clip is known to be inactive with this cohort, if that many were tried.
+
+    Further rounds of the other cohorts would be simulated for this line alone.
+    """
+    ran = [setting for setting in settings if setting.has_run and setting.cohort == cohort]
     for rounds in ran[0].counts:  # more rounds ask for more noise: the first refused number decides
         plans = []
         for tried in ran:
@@ -207,7 +210,8 @@ def _print_longest(settings: "list[PrivateRounds]", epsilon: float, delta: float
             least = min(plan.moved for plan in plans)
             typer.echo(
                 f"\nof {rounds} rounds or more no clip is known to be inactive: in {rounds} rounds the noise may move "
-                f"a client's update by {least:.3g} times the clip, with any server rate that was run"
+                f"a client's update by {least:.3g} times the clip, with {cohort} client{'s' * (cohort > 1)} a round and "
+                "any server rate that was run"
             )
             return
 
