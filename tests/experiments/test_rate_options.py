@@ -107,6 +107,13 @@ def test_at_the_limit_of_a_linear_method_it_is_not_decided_whether_residuals_fal
     assert re.search(r"stable\s+not decided", result.stdout)
 
 
+def test_too_many_samples_for_the_moments_are_offered_estimates_before_rows_are_compared(monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 1e8)
+    monkeypatch.setattr("ntkfl.gram.require_positive", lambda *_: pytest.fail("rows are compared"))
+    result = command("rate", "--data", "sphere", "--n", "3000", "--method", "fedavg", "--participation", "0.5")
+    assert result.exit_code == 2 and "would fit; ntkfl.sampled_rounds has estimates" in result.stderr
+
+
 def test_what_cannot_be_is_refused():
     for arguments, message in (
         (("--participation", "1.5"), "participation is 1.5; it must lie in (0, 1]"),

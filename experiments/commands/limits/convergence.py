@@ -126,7 +126,14 @@ def rate(
             "local_steps": given_numbers("steps-schedule", steps_schedule, int),
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
-        problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
+
+        def fits(problem: "Problem") -> None:  # asked before the Gram matrix, whose refusal names no estimates
+            if chance and runs is None:
+                from ntkfl.limit.random_regime import require_moments
+
+                require_moments(problem.n, problem.y[0].size)
+
+        problem = chosen_problem(options, "digits", first=fits, condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
         if runs is not None and not chance:
             raise ValueError(

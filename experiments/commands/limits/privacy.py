@@ -210,8 +210,8 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
             least = min(plan.moved for plan in plans)
             typer.echo(
                 f"\nof {rounds} rounds or more no clip is known to be inactive: in {rounds} rounds the noise may move "
-                f"a client's update by {least:.3g} times the clip, with {cohort} client{'s' * (cohort > 1)} a round and "
-                "any server rate that was run"
+                f"a client's update by {least:.3g} times the clip, with {cohort} client{'s' * (cohort > 1)} a round "
+                "and any server rate that was run"
             )
             return
 
