@@ -165,7 +165,7 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """To first order in the step, shuffled passes take all samples; with independent batches the samples are random."""
+    """To first order in the step, passes in batches of one size take all samples alike; otherwise they are random."""
     problem, noise = ragged((4, 4), d=9, seed=2), []
     for eta in (1e-3, 5e-4):
         for shuffled in (True, False):
@@ -174,6 +174,9 @@ def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
             noise.append(np.trace(regime.covariance(1)))
     assert noise[0] / noise[2] == pytest.approx(16, rel=1e-2)
     assert noise[1] / noise[3] == pytest.approx(4, rel=1e-2)
+    uneven = [random_rounds(problem, Setup(eta_local=eta), batch_size=3, shuffled=True) for eta in (1e-3, 5e-4)]
+    first, second = (np.trace(regime.covariance(1)) for regime in uneven)
+    assert first / second == pytest.approx(4, rel=1e-2)  # the last batch is one sample with three times the step
 
 
 @pytest.mark.parametrize(
