@@ -213,7 +213,7 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
         return 0.0
     basis, images = [start / size], []
     for _ in range(min(degree, len(start))):
-        image = regime.gram @ regime.noise.blocks.apply(regime.mean.round.mean_response, basis[-1][:, None])[:, 0]
+        image = regime.gram @ regime.noise.mean(basis[-1][:, None])[:, 0]
         images.append(image)
         rest = image
         for _ in range(2):  # a second pass against rounding

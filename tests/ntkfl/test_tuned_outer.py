@@ -167,12 +167,16 @@ def test_the_search_for_a_falling_rate_is_not_held_by_the_nearest_valley():
     assert choice.mean_square <= 1.02 * min(losses)
 
 
-def averaging(steps=2):
-    return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg")
+def averaging(steps=2, **drawn):
+    return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg", **drawn)
 
 
-def test_the_floor_is_the_least_over_polynomials():
-    regime, r = averaging(), SMALL.y
+PASSES = {"batch_size": 2, "shuffled": True}  # a client has a smaller last batch, so that its response is not symmetric
+
+
+@pytest.mark.parametrize("drawn", [{}, PASSES], ids=["full batches", "uneven passes"])
+def test_the_floor_is_the_least_over_polynomials(drawn):
+    regime, r = averaging(**drawn), SMALL.y
     step = np.eye(SMALL.n) - regime.mean.round_map
     powers = np.array([np.linalg.matrix_power(step, k) @ r for k in (1, 2, 3)]).T
     least = np.sum((r - powers @ np.linalg.lstsq(powers, r, rcond=None)[0]) ** 2)
