@@ -23,15 +23,15 @@ NEVER = 1e12  # number of rounds for a residual that does not fall
 EXHAUSTED = 1e-13  # a new part of an image below this is rounding: the space already contains all later states
 
 
-def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int = SMALL) -> float:
+def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | None = None) -> float:
     """Rounds until the residual is eps times the labels; its logarithm interpolates between whole rounds.
 
     Beyond at_most rounds the number is extrapolated from the residual that is left. If a residual rises again for more
     than 64 rounds, it may have passed eps earlier. If part of the residual stays for ever, the distance from that part
     counts in place of the residual.
 
-    The run starts from outputs 0. Powers of maps of up to `small` rows are taken, of larger ones those of their Krylov
-    space.
+    The run starts from outputs 0. Powers of maps of up to `small` rows (SMALL if None) are taken, of larger ones
+    those of their Krylov space.
     """
     labels = regime._labels
     if not labels.any():
@@ -120,7 +120,7 @@ class _Run:
     residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of states side by side
 
     @classmethod
-    def of(cls, regime: LinearRegime, small: int = SMALL) -> _Run:
+    def of(cls, regime: LinearRegime, small: int | None = None) -> _Run:
         """The run from outputs 0."""
         labels, n = regime._labels, regime.problem.n
         if isinstance(regime, MatrixFreeRegime) and regime.has_ritz:
@@ -142,7 +142,7 @@ class _Run:
 
             return cls(onward, None, np.concatenate([*parts, np.zeros_like(labels)])[None], seen)
         state = np.concatenate(parts)[None]
-        if regime._size > small:
+        if regime._size > (SMALL if small is None else small):
             few = KrylovRounds.of(regime, state[0], SPACE)
             return cls(lambda state: few.maps @ state, lambda: few.maps, few.state, few.seen)
         return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, seen)
