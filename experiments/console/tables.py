@@ -29,6 +29,14 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
+def print_paragraph(text: str) -> None:
+    """Print text of one paragraph in lines of a page; empty lines before it stay."""
+    import typer
+
+    words = text.lstrip("\n")
+    typer.echo("\n" * (len(text) - len(words)) + "\n".join(wrapped(words)))
+
+
 def as_lines(table: Any, least: int = 0) -> str:
     """The lines of a table, without trailing spaces."""
     shown = console(least)

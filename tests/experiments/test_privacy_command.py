@@ -17,19 +17,26 @@ def run(*words):
     return command("privacy", *words)
 
 
-def test_the_table_and_the_file_are_what_python_gives(tmp_path):
+def flat(result):
+    """What was printed, without its line breaks."""
+    return " ".join(result.stdout.split())
+
+
+def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
     result = run(*SMALL, "--epsilon", 30, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem = data.BUILT_IN["digits"](n=16, clients=8)
     choices = best_choices(private_settings(problem, local_steps=(1, 4), rounds=8), 30.0, 1e-5)
     assert json.loads(file.read_text())["choices"] == [choice.to_dict() for choice in choices]
-    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
+    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in flat(result)
+    assert max(map(len, result.stdout.splitlines())) <= 80
     assert result.stderr.startswith("0 of 10 settings: K = ") and ", 8 of 8 clients\n" in result.stderr
     assert picture.read_text().lstrip().startswith("<?xml")
     plan, rate = choices[0].plan, choices[0].server_rate
     turned = math.atan(rate * plan.noise * plan.rounds**0.5) / math.pi
-    assert f"turns away up to {turned:.1%} of what is learned" in result.stdout
+    assert f"turns away up to {turned:.1%} of what is learned" in flat(result)
     assert "turns away" not in run(*SMALL, "--epsilon", 30, "--network", "fc:2:erf").stdout
 
 
@@ -44,11 +51,11 @@ def test_the_cohort_is_searched_for_and_the_table_the_file_and_the_picture_say_i
     (best,) = (own for own in cohorts if own.is_best)
     assert json.loads(file.read_text())["cohorts"] == [own.to_dict() for own in cohorts]
     assert [own.cohort for own in cohorts] == [8, 4, 2, 1]
-    assert f"the cohort: {best.cohort} of 8 clients a round are best of those tried" in result.stdout
-    assert f"{best.cohort} of 8" in result.stdout and f"{best.choice.plan.mean_square:.3g}" in result.stdout
+    assert f"the cohort: {best.cohort} of 8 clients a round are best of those tried" in flat(result)
+    assert f"{best.cohort} of 8" in flat(result) and f"{best.choice.plan.mean_square:.3g}" in flat(result)
     equal = [str(own.cohort) for own in cohorts if own.as_good and not own.is_best]
     said = f"{best.cohort} and {' and '.join(equal)} clients a round are not told apart"
-    assert (said in result.stdout) if equal else ("not told apart" not in result.stdout)
+    assert (said in flat(result)) if equal else ("not told apart" not in flat(result))
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
@@ -56,9 +63,9 @@ def test_a_budget_that_allows_no_gain_is_said_with_the_least_that_does_and_has_i
     file = tmp_path / "a.json"
     result = run(*SMALL, "--epsilon", 0.01, "--json", file)
     assert result.exit_code == 1
-    assert "no training within epsilon = 0.01, delta = 1e-05 lowers the mean square error 1" in result.stdout
+    assert "no training within epsilon = 0.01, delta = 1e-05 lowers the mean square error 1" in flat(result)
     least = json.loads(file.read_text())["least_epsilon"]
-    assert f"epsilon = {least:.3g} is the least that does" in result.stdout
+    assert f"epsilon = {least:.3g} is the least that does" in flat(result)
     assert run(*SMALL, "--epsilon", least).exit_code == 0 and run(*SMALL, "--epsilon", least / 1.02).exit_code == 1
 
 
@@ -67,7 +74,7 @@ def test_a_clip_is_taken_where_it_is_inactive_and_refused_where_it_never_is():
     assert result.exit_code == 0, result.output
     problem = data.BUILT_IN["digits"](n=16, clients=8)
     choices = best_choices(private_settings(problem, local_steps=(1, 4), rounds=8), 30.0, 1e-5, clip=2.0)
-    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
+    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in flat(result)
     result = run(*SMALL, "--epsilon", 30, "--clip", 1e-6)
     assert result.exit_code == 2 and "clip is 1e-06; with a chance above 0.01 it may clip an update" in result.stderr
 
@@ -82,7 +89,7 @@ def test_drawn_clients_are_those_of_python_and_a_clip_that_is_not_known_is_said(
     plans = [plan for setting in tried for plan in setting.plans(4.0, 1e-5)]
     beyond = [plan for plan in plans if plan.rounds == 1 + max(p.rounds for p in plans if p.clip < float("inf"))]
     said = f"update by {min(plan.moved for plan in beyond):.3g} times the clip"
-    assert beyond and said in result.stdout and f"of {beyond[0].rounds} rounds or more no clip" in result.stdout
+    assert beyond and said in flat(result) and f"of {beyond[0].rounds} rounds or more no clip" in flat(result)
     assert "no clip" not in run(*SMALL, "--epsilon", 500).stdout
     result = run(*SMALL, "--epsilon", 4, "--participation", 2)
     assert result.exit_code == 2 and "participation is 2" in result.stderr

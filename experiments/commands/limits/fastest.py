@@ -117,7 +117,7 @@ def fastest(
 
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
-    from experiments.console.tables import print_table
+    from experiments.console.tables import print_paragraph, print_table
     from ntkfl.fastest_method import MOST_ROUNDS, MOST_RUN
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
@@ -148,10 +148,10 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     elif comparison.floor is None:
         typer.echo("\nfloor: none, since the Gram matrix is singular")
     else:
-        typer.echo(
-            f"\nfloor: no method whose clients use their own data only brings the condition number below "
-            f"{comparison.condition:.4g};\n  the best momentum at the server then takes some {comparison.floor} rounds "
-            "for the worst labels"
+        print_paragraph(
+            "\nfloor: a method whose clients use only their own data brings the condition number to "
+            f"{comparison.condition:.4g} at the least; the best momentum at the server then takes some "
+            f"{comparison.floor} rounds for the worst labels"
         )
 
 

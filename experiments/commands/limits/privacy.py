@@ -62,12 +62,12 @@ def privacy(
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
     takes their plain mean and adds noise. The clipping norm is as small as is known to do: with the chance --clipped at
     most any update is clipped at all, and while none is, mean and variance of the residual are exact. Rounds in which
-    --clip may be active are left out; if that are all, the least norm that does is said.
-    --rounds is the most that are tried (100). Each client's updates are protected. Privacy is counted by
-    dp-accounting. Where a round draws some of the clients, without replacement, the budget counts that; the clip is
-    then the longest update of simulated trainings, which are so many that it is wrong with a chance of 1e-6 for each
-    choice of steps and rounds that is compared. A cohort that exact bounds show to be worse is not simulated. Steps,
-    cohort and rounds are chosen by looking at the data, which the budget does not count.
+    --clip may be active are left out; if none is left, an error names the least norm that does. --rounds is the most
+    that are tried (100). Each client's updates are protected. Privacy is counted by dp-accounting. Where a round draws
+    some of the clients, without replacement, the budget counts that; the clip is then the longest update of simulated
+    trainings, which are so many that it is wrong with a chance of 1e-6 for each choice of steps and rounds that is
+    compared. A cohort that exact bounds show to be worse is not simulated. Steps, cohort and rounds are chosen by
+    looking at the data, which the budget does not count.
     Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
@@ -84,6 +84,7 @@ def privacy(
         )
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from experiments.console.progress_bar import ProgressBar
+        from experiments.console.tables import print_paragraph
         from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, private_settings
 
         with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
@@ -110,7 +111,7 @@ def privacy(
             cohorts = best_cohorts(settings, epsilon, delta, clipped, clip)
             _print_cohorts(cohorts, choices[0], problem.n_clients)
             if network == TWO_LAYER:
-                typer.echo(
+                print_paragraph(
                     "\nthis is the error of a model that is linear in its weights; in a ReLU network of any width the "
                     f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample: "
                     "initial weights larger by a factor divide that by about as much"
@@ -141,10 +142,10 @@ def _print(
     clients: int,
     described: str,
 ) -> None:
-    from experiments.console.tables import print_table
+    from experiments.console.tables import print_paragraph, print_table
 
     best = choices[0].plan
-    typer.echo(
+    print_paragraph(
         f"training within epsilon = {epsilon:g}, delta = {delta:g} brings the mean square error from {before:.3g} to "
         f"{best.mean_square:.3g}, in expectation"
         if reachable is None
@@ -171,7 +172,7 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
     """Print what every cohort reaches, and which are not told apart from the best."""
     if len(cohorts) == 1:
         return
-    from experiments.console.tables import print_table
+    from experiments.console.tables import print_paragraph, print_table
 
     columns = ["clients a round", "K", "rounds", "mean square error"]
     rows, lowest = [], best.plan.mean_square
@@ -188,7 +189,7 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
     print_table(columns, rows, numbers=columns)
     equal = [str(tried.cohort) for tried in cohorts if tried.as_good and tried.cohort != best.cohort]
     if equal:
-        typer.echo(
+        print_paragraph(
             f"\n{best.cohort} and {' and '.join(equal)} clients a round are not told apart: their difference is within "
             "what the bound of the clip and the last percent of the accountant's noise leave open"
         )
@@ -199,6 +200,8 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
 
     Further rounds of the other cohorts would be simulated for this line alone.
     """
+    from experiments.console.tables import print_paragraph
+
     ran = [setting for setting in settings if setting.has_run and setting.cohort == cohort]
     for rounds in ran[0].counts:  # more rounds ask for more noise: the first refused number decides
         plans = []
@@ -208,7 +211,7 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
                 break
         else:
             least = min(plan.moved for plan in plans)
-            typer.echo(
+            print_paragraph(
                 f"\nof {rounds} rounds or more no clip is known to be inactive: in {rounds} rounds the noise may move "
                 f"a client's update by {least:.3g} times the clip, with {cohort} client{'s' * (cohort > 1)} a round "
                 "and any server rate that was run"
