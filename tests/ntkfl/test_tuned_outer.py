@@ -88,7 +88,7 @@ def displacements(h, members, steps, eta, batch, cohort):
                 gone[rows] += eta * len(own) / size * left[rows]
             maps.append(h @ gone)
         mean.append(np.mean(maps, axis=0))
-        square.append(np.mean([np.kron(one, one) for one in maps], axis=0))
+        square.append(np.mean([np.kron(gain, gain) for gain in maps], axis=0))
     first, second = [], []
     for taken in map(list, combinations(range(len(members)), cohort)):
         sizes = np.array([len(members[c]) for c in taken])
