@@ -17,12 +17,12 @@ from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 from ntkfl.limit.regime import Kernel
-from ntkfl.limit.rounds_between import NEVER, left_after, rounds_between
+from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # most rounds that are counted for one method
-FARTHEST, DENSE = 2**32, 1000  # rounds to which powers of a round's map are taken, and most rows of such a map
+FARTHEST, DENSE = 2**39, 1000  # most rounds by powers of a round's map, and most rows of such a map
 MOST_RUN = 1000  # most rounds that are run to count rounds, where tiles hold the Gram matrix
 LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
 SAMPLED = 1000  # samples for the search where every setting is run round by round
@@ -47,7 +47,7 @@ class Tuned:
             tiles 1000) are needed.
         estimate: where `rounds` is None, the number of rounds by powers of a round's map, which may pass over a dip of
             the residual, and with tiles extrapolated; None where `rounds` is known, or where the residual does not fall
-            to eps.
+            to eps within 5e11 rounds (2^39).
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
             `rounds` is None.
         left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
@@ -199,7 +199,10 @@ def fastest(
         last: list[Tuned] = []
         for steps in local_steps:
             special = best.get((tunable.special or "", steps))
-            kept = [] if special is None else [replace(special, label=label, options=special.options | tunable.at)]
+            kept = []
+            if special is not None:
+                options = special.options | tunable.at
+                kept = [replace(special, label=label, method=tunable.method, options=options)]
             product = steps == 1 and "server_rate" in tunable.names  # only its product with eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
@@ -293,13 +296,15 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     tiled = isinstance(regime, MatrixFreeRegime)
     looked = min(MOST_RUN, budget or LOOKED) if regime.method in NO_MODES else MOST_RUN
     most = MOST_RUN if tiled else MOST_ROUNDS
-    about = rounds_between(regime, eps, looked if tiled else most)
-    if not tiled or about < 0.9 * most:
+    about = rounds_between(regime, eps, looked) if tiled else 0.0
+    if about < 0.9 * most:
         with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=most)
     if rounds is None and not tiled:  # by powers alone, which may pass over a dip of the residual
-        about = rounds_between(regime, eps, FARTHEST, small=DENSE)
-    if rounds is None and about < NEVER:
+        stays = float(np.linalg.norm(regime.unreachable.T @ regime._labels))
+        reached = stays <= eps * float(np.linalg.norm(regime._labels))
+        about = rounds_between(regime, eps, FARTHEST, small=DENSE) if reached else np.inf
+    if rounds is None and about < FARTHEST:
         estimate = max(about, float(most))
     if budget is not None:
         left, error = _left(regime, budget)

@@ -71,7 +71,7 @@ def rounds_said(tuned: Tuned) -> str:
     """The number of rounds of tuned steps in words."""
     if tuned.rounds is not None:
         return f"{tuned.rounds} rounds"
-    return "a residual that never falls so far" if tuned.estimate is None else f"some {tuned.estimate:.1g} rounds"
+    return "a residual that does not fall so far" if tuned.estimate is None else f"some {tuned.estimate:.1g} rounds"
 
 
 def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:

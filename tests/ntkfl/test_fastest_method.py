@@ -105,6 +105,27 @@ def test_rounds_that_are_too_many_to_count_follow_from_powers(monkeypatch):
         assert whole.rounds - 1 < tuned.estimate <= whole.rounds + 1e-6
 
 
+@pytest.mark.parametrize("smallest", [1e-10, 1e-14])
+def test_no_number_of_rounds_is_said_beyond_those_that_powers_reach(smallest):
+    """One client and one step of length 1: the first label is met in round 1, the other falls by 1 - smallest."""
+    problem = Problem(np.eye(2), np.ones(2), np.zeros(2, int))
+    asked = {"local_steps": (1,), "methods": ("fedavg, server rate 1",), "eta_local": 1.0, "refine": False}
+    (tuned,) = fastest(problem, np.diag([1.0, smallest]), eps=0.1, **asked).tuned
+    needed = np.log(0.1 * np.sqrt(2)) / np.log1p(-smallest)
+    assert tuned.rounds is None
+    assert tuned.estimate == (None if needed > fastest_method.FARTHEST else pytest.approx(needed, rel=1e-4))
+
+
+def test_a_row_of_a_special_case_has_the_method_of_its_options():
+    """Fedprox at mu = 0 is fedavg, whose rounds are fewest here; fedavg itself has no option mu."""
+    rng = np.random.default_rng(1)
+    basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    problem = Problem(np.eye(4), rng.standard_normal(4), np.arange(4) % 2)
+    asked = {"local_steps": (3,), "methods": ("fedavg", "fedprox"), "refine": False}
+    for tuned in fastest(problem, basis * np.geomspace(1e-7, 1, 4) @ basis.T, eps=0.002, **asked).tuned:
+        assert tuned.method == METHODS[tuned.label].method and again(problem, tuned)
+
+
 def test_with_a_budget_what_is_left_is_compared():
     comparison = fastest(digits(), local_steps=(2,), budget=7)
     for tuned in comparison.tuned:
@@ -126,7 +147,8 @@ def test_a_sample_twice_has_the_rounds_and_the_rate_of_what_can_fall():
             assert (tuned.rate is None) == (tuned.method in NO_MODES) and not (tuned.rate and tuned.rate > 1 - 1e-9)
     for tuned in same.tuned:
         assert tuned.rounds == again(with_twice(problem, problem.y[0]), tuned).rounds_to(1e-6)
-    assert all(tuned.rounds is None and tuned.vectors is None for tuned in other.tuned)
+    for tuned in other.tuned:
+        assert (tuned.rounds, tuned.vectors, tuned.estimate) == (None, None, None)
 
 
 def with_twice(problem, label):

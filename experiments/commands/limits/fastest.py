@@ -118,7 +118,7 @@ def fastest(
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
     from experiments.console.tables import print_paragraph, print_table
-    from ntkfl.fastest_method import MOST_ROUNDS, MOST_RUN
+    from ntkfl.fastest_method import FARTHEST, MOST_ROUNDS, MOST_RUN
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
     typer.echo(
@@ -139,7 +139,9 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         how = "by powers of a round" if comparison.tiles is None else "extrapolated"
         typer.echo(f"\n~: more than {most} rounds, which are not counted one by one but {how}")
     if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
-        typer.echo(f"\n-: with these steps the residual never falls to {comparison.eps:g}")
+        typer.echo(
+            f"\n-: with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
+        )
     if comparison.tiles is not None:
         typer.echo(
             f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them;\n  rate and floor are not "
