@@ -39,6 +39,7 @@ RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of the last server rate over the first
 NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate: its loss has many valleys
+EPSILON = float(np.finfo(float).eps)
 SMALLEST = float(np.finfo(float).tiny)  # smallest difference of root mean squares that counts
 TRIES = 70  # most tries of a search from a starting value
 SEARCHES = {"falling": 12}  # searches, from the best starting values; one for the other optimizers
@@ -223,7 +224,9 @@ def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) ->
             break
         basis.append(rest / length)
     a = np.array(images).T
-    return float(np.sum((start - a @ np.linalg.lstsq(a, start, rcond=None)[0]) ** 2))
+    combined = np.linalg.lstsq(a, start, rcond=None)[0]
+    rounding = len(start) * EPSILON * (size + float(np.linalg.norm(a) * np.linalg.norm(combined)))
+    return max(float(np.linalg.norm(start - a @ combined)) - rounding, 0.0) ** 2
 
 
 def _rounds(problem: Problem, steps: int, drawn: Drawn, rounds: int | None, samples: int | None) -> int:

@@ -184,6 +184,15 @@ def test_the_floor_is_the_least_over_polynomials(drawn):
     assert krylov_floor(regime, SMALL.n) < 1e-12 * (r @ r)
 
 
+def test_rounding_lifts_no_floor_above_what_is_reached():
+    """One round fits a single sample; the floor was 1e-32 for some labels, and tuned steps had reached 1e-59."""
+    h, floors = np.array([[0.3]]), []
+    for label in np.linspace(0.1, 3, 40):
+        problem = Problem(np.eye(1), np.array([label]), np.array([0]))
+        floors.append(krylov_floor(random_rounds(problem, Setup(eta_local=0.4), h, "fedavg"), 1))
+    assert max(floors) == 0
+
+
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10**6), rounds=st.integers(1, 4))
 def test_no_outer_optimizer_with_drawn_coefficients_comes_below_the_floor(seed, rounds):
