@@ -296,7 +296,7 @@ def test_what_measures_is_in_the_version_and_libraries_and_other_studies_are_not
     measuring = {
         f"experiments/studies/running/{name}.py" for name in ("measuring", "one_thread", "cell_store", "stored_ladder")
     }
-    assert measuring | {"ntkfl/data/__init__.py", "bounds/formula.py", "experiments/report/site.py"} <= files
+    assert measuring | {"ntkfl/data/__init__.py", "bounds/formula.py", "experiments/method_comparison.py"} <= files
     assert not {f"experiments/studies/{name}.py" for name in ("study", "chart", "answers", "questions/drift")} & files
     (module,) = code_version._modules(find_file("drift"))
     assert module == ("", find_file("drift"))
