@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-FEW, TINY = 3, 1e-30  # clients, and the feature of every sample, in `on_few_samples`
+FEW, TINY = 3, 1e-3  # clients, and eta_local times the kernel of every pair of samples, in `on_few_samples`
 REMEMBERED = 4  # rounds of a schedule whose regimes are kept
 
 __all__ = [
@@ -280,7 +280,8 @@ def on_few_samples(
 ) -> KernelRegime:
     """Algorithm 1 on one sample of each of a few clients: it refuses methods and options before H is computed.
 
-    Its kernel is so small that no steps are beyond their limit.
+    Its kernel times eta_local is so small that no steps are beyond their limit. The kernel alone is not: beside a pull
+    that belongs to large rows, rounding would hide that a round is linear.
 
     Raises:
         ValueError: client_steps of which there is not one for each client.
@@ -289,7 +290,8 @@ def on_few_samples(
         _one_a_client(client_steps, problem.n_clients)
     first = [int(np.argmax(problem.owner == client)) for client in range(min(clients, problem.n_clients))]
     few = Problem(problem.x[first], problem.y[first], np.arange(len(first)))
-    kernel = Features(lambda x: np.full((len(x), 1), TINY), 1)
+    feature = np.sqrt(TINY / setup.eta_local) if setup.eta_local else 1.0
+    kernel = Features(lambda x: np.full((len(x), 1), feature), 1)
     return KernelRegime(few, setup, cast(np.ndarray, FeatureGram.by(kernel, few.x)), kernel)
 
 
