@@ -209,7 +209,7 @@ def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bo
     """The same blocks, but each local step is a pass in batches of at most `batch` samples.
 
     A correction of gradients, `sloped`, is that of clients that remember. With a pull, and with a smaller last batch,
-    the responses are not symmetric.
+    the responses are not taken as symmetric.
 
     Raises:
         ValueError: as `ShuffledPass.of`.
