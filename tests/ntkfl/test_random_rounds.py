@@ -122,7 +122,8 @@ def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, size
     ids=["fl-ntk", "fedavg", "nesterov", "fedprox"],
 )
 @pytest.mark.parametrize(
-    ("sizes", "batch", "passes"), [((2, 4), 2, 1), ((1, 3), 1, 1), ((2, 2), 1, 2), ((4, 1), 2, 2), ((5, 3), 2, 1)]
+    ("sizes", "batch", "passes"),
+    [((2, 4), 2, 1), ((1, 3), 1, 1), ((2, 2), 1, 2), ((3, 1), 1, 2), ((4, 1), 2, 2), ((5, 3), 2, 1)],
 )
 @quietly
 def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, batch, passes):
