@@ -113,7 +113,7 @@ def test_gram_and_fastest_of_a_network(module, tmp_path):
         ran("fastest", "--network", name, "--n", 8, "--steps", 1, "--clients", 2) for name in ("two-layer", "fc:3:relu")
     )
     assert "setting: fc:3:relu, digits" in deep
-    floors = [float(re.search(r"condition number below\s+([\d.]+)", text)[1]) for text in (two_layer, deep)]
+    floors = [float(re.search(r"condition\s+number\s+to\s+([\d.]+)", text)[1]) for text in (two_layer, deep)]
     assert floors[0] != floors[1]
 
 
