@@ -76,18 +76,20 @@ def rounds_said(tuned: Tuned) -> str:
 
 def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
     """A sentence where columns of equal spread need less than half the rounds of `tuned`; else an empty one."""
+    import numpy as np
+
     from ntkfl.gram import ParallelRows
 
     needed = tuned.rounds or tuned.estimate or float("inf")
-    spread = problem.x.std(axis=0)
     try:
         scaled = momentum_rounds(problem.standardised(), eps)
     except (ParallelRows, ValueError):  # rows that differed in their sizes alone
         return ""
     if scaled is None or scaled.rounds is None or not 2 * scaled.rounds < needed:
         return ""
+    spread = problem.x.std(axis=0)[np.ptp(problem.x, axis=0) > 0]
     return (
-        f"the columns' standard deviations lie between {spread.min():.3g} and {spread.max():.3g}; with every column "
+        f"the columns that vary have standard deviations from {spread.min():.3g} to {spread.max():.3g}; with each "
         f"scaled to mean 0 and standard deviation 1, fedavgm takes {scaled.rounds} rounds at one local step"
     )
 
