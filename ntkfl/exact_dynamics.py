@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-FEW, TINY = 3, 1e-3  # clients, and eta_local times the kernel of every pair of samples, in `on_few_samples`
+FEW, STEP = 3, 1e-3  # clients, and eta_local times the kernel of every pair of samples, in `on_few_samples`
 REMEMBERED = 4  # rounds of a schedule whose regimes are kept
 
 __all__ = [
@@ -290,7 +290,7 @@ def on_few_samples(
         _one_a_client(client_steps, problem.n_clients)
     first = [int(np.argmax(problem.owner == client)) for client in range(min(clients, problem.n_clients))]
     few = Problem(problem.x[first], problem.y[first], np.arange(len(first)))
-    feature = np.sqrt(TINY / setup.eta_local) if setup.eta_local else 1.0
+    feature = np.sqrt(STEP / setup.eta_local) if setup.eta_local else 1.0
     kernel = Features(lambda x: np.full((len(x), 1), feature), 1)
     return KernelRegime(few, setup, cast(np.ndarray, FeatureGram.by(kernel, few.x)), kernel)
 
