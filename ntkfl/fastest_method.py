@@ -46,8 +46,8 @@ class Tuned:
         rounds: number of rounds until the residual is eps times its value at outputs 0; None if more than 100,000 (with
             tiles 1000) are needed.
         estimate: where `rounds` is None, the number of rounds by powers of a round's map, which may pass over a dip of
-            the residual, and with tiles extrapolated; None where `rounds` is known, or where the residual does not fall
-            to eps within 5e11 rounds (2^39).
+            the residual; None where `rounds` is known, where the residual does not fall to eps within 5e11 rounds
+            (2^39), or where the Gram matrix is in tiles.
         vectors: number of vectors of the model's size that a client receives and sends in `rounds` rounds; None where
             `rounds` is None.
         left: the residual after the budget of rounds, divided by the residual at the start; None without a budget.
@@ -74,7 +74,8 @@ class Fastest:
 
     Args:
         eps: the share of the first residual.
-        tuned: the tuned method for each method and number of local steps for which some step is stable.
+        tuned: the tuned method for each method and number of local steps for which some step is stable; with tiles and
+            without a budget, settings whose rounds are not counted stand in the order of extrapolated rounds.
         condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
             singular. It does not bound the rounds for the labels at hand, which may be fewer.
@@ -139,7 +140,8 @@ def fastest(
     mu one of three. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric matrix, so every
     setting is run, on at most 1000 of the samples; then some ten settings near the best one are run on all samples.
     While steps are compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the residual rises
-    within the 256 rounds after these.
+    within the 256 rounds after these. The table has no extrapolated number: where H is singular, or nearly, the
+    residual may stop falling later.
 
     Args:
         problem: data.
@@ -190,19 +192,20 @@ def fastest(
         most = LOOKED if tiles is not None and regime.method in NO_MODES else MOST_ROUNDS
         return rounds_between(regime, eps, int(np.clip(FARTHER * least, LEAST_ROUNDS, most)))
 
-    best: dict[tuple[str, int], Tuned] = {}
+    best: dict[tuple[str, int], _Ranked] = {}
     for label, tunable in METHODS.items():
         run = tiles is not None and tunable.method in NO_MODES
         if label not in methods:
             continue
         progress(label)
-        last: list[Tuned] = []
+        last: list[_Ranked] = []
         for steps in local_steps:
             special = best.get((tunable.special or "", steps))
             kept = []
             if special is not None:
-                options = special.options | tunable.at
-                kept = [replace(special, label=label, method=tunable.method, options=options)]
+                options = special.tuned.options | tunable.at
+                as_special = replace(special.tuned, label=label, method=tunable.method, options=options)
+                kept = [replace(special, tuned=as_special)]
             product = steps == 1 and "server_rate" in tunable.names  # only its product with eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
@@ -214,15 +217,16 @@ def fastest(
                 on_few.run([])
                 search.follow(on_few)
             if search.best is None and not (run and few is not base):  # no step found on few samples may be stable here
-                search.run([(setting.eta_local, setting.options) for setting in kept + last])
+                search.run([(setting.tuned.eta_local, setting.tuned.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)
-                last = [min([tuned, *kept], key=_order)]
+                last = [min([tuned, *kept], key=_Ranked.order)]
                 best[label, steps] = last[0]
-        if rows := [tuned for (of, _), tuned in best.items() if of == label]:
-            answered(min(rows, key=_order))
-    floor = _worst_rounds(condition, eps)
-    return Fastest(eps, tuple(best.values()), condition, floor, budget, None if tiles is None else str(tiles.dtype))
+        if rows := [ranked for (of, _), ranked in best.items() if of == label]:
+            answered(min(rows, key=_Ranked.order).tuned)
+    floor, ranked = _worst_rounds(condition, eps), sorted(best.values(), key=_Ranked.order)
+    settings = tuple(one.tuned for one in (ranked if tiles is not None else best.values()))
+    return Fastest(eps, settings, condition, floor, budget, None if tiles is None else str(tiles.dtype))
 
 
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
@@ -291,7 +295,18 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
     return 1 if rate <= eps else int(np.ceil(np.log(eps) / np.log(rate)))
 
 
-def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:
+@dataclass(frozen=True)
+class _Ranked:
+    """A setting, and the rounds by which it is compared where none are counted."""
+
+    tuned: Tuned
+    about: float  # with tiles extrapolated, which is no claim: the residual may not fall so far
+
+    def order(self) -> tuple[float, float, float]:
+        return *_order(self.tuned), self.about
+
+
+def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> _Ranked:
     rounds, left, error, estimate = None, None, None, None
     tiled = isinstance(regime, MatrixFreeRegime)
     looked = min(MOST_RUN, budget or LOOKED) if regime.method in NO_MODES else MOST_RUN
@@ -304,7 +319,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
         stays = float(np.linalg.norm(regime.unreachable.T @ regime._labels))
         reached = stays <= eps * float(np.linalg.norm(regime._labels))
         about = rounds_between(regime, eps, FARTHEST, small=DENSE) if reached else np.inf
-    if rounds is None and about < FARTHEST:
+    if rounds is None and not tiled and about < FARTHEST:
         estimate = max(about, float(most))
     if budget is not None:
         left, error = _left(regime, budget)
@@ -312,7 +327,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     vectors = None if rounds is None else rounds * per_round
     rate = None if tiled else _rate(regime)
     steps = setup.local_steps, setup.eta_local
-    return Tuned(label, regime.method, options, *steps, rate, rounds, vectors, left, error, estimate)
+    return _Ranked(Tuned(label, regime.method, options, *steps, rate, rounds, vectors, left, error, estimate), about)
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:

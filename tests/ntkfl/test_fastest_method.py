@@ -27,9 +27,9 @@ def comparison():
     return fastest(digits(), local_steps=(1, 4))
 
 
-def again(problem, one, **options):
+def again(problem, one, gram=None):
     setup = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
-    return kernel_regime(problem, setup, None, one.method, one.options | options)
+    return kernel_regime(problem, setup, gram, one.method, one.options)
 
 
 def test_each_row_is_what_its_regime_says(comparison):
@@ -326,6 +326,20 @@ def test_the_krylov_space_has_every_server_s_first_rounds(seed, momentum, rate, 
     for rounds in (1, 2, 7, 39):
         ends = np.linalg.norm(whole.residual([0, rounds]).reshape(2, -1), axis=1)
         assert left_after(tiled, rounds) == pytest.approx(ends[1] / ends[0], rel=1e-8)
+
+
+def test_with_tiles_no_rounds_are_said_where_part_of_the_residual_stays():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((24, 8)), rng.standard_normal((8, 6))  # six features: 18 directions of the residual stay
+    kernel = gram.Features(lambda z: np.maximum(z @ w, 0), 6)
+    problem = Problem(x, np.sign(rng.standard_normal(24)), np.arange(24) % 3)
+    asked = {"local_steps": (1, 3), "eps": 0.01, "refine": False, "matrix_free": True}
+    comparison = fastest(problem, kernel, methods=("fedavg", "scaffold", "fedavgm"), **asked)
+    assert {tuned.label for tuned in comparison.best} == {"fedavg", "scaffold", "fedavgm"}
+    for tuned in comparison.tuned:
+        assert (tuned.rounds, tuned.estimate, tuned.vectors) == (None, None, None)
+        left = np.linalg.norm(again(problem, tuned, gram=kernel).residual(10**6))
+        assert left > 0.01 * np.linalg.norm(problem.y)
 
 
 def test_a_local_step_beyond_the_clients_limit_is_refused_with_tiles():

@@ -90,7 +90,7 @@ def fastest(
                 budget=budget,
                 matrix_free={"none": False, "auto": True}.get(tiles, tiles),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
-                answered=lambda tuned: typer.echo(f"  {_first_word(tuned)}", err=True),
+                answered=lambda tuned: typer.echo(f"  {_first_word(tuned, tiles != 'none')}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
         _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
@@ -134,14 +134,16 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         left = [] if comparison.budget is None else [_left(best)]
         rows.append((best.label, *cells, _shown(best.vectors), *left, _steps(best)))
     print_table(columns, rows, numbers=numbers)
-    most = MOST_ROUNDS if comparison.tiles is None else MOST_RUN
     if any(tuned.estimate is not None for tuned in comparison.tuned):
-        how = "by powers of a round" if comparison.tiles is None else "extrapolated"
-        typer.echo(f"\n~: more than {most} rounds, which are not counted one by one but {how}")
+        typer.echo(f"\n~: more than {MOST_ROUNDS} rounds, which are not counted one by one but by powers of a round")
     if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
-        typer.echo(
-            f"\n-: with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
-        )
+        none = f"with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
+        if comparison.tiles is not None:
+            none = (
+                f"no number of rounds is known; up to {MOST_RUN} are run, and only if fewer rounds leave so little "
+                "that these may do"
+            )
+        print_paragraph(f"\n-: {none}")
     if comparison.tiles is not None:
         typer.echo(
             f"\n{comparison.tiles} tiles: rounds up to 1000 are counted by running them;\n  rate and floor are not "
@@ -181,9 +183,13 @@ def _shown(count: int | None) -> str:
     return "-" if count is None else str(count)
 
 
-def _first_word(tuned: "Tuned") -> str:
+def _first_word(tuned: "Tuned", tiled: bool) -> str:
     """A method's best steps and rounds, for a line as soon as they are known, before the table."""
-    return f"{rounds_said(tuned) if tuned.left is None else f'{_left(tuned)} left'} with {_steps(tuned)}"
+    if tuned.left is not None:
+        said = f"{_left(tuned)} left"
+    else:
+        said = "no known number of rounds" if tiled and tuned.rounds is None else rounds_said(tuned)
+    return f"{said} with {_steps(tuned)}"
 
 
 def _rounds(tuned: "Tuned") -> str:
