@@ -170,7 +170,9 @@ def kernel_regime(
             default squares, solved in closed form.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown. "auto": tiles only where the eigenvectors do not fit
-            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
+            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit. Of a kernel function
+            the pairs within every 2048 successive samples are compared with their mirror images, and 64 by 64 pairs of
+            each such block with the samples before it; all others count as symmetric.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. A
             file of the same samples, kernel and entries is continued after a kill, and only read when it is complete;
             one row in 256 is computed again, to see that the kernel is the same.
@@ -190,8 +192,8 @@ def kernel_regime(
             not linear in the weights (and why); eta_global beside a server_rate, or for a method without one. An
             unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
             Labels, or where no `gram` is given rows, whose squares vanish or overflow. With matrix_free: a matrix for
-            `gram`, a window, a problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the
-            memory (of a worker).
+            `gram`, a window, a problem `per_output`, a kernel that is complex, or not symmetric where that is compared,
+            or tiles that do not fit the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round leaves float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 

@@ -69,7 +69,7 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
         seed: the seed of the draw; default 0.
 
     Raises:
-        ValueError: landmarks outside 1 to n; a kernel that is 0 on the landmarks.
+        ValueError: landmarks outside 1 to n; a kernel that is 0, complex or not finite on the landmarks.
 
     Source: arXiv:1303.1849.
     """
@@ -78,7 +78,7 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
         raise ValueError(f"landmarks is {landmarks}; it must be from 1 to the number of samples, {len(x)}")
     require("the landmarks' matrix", lambda landmarks: 8 * 3 * landmarks**2, landmarks=landmarks)
     chosen = x[np.sort(np.random.default_rng(seed).choice(len(x), landmarks, replace=False))]
-    values, vectors = np.linalg.eigh(kernel(chosen, None))
+    values, vectors = np.linalg.eigh(finite_array("kernel", kernel(chosen, None)))
     kept = values > NULL * values[-1]
     if not kept.any():
         raise ValueError(f"the kernel's largest eigenvalue on the landmarks is {values[-1]:.3g}; it must be positive")

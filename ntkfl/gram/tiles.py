@@ -20,7 +20,7 @@ from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, in
 from ntkfl.gram.threads import in_context, worker_threads
 from ntkfl.gram.tiles_file import TilesFile
 from ntkfl.memory import require
-from ntkfl.problem import finite_array
+from ntkfl.problem import finite_array, real_array
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
@@ -163,7 +163,9 @@ class Tiles(HeldGram):
         """The kernel of all pairs of samples.
 
         Args:
-            kernel: (x, z) -> (p, n), with z None: x itself.
+            kernel: (x, z) -> (p, n), with z None: x itself. Its values for z None are compared with their mirror
+                images in each slab's own block of 2048 samples, those between such a block and all samples before it
+                at 64 by 64 of them; the others count as symmetric.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory; default float64.
             memmap: a file that holds the tiles in place of memory; an existing file is continued, or read if it is
@@ -172,8 +174,8 @@ class Tiles(HeldGram):
         Raises:
             ValueError: too little memory, or room on the disk. A file of other tiles, if one row in 256, or the row of
                 each slab's largest entry off the diagonal, shows it. Entries beyond or far below float32, with dtype
-                "float32". A kernel that is not symmetric, not finite, of another shape, or with an entry too large "
-                "for its diagonal, so that it is not positive semi-definite.
+                "float32". A kernel that is complex, not symmetric where that is compared, not finite, of another
+                shape, or with an entry too large for its diagonal, so that it is not positive semi-definite.
         """
         x = finite_array("x", x)
         ends = slab_rows(len(x))
@@ -455,7 +457,7 @@ def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], fi
 
 
 def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:
-    values, shape = np.asarray(kernel(x, z), float), (len(x), len(x if z is None else z))
+    values, shape = real_array("kernel", kernel(x, z)), (len(x), len(x if z is None else z))
     if values.shape != shape:
         raise ValueError(f"the kernel of {shape[0]} by {shape[1]} samples has shape {values.shape}; it must be {shape}")
     if not np.isfinite(values).all():

@@ -519,6 +519,7 @@ def too_large(x, z):
         (too_large, True, {}, "it is not positive semi-definite"),
         (lambda x, z: np.eye(3), True, {}, r"has shape \(3, 3\); it must be \(18, 18\)"),
         (lambda x, z: np.full((len(x), len(x if z is None else z)), np.nan), True, {}, "every entry must be finite"),
+        (lambda x, z: x @ (x if z is None else z).T + 0.1j, True, {}, "kernel is complex"),
     ],
 )
 def test_bad_input_is_said(kernel, how, more, said):
