@@ -55,6 +55,7 @@ WHOLE = 500  # most samples for which a round is decomposed in place of that sea
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
+RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
@@ -179,27 +180,33 @@ class MatrixFreeRegime(LinearRegime):
 
         The smallest is an interval from 0 if rounding, or a search that was cut short, leaves it unknown.
         """
+        if self._outermost_largest is None:
+            return None
+        (smallest, off), noise = (
+            _end(self._symmetric(cast(np.ndarray, self.round.response)), largest=False),
+            self._noise,
+        )
+        least = max(0.0, smallest - off - noise)
+        least = least if 2 * (off + noise) < smallest else 0.0
+        return Estimate.between(least, max(smallest + noise, 0.0), RITZ), self._outermost_largest
+
+    @cached_property
+    def _outermost_largest(self) -> Estimate | None:
+        """The largest eigenvalue of `outermost`, for which no search for the smallest one is needed."""
         response = self.round.response
         if response is None or response.min() <= 0 or not response.max() < LONGEST:
             return None
-        root, n = np.sqrt(response), self.problem.n
+        (largest, far), noise = _end(self._symmetric(response), largest=True), self._noise
+        return Estimate.between(largest - noise, min(largest + far + noise, max(self._largest_at_most, largest)), RITZ)
+
+    def _symmetric(self, values: Float[np.ndarray, " n"]) -> LinearOperator:
+        """W^(1/2) H W^(1/2), W the function of H_D that has these values."""
+        root, n = np.sqrt(values), self.problem.n
 
         def product(v: np.ndarray) -> np.ndarray:
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
 
-        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
-        noise = self._noise
-        (smallest, off), (largest, far) = (_end(operator, end) for end in (False, True))
-        least = max(0.0, smallest - off - noise)
-        least = least if 2 * (off + noise) < smallest else 0.0
-        method, above = (
-            "eigenvectors with their residuals",
-            min(largest + far + noise, max(self._largest_at_most, largest)),
-        )
-        return (
-            Estimate.between(least, max(smallest + noise, 0.0), method),
-            Estimate.between(largest - noise, above, method),
-        )
+        return LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
 
     @property
     def _noise(self) -> float:
@@ -304,9 +311,9 @@ class MatrixFreeRegime(LinearRegime):
     def step_limits(self) -> StepLimits:
         """The server rate below which no residual grows, NaN if unknown; and the eta_local as in `LinearRegime`."""
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
-        if self.outermost is None or self.round.server_rate is None:
+        largest = self._outermost_largest
+        if largest is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        largest = self.outermost[1]
         if not largest.lo > 0:  # steps so long that rounding takes all digits
             return StepLimits(float("nan"), local)
         return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
@@ -322,7 +329,7 @@ class MatrixFreeRegime(LinearRegime):
         if response is None:
             return self._clients_memory_warning
         if 0 < response.min() and response.max() < LONGEST:
-            if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
+            if self._largest_at_most < self.round.limit or self._outermost_largest.hi < self.round.limit:  # type: ignore[union-attr]
                 return None
             if (rate := self.step_limits.eta_global) > 0:
                 return f"{steps} is stable for a server rate below {rate:.6g} only"
@@ -345,15 +352,11 @@ class MatrixFreeRegime(LinearRegime):
         spectrum = feedback.spectrum
         if not (spectrum.known and spectrum.zero.max() < 2):
             return f"{steps} may be unstable; {remedy}" if setup.eta_local >= below else None
-        weights, n = feedback.weights, self.problem.n
+        weights = feedback.weights
         if self._clients.sum_of_largest(weights * self._clients.values) < 2:
             return None
-        root, local = np.sqrt(weights), self._measured.local
-
-        def product(v: np.ndarray) -> np.ndarray:
-            return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
-
-        value, _ = _end(LinearOperator((n, n), matvec=product, matmat=product, dtype=float), largest=True)
+        local = self._measured.local
+        value, _ = _end(self._symmetric(weights), largest=True)
         wrong = float(weights.max()) * (local.product + 3 * local.rounded * local.size)
         wrong += local.size * feedback.wobble(local).weights
         if not value - wrong > 2:
