@@ -86,8 +86,8 @@ class ShuffledPass:
                 following[now] = _mixed(after, turned, kept)
             before = following
         mean, square = before[tuple(range(size))]
-        if not pull and not size % batch:
-            mean[:, :size] = (mean[:, :size] + mean[:, :size].T) / 2
+        for part in np.split(mean, inputs, axis=1):  # symmetric but for rounding
+            part[:] = (part + part.T) / 2
         return cls(own, eta, len(taken), pull, mean, square)
 
     @property
@@ -208,15 +208,15 @@ class ShuffledBlocks(Blocks):
 def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bool = False) -> ShuffledBlocks:
     """The same blocks, but each local step is a pass in batches of at most `batch` samples.
 
-    A correction of gradients, `sloped`, is that of clients that remember. With a pull, and with a smaller last batch,
-    the responses are not taken as symmetric.
+    A correction of gradients, `sloped`, is that of clients that remember. With a pull, the responses to two or more
+    passes are not symmetric.
 
     Raises:
         ValueError: as `ShuffledPass.of`.
     """
     members, unknown = blocks.clients.members, np.full(len(blocks.gram), np.nan)
     passes, lefts, rights, responses = [], [], [], unknown.copy()
-    symmetric = not pull and all(len(owned) % min(batch, len(owned)) == 0 for owned in members)
+    symmetric = not pull or blocks.steps == 1
     for owned in members:
         passes.append(ShuffledPass.of(blocks.gram[np.ix_(owned, owned)], blocks.eta_local, batch, pull, sloped=sloped))
         moved = passes[-1].after(blocks.steps)[:, : len(owned)]

@@ -139,8 +139,18 @@ def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, ba
         assert np.abs(own - second[:n, :n]).max() <= 1e-12
         mean = sum(chance * m @ mean for chance, m in maps)
         second = sum(chance * m @ second @ m.T for chance, m in maps)
-    whole = np.abs(np.linalg.eigvals(sum(chance * np.kron(m, m) for chance, m in maps))).max()
-    assert regime.rate**2 == pytest.approx(whole, rel=1e-8)
+    assert regime.rate**2 == pytest.approx(_radius(maps), rel=1e-8)
+    limit = regime.step_limits.eta_global
+    assert np.isnan(limit) == (method == "fedprox" and passes > 1)  # there the response is not symmetric
+    if method == "fedprox" and passes == 1:
+        for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
+            at = options | {"server_rate": limit * factor}
+            assert (_radius(round_maps(problem, method, at, 1, batch, setup, shuffled=True)) < 1) == stable
+
+
+def _radius(maps):
+    """The spectral radius of the map of all second moments."""
+    return np.abs(np.linalg.eigvals(sum(chance * np.kron(m, m) for chance, m in maps))).max()
 
 
 @pytest.mark.parametrize("pull", [0.0, 0.7])
@@ -160,7 +170,7 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
     mean = np.mean(maps, axis=0)
     spread = np.mean([(m - mean) @ second @ (m - mean).T for m in maps], axis=0)
     shuffled = ShuffledPass.of(own, step * batch / 6, batch, pull)
-    assert np.abs(shuffled.after(1)[:, :6] - mean).max() <= 1e-13
+    assert np.abs(shuffled.after(1)[:, :6] - mean).max() <= 1e-13 and np.abs(mean - mean.T).max() <= 1e-13
     assert np.abs(shuffled.noise_after(1, second) - spread).max() <= 1e-12 * max(spread.max(), 1e-12)
     assert (batch == 6) == (not spread.max() > 1e-20)
 

@@ -171,7 +171,7 @@ def averaging(steps=2, **drawn):
     return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg", **drawn)
 
 
-PASSES = {"batch_size": 2, "shuffled": True}  # a client has a smaller last batch: symmetry is not used
+PASSES = {"batch_size": 2, "shuffled": True}  # a client has a smaller last batch
 
 
 @pytest.mark.parametrize("drawn", [{}, PASSES], ids=["full batches", "uneven passes"])
