@@ -13,6 +13,7 @@ all 60,000 images need; `--float32` trains the networks in single precision.
 
 import argparse
 import json
+import resource
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -64,20 +65,27 @@ def point(words: str) -> Row:
 
 
 def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = "float64") -> Iterator[Row]:
-    """The cell at this point, with its seconds of processor, after each of these rounds; two networks at the end."""
+    """The cell at this point after each of these rounds; two networks at the end.
+
+    It has seconds of processor, and the most memory that the process has held so far, in GB.
+    """
     begun = time.process_time()
     if len(of["seed"]) == 1:
         done: dict[str, list[float]] = {}
         for after in compared(of | {"seed": of["seed"][0]}, rounds, memmap, dtype):
             for name, value in after.items():
                 done.setdefault(name, []).append(round(value, 6))
-            seconds = round(time.process_time() - begun)
-            yield of | {"rounds": list(rounds[: len(done[name])])} | done | {"seconds": seconds, "dtype": dtype}
+            yield of | {"rounds": list(rounds[: len(done[name])])} | done | used(begun) | {"dtype": dtype}
     else:
         quantities = apart(of, rounds, memmap, dtype)
         rounded = {name: [round(value, 6) for value in values] for name, values in quantities.items()}
-        seconds = round(time.process_time() - begun)
-        yield of | {"rounds": list(rounds)} | rounded | {"seconds": seconds, "dtype": dtype}
+        yield of | {"rounds": list(rounds)} | rounded | used(begun) | {"dtype": dtype}
+
+
+def used(begun: float) -> dict[str, float]:
+    """Seconds of processor since then, and the most memory that this process has held."""
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return {"seconds": round(time.process_time() - begun), "gigabytes": round(memory, 2)}
 
 
 def apart(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str) -> dict[str, list[float]]:

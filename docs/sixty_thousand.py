@@ -103,7 +103,7 @@ def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict
     """The curves with those of runs of `ntkfl limit`, whose steps are tuned or not; rounds that a run lacks stay."""
     rows = {_key(curve): curve for curve in curves}
     for run in runs:
-        (partition,) = re.findall(r"partition='([^']+)'", run["data"])
+        (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]  # the default is not named
         curve = {"partition": partition, "method": run["method"], "options": run["options"]}
         curve["eta_local"] = float(f"{run['eta_local']:.3g}")
         if tuned:
