@@ -225,7 +225,7 @@ def fastest(
         if rows := [ranked for (of, _), ranked in best.items() if of == label]:
             answered(min(rows, key=_Ranked.order).tuned)
     floor, ranked = _worst_rounds(condition, eps), sorted(best.values(), key=_Ranked.order)
-    settings = tuple(one.tuned for one in (ranked if tiles is not None else best.values()))
+    settings = tuple(row.tuned for row in (ranked if tiles is not None else best.values()))
     return Fastest(eps, settings, condition, floor, budget, None if tiles is None else str(tiles.dtype))
 
 
