@@ -17,35 +17,34 @@ sys.meta_path.append(MovedModules(MOVED))
 warn_of_other_folders("verification")
 
 if TYPE_CHECKING:
-    from bounds import initial_network as initial_network
-    from bounds import mutants as mutants
-    from bounds import strategies as strategies
-    from bounds import symbols as symbols
+    from bounds import (
+        initial_network as initial_network,
+        mutants as mutants,
+        strategies as strategies,
+        symbols as symbols,
+    )
     from bounds.brought import load as load
     from bounds.case import Case as Case
-    from bounds.family import Family as Family
-    from bounds.family import with_own as with_own
+    from bounds.family import Family as Family, with_own as with_own
     from bounds.formula import Formula as Formula
-    from bounds.hypothesis import Hypothesis as Hypothesis
-    from bounds.hypothesis import Limit as Limit
-    from bounds.listing import catalogue as catalogue
-    from bounds.listing import find as find
-    from bounds.listing import get as get
+    from bounds.hypothesis import Hypothesis as Hypothesis, Limit as Limit
+    from bounds.listing import catalogue as catalogue, find as find, get as get
     from bounds.options import Options as Options
-    from bounds.statement import Claim as Claim
-    from bounds.statement import Statement as Statement
-    from bounds.vocabulary import BEYOND as BEYOND
-    from bounds.vocabulary import FEDGUCCI as FEDGUCCI
-    from bounds.vocabulary import FL_NTK as FL_NTK
-    from bounds.vocabulary import IMA as IMA
-    from bounds.vocabulary import Change as Change
-    from bounds.vocabulary import Convention as Convention
-    from bounds.vocabulary import Form as Form
-    from bounds.vocabulary import Kind as Kind
-    from bounds.vocabulary import Nature as Nature
-    from bounds.vocabulary import Outcome as Outcome
-    from bounds.vocabulary import Provenance as Provenance
-    from bounds.vocabulary import Source as Source
+    from bounds.statement import Claim as Claim, Statement as Statement
+    from bounds.vocabulary import (
+        BEYOND as BEYOND,
+        FEDGUCCI as FEDGUCCI,
+        FL_NTK as FL_NTK,
+        IMA as IMA,
+        Change as Change,
+        Convention as Convention,
+        Form as Form,
+        Kind as Kind,
+        Nature as Nature,
+        Outcome as Outcome,
+        Provenance as Provenance,
+        Source as Source,
+    )
 
 __getattr__, __dir__ = lazy_names(__name__, __file__, Draw="Family")
 __all__ = __dir__()

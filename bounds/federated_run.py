@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import assume
-from hypothesis import strategies as st
+from hypothesis import assume, strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case import Case, TooCostly, another_network, computed_once

@@ -19,8 +19,7 @@ from bounds.strategies import labels
 from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.gram.counts import changes_within
 from ntkfl.imports import old_names
-from ntkfl.initialisation import draw as gaussian
-from ntkfl.initialisation import drawing_bytes
+from ntkfl.initialisation import draw as gaussian, drawing_bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,28 +6,29 @@ from ntkfl.imports import lazy_names
 from ntkfl.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from ntkfl import data as data
-    from ntkfl import gram as gram
-    from ntkfl import networks as networks
+    from ntkfl import data as data, gram as gram, networks as networks
     from ntkfl.algorithm1.simulation import simulate as simulate
-    from ntkfl.any_order import AnyOrderCertificate as AnyOrderCertificate
-    from ntkfl.any_order import MethodCertificate as MethodCertificate
-    from ntkfl.any_order import certify_any_order as certify_any_order
-    from ntkfl.any_order import certify_method as certify_method
+    from ntkfl.any_order import (
+        AnyOrderCertificate as AnyOrderCertificate,
+        MethodCertificate as MethodCertificate,
+        certify_any_order as certify_any_order,
+        certify_method as certify_method,
+    )
     from ntkfl.estimate import Estimate as Estimate
-    from ntkfl.exact_dynamics import kernel_regime as kernel_regime
-    from ntkfl.exact_dynamics import random_rounds as random_rounds
-    from ntkfl.exact_dynamics import sampled_rounds as sampled_rounds
+    from ntkfl.exact_dynamics import (
+        kernel_regime as kernel_regime,
+        random_rounds as random_rounds,
+        sampled_rounds as sampled_rounds,
+    )
     from ntkfl.fastest_method import fastest as fastest
-    from ntkfl.networks import network as network
-    from ntkfl.networks import simulate_network as simulate_network
-    from ntkfl.problem import Problem as Problem
-    from ntkfl.problem import Setup as Setup
-    from ntkfl.problem import Weights as Weights
-    from ntkfl.smooth_networks import NetworkCertificate as NetworkCertificate
-    from ntkfl.smooth_networks import RoundsCertificate as RoundsCertificate
-    from ntkfl.smooth_networks import certify_network as certify_network
-    from ntkfl.smooth_networks import certify_rounds as certify_rounds
+    from ntkfl.networks import network as network, simulate_network as simulate_network
+    from ntkfl.problem import Problem as Problem, Setup as Setup, Weights as Weights
+    from ntkfl.smooth_networks import (
+        NetworkCertificate as NetworkCertificate,
+        RoundsCertificate as RoundsCertificate,
+        certify_network as certify_network,
+        certify_rounds as certify_rounds,
+    )
     from ntkfl.trajectory import Trajectory as Trajectory
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -345,8 +345,7 @@ def of_method(
         ValueError: as `kernel_regime`. Nothing warns of unstable steps.
     """
     from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
-    from ntkfl.training.methods import module_of
-    from ntkfl.training.methods import options as options_of
+    from ntkfl.training.methods import module_of, options as options_of
     from ntkfl.training.optimizers import SGD
 
     setup, name = regime.setup, module_of(method).NAME

@@ -7,11 +7,9 @@ from ntkfl.imports import lazy_names, refuse_other_folders
 refuse_other_folders("bounds")
 
 if TYPE_CHECKING:
-    from verification import kernels as kernels
-    from verification import search as search
+    from verification import kernels as kernels, search as search
     from verification.certification import certify as certify
-    from verification.engine import verify as verify
-    from verification.engine import verify_all as verify_all
+    from verification.engine import verify as verify, verify_all as verify_all
     from verification.verdict import Verdict as Verdict
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -19,8 +19,7 @@ from bounds.mutants import power, replaced, sign_flipped
 from bounds.strategies import labels, unit_data
 from bounds.symbols import R, delta, m, n, rho, sigma
 from ntkfl import Estimate, Problem, Weights, gram
-from ntkfl.initialisation import draw
-from ntkfl.initialisation import draw as gaussian
+from ntkfl.initialisation import draw, draw as gaussian
 
 EPS = np.finfo(float).eps
 ENUMERATED = 12  # most samples for which all 2^n signs are enumerated

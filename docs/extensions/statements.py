@@ -14,8 +14,7 @@ from statement_pictures import address, figure
 from tables import code, html, link, table
 
 from bounds import Form, Kind, Statement
-from bounds.evidence import MEANING as EVIDENCE
-from bounds.evidence import Evidence, evidence, evidence_text, strongest
+from bounds.evidence import MEANING as EVIDENCE, Evidence, evidence, evidence_text, strongest
 from bounds.papers import own, slug
 from bounds.symbols import GLOSSARY
 from experiments.formulas import mathml

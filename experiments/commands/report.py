@@ -46,8 +46,7 @@ def report(
     from experiments.report.site import write_report
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
-    from verification.verdict_list import as_json as report_json
-    from verification.verdict_list import as_markdown
+    from verification.verdict_list import as_json as report_json, as_markdown
 
     with bad_input():
         if compare and (verdicts or studies or conformance):

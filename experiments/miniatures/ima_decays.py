@@ -1,8 +1,15 @@
 """Which decay of the rate should IMA have with methods other than FedAvg?"""
 
 from experiments.miniatures.federated import settings
-from experiments.miniatures.ima import COMMON, OF_TABLE_3, PAPER_KEYS, VARIATIONS, measure, printed_of
-from experiments.miniatures.ima import MINIATURE as OF_FEDAVG
+from experiments.miniatures.ima import (
+    COMMON,
+    MINIATURE as OF_FEDAVG,
+    OF_TABLE_3,
+    PAPER_KEYS,
+    VARIATIONS,
+    measure,
+    printed_of,
+)
 from experiments.miniatures.ima_methods import METHODS, OF_CNN
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 

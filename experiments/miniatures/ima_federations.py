@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from experiments.miniatures.federated import accuracies, settings, trained
-from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, IMA, LAST, MINIATURE as ALONE, PAPER_KEYS
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting, Sign
 from experiments.miniatures.step_size import control
 

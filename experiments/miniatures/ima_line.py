@@ -7,8 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from experiments.miniatures.federated import settings, trained
-from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, IMA, MINIATURE as ALONE, PAPER_KEYS
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting, Sign
 from ntkfl.training import Run
 from ntkfl.training.engine.measurement import Score, evaluate

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments.miniatures.federated import ACCURACY, accuracies, accuracy, trained
-from experiments.miniatures.ima import COMMON, LAST, PAPER_KEYS
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, LAST, MINIATURE as ALONE, PAPER_KEYS
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting, Sign
 
 DISTANCE = "distance"

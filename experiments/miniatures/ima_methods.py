@@ -1,8 +1,7 @@
 """Does IMA help every method?"""
 
 from experiments.miniatures.federated import accuracy, settings
-from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS, measure
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, IMA, LAST, MINIATURE as ALONE, PAPER_KEYS, measure
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 
 METHODS: dict[str, Keys] = {

@@ -6,8 +6,7 @@ from functools import cache
 from statistics import fmean
 
 from experiments.miniatures.federated import ACCURACY, accuracies, accuracy, settings, trained
-from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, IMA, LAST, MINIATURE as ALONE, PAPER_KEYS
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
 
 ROUNDS = "rounds to the target"

@@ -2,8 +2,7 @@
 
 from experiments.miniatures.ima import COMMON, PAPER_KEYS
 from experiments.miniatures.ima_methods import METHODS
-from experiments.miniatures.ima_start import MINIATURE as OF_FEDAVG
-from experiments.miniatures.ima_start import of_starts
+from experiments.miniatures.ima_start import MINIATURE as OF_FEDAVG, of_starts
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 
 NAMES = "FedProx", "FedFA", "FedAdam", "FedYogi", "FedGMA"

@@ -1,8 +1,7 @@
 """From which round on should models be averaged, and over how many, for the accuracy in the end?"""
 
 from experiments.miniatures.federated import ACCURACY
-from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS, ROUND_TO_ROUND, measure
-from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.ima import COMMON, IMA, MINIATURE as ALONE, PAPER_KEYS, ROUND_TO_ROUND, measure
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 from experiments.miniatures.step_size import control
 

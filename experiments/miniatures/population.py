@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from experiments.miniatures.federated import CIFAR, SCALE, accuracy, accuracy_curve
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
-from experiments.miniatures.participation import COMMON as FEW
-from experiments.miniatures.participation import of_methods
+from experiments.miniatures.participation import COMMON as FEW, of_methods
 
 COMMON = {**FEW, "partition": "dirichlet:1.0", "rounds": 400}
 CLIENTS = {20: "100", 40: "200"}  # here, in the paper

@@ -19,10 +19,7 @@ from ntkfl.imports import lazy_names
 
 if TYPE_CHECKING:
     from experiments.studies import answers as answers
-    from experiments.studies.study import Axis as Axis
-    from experiments.studies.study import Quantity as Quantity
-    from experiments.studies.study import Study as Study
-    from experiments.studies.study import seeds as seeds
+    from experiments.studies.study import Axis as Axis, Quantity as Quantity, Study as Study, seeds as seeds
 
 __getattr__ = lazy_names(__name__, __file__)[0]  # dir() has the functions below, which the reference names
 

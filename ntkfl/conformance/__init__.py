@@ -13,8 +13,7 @@ from ntkfl.conformance.conformance_verdict import (
 from ntkfl.conformance.exchange import Answer, answers
 from ntkfl.conformance.kit import write
 from ntkfl.conformance.kit_cases import KitCase, cases, methods
-from ntkfl.conformance.variants import Variant
-from ntkfl.conformance.variants import of as variants_of
+from ntkfl.conformance.variants import Variant, of as variants_of
 from ntkfl.imports import old_names
 
 __all__ = [

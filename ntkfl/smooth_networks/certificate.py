@@ -25,8 +25,7 @@ from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import passed
 from ntkfl.smooth_networks.reading import layers_of
-from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual
-from ntkfl.smooth_networks.window import window as proved_window
+from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual, window as proved_window
 
 if TYPE_CHECKING:
     from torch import nn

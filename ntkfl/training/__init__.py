@@ -5,18 +5,14 @@ from typing import TYPE_CHECKING
 from ntkfl.imports import lazy_names
 
 if TYPE_CHECKING:
-    from ntkfl.training.engine.federation import Federation as Federation
-    from ntkfl.training.engine.federation import State as State
+    from ntkfl.training.engine.federation import Federation as Federation, State as State
     from ntkfl.training.engine.local_plan import LocalWork as LocalWork
     from ntkfl.training.federated_data import FederatedData as FederatedData
-    from ntkfl.training.method import LocalRule as LocalRule
-    from ntkfl.training.method import Method as Method
+    from ntkfl.training.method import LocalRule as LocalRule, Method as Method
     from ntkfl.training.model import Model as Model
     from ntkfl.training.models.layers import Residual as Residual
     from ntkfl.training.models.two_layer import to_networks as to_networks
-    from ntkfl.training.runs.training_run import Run as Run
-    from ntkfl.training.runs.training_run import load_run as load_run
-    from ntkfl.training.runs.training_run import run as run
+    from ntkfl.training.runs.training_run import Run as Run, load_run as load_run, run as run
     from ntkfl.training.tree import tree_map as tree_map
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)

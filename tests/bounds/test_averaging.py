@@ -5,8 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds import Form, Options, Outcome, get
 from bounds.averaging.i3 import SCALE_LADDERS, SCALES, ScaleLadder, relu

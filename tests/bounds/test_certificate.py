@@ -8,8 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from fitted_networks import nearly_fitted, outputs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_digits
 
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.fl_ntk.certificates.stable_step_certificate import expected, norm, stable_step_certificate

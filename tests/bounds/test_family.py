@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import find
-from hypothesis import strategies as st
+from hypothesis import find, strategies as st
 from number_cases import Number
 
 from bounds import Family, Form, Options, get

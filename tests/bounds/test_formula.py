@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from bounds import Formula
 from bounds.formula import evaluate

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds import Form, Options, Outcome, get
 from bounds.fedgucci.cases.low_loss_cube import low_loss_cubes

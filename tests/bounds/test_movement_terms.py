@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds.cases.kernel_case import KernelCase, kernel_cases
 from bounds.fl_ntk.cases.weight_path import all_jacobians, farthest, jacobian, jacobian_changes, weight_path

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds import Form, Options, Outcome, get
 from bounds.fl_ntk.clients_and_rounds import ClientLadder

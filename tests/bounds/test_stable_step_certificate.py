@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from fitted_networks import nearly_fitted, outputs
 from flint import arb
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from bounds.federated_run import federated_runs
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate, checked, start

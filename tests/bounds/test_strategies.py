@@ -3,9 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import find as hypothesis_find
-from hypothesis import strategies as st
+from hypothesis import Phase, find as hypothesis_find, given, settings, strategies as st
 
 from bounds.strategies import (
     antipodal_families,

@@ -6,8 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from safetensors.torch import save_file
 from torch import nn
 from typed import command

@@ -10,8 +10,7 @@ from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.network_files import load_network, save_network
 from ntkfl.data import digits
-from ntkfl.training import load_run
-from ntkfl.training import run as train
+from ntkfl.training import load_run, run as train
 from ntkfl.training.models.two_layer import to_network
 
 

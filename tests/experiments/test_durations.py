@@ -2,8 +2,7 @@
 
 import pytest
 import typer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typed import command
 
 from experiments.console.durations import duration

@@ -11,8 +11,7 @@ from experiments.miniatures import catalogue
 from experiments.miniatures.federated import of_rounds, one_image, settings
 from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE, TRAINING_IMAGES, control, local_steps, way
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
-from ntkfl.training.methods import build
-from ntkfl.training.methods import catalogue as methods
+from ntkfl.training.methods import build, catalogue as methods
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.runs.training_run import prepared

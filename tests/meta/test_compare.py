@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from bounds import Claim, Form, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from bounds import Case, Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
-from bounds import federated_run as module
+from bounds import Case, Claim, Form, Hypothesis, Kind, Outcome, Source, Statement, federated_run as module
 from bounds.case import TooCostly, case_of, described, prepared
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.symbols import r0

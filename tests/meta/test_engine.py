@@ -10,8 +10,7 @@ import number_cases
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from number_cases import Number
 
 from bounds import Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement

@@ -6,8 +6,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds import Kind, Outcome
 from ntkfl.estimate import Estimate

@@ -9,8 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from flint import arb, arb_mat
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ntkfl.balls import PRECISION, ball, ball_matrix, enclosure, norm_inf, precision, symmetric_eigenvalues

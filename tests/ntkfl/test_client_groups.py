@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from ntkfl import Problem, Setup, simulate
-from ntkfl.algorithm1 import client_groups, client_threads
-from ntkfl.algorithm1 import simulation as algorithm1
+from ntkfl.algorithm1 import client_groups, client_threads, simulation as algorithm1
 from ntkfl.initialisation import draw
 
 SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, seed=1)

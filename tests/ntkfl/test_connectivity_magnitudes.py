@@ -4,8 +4,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ntkfl.connectivity.barrier import connectivity_loss, group_barrier, largest_gap, largest_loss, loss_barrier
 from ntkfl.connectivity.network import TwoLayer

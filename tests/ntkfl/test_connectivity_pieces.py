@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.connectivity.network import TwoLayer, between
 from ntkfl.connectivity.paths.long_sums import (

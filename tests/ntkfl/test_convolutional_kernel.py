@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from mpmath import acos, asin, fdot, mp, mpf, pi, sin, sqrt
 
 from experiments.benchmarks import neural_tangents_import

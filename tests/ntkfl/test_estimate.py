@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from flint import arb
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ntkfl.estimate import Estimate, Rigour
 

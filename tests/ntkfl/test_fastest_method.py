@@ -5,8 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl import data, fastest_method, gram, kernel_regime
 from ntkfl.exact_dynamics import base_regime, of_method

@@ -4,8 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from plain_grid import Grid, random_problem
 
 from ntkfl import kernel_regime

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from flint import arb
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from neural_kernels import deep_kernel
 
 from experiments.benchmarks import neural_tangents_import

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.gram import activations, device_counts, initial
 from ntkfl.gram.device_counts import summed_on_devices

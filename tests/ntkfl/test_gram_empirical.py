@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from neural_kernels import TRUSTED_IMPLEMENTATIONS
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional

@@ -6,8 +6,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.gram import angles, infinite, infinite_estimate, initial, limit, smallest_eigenvalue
 

@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ntkfl.balls import ball_matrix, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate

@@ -4,8 +4,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ntkfl.gram import activations, finite, finite_width, initial, local_gram, packing, pair_counts, patterns

@@ -5,8 +5,7 @@ from dataclasses import replace
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from linear_methods import quietly, ragged
 from test_carried_errors import ROUNDS, literal
 

@@ -6,8 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from linear_methods import ragged
 
 from ntkfl import data, gram, kernel_regime, memory, random_rounds

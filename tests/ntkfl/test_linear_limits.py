@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from linear_methods import EACH, METHODS, quietly, ragged
 
 from ntkfl import gram, kernel_regime

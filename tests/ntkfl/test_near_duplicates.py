@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from direct_rounds import Direct
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from linear_methods import EACH, METHODS, quietly
 
 from ntkfl import Problem, Setup, kernel_regime

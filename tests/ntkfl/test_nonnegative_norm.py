@@ -3,8 +3,7 @@
 import mpmath
 import numpy as np
 from flint import arb_mat
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.balls import ball_matrix, nonnegative_norm, precision
 

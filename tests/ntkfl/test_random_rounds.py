@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from linear_methods import ragged
 
 from ntkfl import Problem, Setup, gram, kernel_regime, random_rounds, sampled_rounds

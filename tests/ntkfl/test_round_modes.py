@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ntkfl.limit.infinite_width import first_round_within
 from ntkfl.limit.round_modes import ClientModes, RoundModes, decay, geometric_sum

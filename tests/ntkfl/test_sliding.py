@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds.fl_ntk.cases import sliding_ladder
 from bounds.fl_ntk.cases.sliding_ladder import STARTS, STEP_SIZES, TIME, sliding_case

@@ -4,8 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from linear_methods import ragged
 
 from ntkfl import Problem, Setup, data, gram, random_rounds

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl import data, gram
 from ntkfl.algorithm1.simulation import simulate

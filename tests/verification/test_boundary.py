@@ -1,8 +1,7 @@
 """The boundary of a yes is found to the given ratio, from either side, and None beyond the range."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from verification.judging.boundary import boundary
 

@@ -11,8 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.internal.conjecture import providers
 from number_cases import Number
 from typer.testing import CliRunner

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from ntkfl.imports import lazy_names
 
 if TYPE_CHECKING:
-    from verification.findings.findings_page import Finding as Finding
-    from verification.findings.findings_page import PaperFindings as PaperFindings
-    from verification.findings.findings_page import as_page as as_page
-    from verification.findings.findings_page import by_paper as by_paper
-    from verification.findings.findings_page import sentence as sentence
+    from verification.findings.findings_page import (
+        Finding as Finding,
+        PaperFindings as PaperFindings,
+        as_page as as_page,
+        by_paper as by_paper,
+        sentence as sentence,
+    )
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)
 __all__ = __dir__()

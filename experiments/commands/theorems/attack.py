@@ -75,8 +75,7 @@ def attack(
         whole = f"{number} of {len(statements)} forms were searched to the end; what was found is said above"
         path, refused = folder / file_name(statement, chosen), bad_input(OSError, ExtensionError)
         with if_stopped(lambda: whole), held(), refused, reserved(path) as (write,):  # noqa: B023
-            from verification.search import attack as search
-            from verification.search import written
+            from verification.search import attack as search, written
 
             say = _stages(f"{statement.id} {chosen.value}")
             try:

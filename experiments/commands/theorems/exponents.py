@@ -32,8 +32,7 @@ def exponents(
     coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
     eta_local .4, 60 rounds.
     """
-    from verification.exponents import exponents as measured
-    from verification.exponents import ladders
+    from verification.exponents import exponents as measured, ladders
 
     with bad_input():
         if options.data is not None:

@@ -17,8 +17,7 @@ from bounds.fl_ntk import w
 from bounds.fl_ntk.lazy_training import PATTERNS, REMAINDER, WEIGHTS, exact_map, printed_round_map, relative_remainder
 from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder
-from bounds.ladders.width_rate import Quantity as Power
-from bounds.ladders.width_rate import WidthRate
+from bounds.ladders.width_rate import Quantity as Power, WidthRate
 from experiments.studies.answers import joined, on_ladder
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.random_seed import own_seed

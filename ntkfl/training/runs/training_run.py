@@ -19,8 +19,7 @@ from ntkfl.data.user_files import is_data_file
 from ntkfl.problem import require_size
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked, read_toml
-from ntkfl.training.engine.assembly import federation as assembled
-from ntkfl.training.engine.assembly import require_round
+from ntkfl.training.engine.assembly import federation as assembled, require_round
 from ntkfl.training.engine.devices import device_name, torch_device
 from ntkfl.training.engine.federation import Federation, State
 from ntkfl.training.engine.measurement import loss_unit, measured

@@ -5,15 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bounds import Form, get
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
-from bounds.fedgucci.premises.cube_symbols import C, L, N, S, b, d_anc, d_eps, h, l
-from bounds.fedgucci.premises.cube_symbols import K as networks
-from bounds.fedgucci.premises.cube_symbols import s as second_moment
-from bounds.fedgucci.premises.cube_symbols import side as d
+from bounds.fedgucci.premises.cube_symbols import (
+    C,
+    K as networks,
+    L,
+    N,
+    S,
+    b,
+    d_anc,
+    d_eps,
+    h,
+    l,
+    s as second_moment,
+    side as d,
+)
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_deviation, vector_gap
 from bounds.symbols import delta
 from ntkfl.connectivity.barrier import largest_gap

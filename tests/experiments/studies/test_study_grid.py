@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies import catalogue, find, names
-from experiments.studies import grid as grids
+from experiments.studies import catalogue, find, grid as grids, names
 from experiments.studies.grid import chosen_grid
 from experiments.studies.runner import require_memory
 from experiments.studies.study import Axis, Quantity

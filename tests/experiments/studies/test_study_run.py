@@ -15,8 +15,7 @@ import pytest
 import xarray
 from waiting import until
 
-from experiments.studies import find
-from experiments.studies import module_file as find_file
+from experiments.studies import find, module_file as find_file
 from experiments.studies.grid import chosen_grid
 from experiments.studies.results import gathered, read, write
 from experiments.studies.runner import planned, run

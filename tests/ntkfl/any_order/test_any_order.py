@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from exact_certificate import exact, fitted, hostile
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl import Problem, Weights, certify_any_order
 from ntkfl.any_order.orders import run_in_order

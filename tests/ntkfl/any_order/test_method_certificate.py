@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from exact_certificate import fitted
 
-from bounds.fl_ntk.cases.certified_method import METHODS, named
-from bounds.fl_ntk.cases.certified_method import MethodRun as Training
+from bounds.fl_ntk.cases.certified_method import METHODS, MethodRun as Training, named
 from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_method, kernel_regime
 from ntkfl.any_order import method_certificate
 from ntkfl.any_order.method_certificate import enclosed_norm

@@ -4,8 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.connectivity import least_barrier
 from ntkfl.connectivity.alignment import RULES, align, align_group, balanced, permuted, unit_rows

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from flint import fmpq
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl import data, gram, kernel_regime
 from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoot

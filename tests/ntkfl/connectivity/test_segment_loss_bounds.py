@@ -1,8 +1,7 @@
 """Bounds of the largest loss on segments enclose the exact one and are near it."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.network import TwoLayer

@@ -6,8 +6,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_units import NETWORKS, X, weights_of
 from torch import nn
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_torch_alignment import COUPLED_NOWHERE, inputs, mlp, networks
 from test_units import NETWORKS, X
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attack_windows import attacked as attacked_again
-from attack_windows import kept, quoted, sharpness, small
+from attack_windows import attacked as attacked_again, kept, quoted, sharpness, small
 from small_networks import convolutional, jacobian, network, outputs
 
 from ntkfl import Estimate, Problem

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 from flint import arb
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from small_networks import BALLS, TORCH, convolutional, hessians, jacobian, network, outputs, trained
 
 import ntkfl.any_order.rounding

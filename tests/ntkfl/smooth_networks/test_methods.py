@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from small_networks import module, near
 
 from bounds.deep.cases.method_rounds import KINDS, MethodRun, method_case

@@ -7,8 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from small_networks import hessians, jacobian, module, near, outputs, trained
 from torch import nn
 

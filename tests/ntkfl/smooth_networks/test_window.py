@@ -6,8 +6,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities, largest_residual
 

@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_digits
 
 from ntkfl.data import FASHION_MNIST_FOLDER

@@ -10,8 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ntkfl.training.datasets import load
-from ntkfl.training.datasets import small_images as small
+from ntkfl.training.datasets import load, small_images as small
 
 RNG = np.random.default_rng(0)
 

@@ -6,8 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_methods_against_loops import check
 from tiny_federations import classes, flat, models, network, on_classes, on_quadratics, rows, states
 
