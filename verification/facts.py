@@ -8,7 +8,7 @@ from typing import Any
 
 from bounds import Outcome
 from verification.json_values import NOT_FINITE, read_as, refused, strict_json
-from verification.sentences import SENTENCES, What
+from verification.sentences import What
 
 
 class Standing(StrEnum):
@@ -56,7 +56,7 @@ class Fact:
     values: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return SENTENCES[self.what](**self.values)
+        return self.what.sentence(**self.values)
 
     def __hash__(self) -> int:
         return hash((self.what, str(self)))

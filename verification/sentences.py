@@ -8,49 +8,6 @@ from ntkfl.messages import number_of
 from verification.intervals import percent
 
 
-class What(StrEnum):
-    """What a fact is about; its values are the arguments of its sentence."""
-
-    TEXT = "text"  # a sentence in a file of an older version
-    # why an outcome is what it is
-    ERROR = "error"
-    INTERRUPTED = "interrupted"
-    TOO_FEW = "too few"
-    NOT_COMPUTED = "not computed"
-    UNRESOLVED = "unresolved"
-    TOO_UNSURE = "too unsure"
-    FAILURES = "failures"
-    UNDECIDED = "undecided"
-    NOT_REFUTED = "not refuted"
-    BEYOND_PREMISE = "beyond premise"
-    DOUBTED = "doubted"
-    # options without effect
-    NOT_ABOUT_DATA = "not about data"
-    ONE_CASE = "one case"
-    NO_ENGINE = "no engine"
-    PART_ENGINE = "part engine"
-    # how a violation was redone
-    OTHER_NETWORKS = "other networks"
-    FLOAT64_ONLY = "float64 only"
-    OPEN_AT = "open at"
-    BALLS = "balls"
-    NOT_REDONE = "not redone"
-    RUN_IN = "run in"
-    RUN_APART = "run apart"
-    UNMET_IN = "unmet in"
-    PRECISIONS = "precisions"
-    REDOING_FAILED = "redoing failed"
-    SAMPLED_APART = "sampled apart"
-    FRESH_NETWORKS = "fresh networks"
-    # how a search after the cases ended
-    NO_COUNTEREXAMPLE = "no counterexample"
-    NONE_ADMITTED = "none admitted"
-    COUNTEREXAMPLE = "counterexample"
-    UNCONFIRMED = "unconfirmed"
-    SEARCH_FAILED = "search failed"
-    SEARCH_INTERRUPTED = "search interrupted"
-
-
 def _too_few(admitted: int, required: int, hypothesis: str | None, rejected: int) -> str:
     mostly = "" if hypothesis is None else f"; hypothesis {hypothesis!r} rejected {rejected}"
     return f"{number_of(admitted, 'admitted case')} of {required} required{mostly}"
@@ -111,43 +68,60 @@ def _side(value: float, error: float) -> str:
     return f"{value:.6g}" + (f" ± {error:.1e}" if error else "")
 
 
-SENTENCES: dict[What, Callable[..., str]] = {
-    What.TEXT: "{text}".format,
-    What.ERROR: "{error}".format,
-    What.INTERRUPTED: lambda families: f"interrupted: the cases of {', '.join(families)} were not all run",
-    What.TOO_FEW: _too_few,
-    What.NOT_COMPUTED: _not_computed,
-    What.UNRESOLVED: "{unresolved} of {trials} trials unresolved".format,
-    What.TOO_UNSURE: "{unresolved} of {trials} trials unresolved: the errors are too large".format,
-    What.FAILURES: "{failures} failures in {trials} trials; allowed probability {allowed:.3g}".format,
-    What.UNDECIDED: "{failures} failures in {trials} trials do not decide {allowed:.3g}".format,
-    What.NOT_REFUTED: _not_refuted,
-    What.BEYOND_PREMISE: _beyond_premise,
-    What.DOUBTED: "a violation was seen and not confirmed: {how}".format,
-    What.NOT_ABOUT_DATA: "checked on cases of its own: it is not about data, and those given were not used".format,
-    What.ONE_CASE: "its first case alone was looked at, since that does not meet a hypothesis".format,
-    What.NO_ENGINE: (
-        "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
-    ).format,
-    What.PART_ENGINE: (
-        "only the runs of the default families were computed on {device}; its other cases were not"
-    ).format,
-    What.OTHER_NETWORKS: _other_networks,
-    What.FLOAT64_ONLY: "seen in float64 only: {why}".format,
-    What.OPEN_AT: "{computed} do not decide it".format,
-    What.BALLS: "both sides are balls".format,
-    What.NOT_REDONE: "nothing redid it; sides known by: {left}; {right}".format,
-    What.RUN_IN: "run in {computed}".format,
-    What.RUN_APART: "run in {computed}; sides known by: {left}; {right}; {apart:.2g} errors apart".format,
-    What.UNMET_IN: lambda computed, unmet: f"in {computed} the case does not meet {', '.join(unmet)}",
-    What.PRECISIONS: "float64 and {computed} differ by {difference:.1e}, margin {margin:.3g}".format,
-    What.REDOING_FAILED: "redoing it {failure}".format,
-    What.SAMPLED_APART: "sampled sides {apart:.2g} intervals apart, where a search asks for {asked}".format,
-    What.FRESH_NETWORKS: _fresh_networks,
-    What.NO_COUNTEREXAMPLE: _no_counterexample,
-    What.NONE_ADMITTED: _none_admitted,
-    What.COUNTEREXAMPLE: _counterexample,
-    What.UNCONFIRMED: _unconfirmed,
-    What.SEARCH_FAILED: "the search for a counterexample {failure}".format,
-    What.SEARCH_INTERRUPTED: "the search for a counterexample was interrupted".format,
-}
+class What(StrEnum):
+    """What a fact is about, and its sentence, whose arguments are the fact's values."""
+
+    sentence: Callable[..., str]
+
+    def __new__(cls, word: str, sentence: Callable[..., str]) -> "What":
+        what = str.__new__(cls, word)
+        what._value_, what.sentence = word, sentence
+        return what
+
+    TEXT = "text", "{text}".format  # a sentence in a file of an older version
+    # why an outcome is what it is
+    ERROR = "error", "{error}".format
+    INTERRUPTED = "interrupted", lambda families: f"interrupted: the cases of {', '.join(families)} were not all run"
+    TOO_FEW = "too few", _too_few
+    NOT_COMPUTED = "not computed", _not_computed
+    UNRESOLVED = "unresolved", "{unresolved} of {trials} trials unresolved".format
+    TOO_UNSURE = "too unsure", "{unresolved} of {trials} trials unresolved: the errors are too large".format
+    FAILURES = "failures", "{failures} failures in {trials} trials; allowed probability {allowed:.3g}".format
+    UNDECIDED = "undecided", "{failures} failures in {trials} trials do not decide {allowed:.3g}".format
+    NOT_REFUTED = "not refuted", _not_refuted
+    BEYOND_PREMISE = "beyond premise", _beyond_premise
+    DOUBTED = "doubted", "a violation was seen and not confirmed: {how}".format
+    # options without effect
+    NOT_ABOUT_DATA = (
+        "not about data",
+        "checked on cases of its own: it is not about data, and those given were not used".format,
+    )
+    ONE_CASE = "one case", "its first case alone was looked at, since that does not meet a hypothesis".format
+    NO_ENGINE = (
+        "no engine",
+        ("not about runs of the default families: nothing of it was computed on {device}, which was asked for").format,
+    )
+    PART_ENGINE = (
+        "part engine",
+        ("only the runs of the default families were computed on {device}; its other cases were not").format,
+    )
+    # how a violation was redone
+    OTHER_NETWORKS = "other networks", _other_networks
+    FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
+    OPEN_AT = "open at", "{computed} do not decide it".format
+    BALLS = "balls", "both sides are balls".format
+    NOT_REDONE = "not redone", "nothing redid it; sides known by: {left}; {right}".format
+    RUN_IN = "run in", "run in {computed}".format
+    RUN_APART = "run apart", "run in {computed}; sides known by: {left}; {right}; {apart:.2g} errors apart".format
+    UNMET_IN = "unmet in", lambda computed, unmet: f"in {computed} the case does not meet {', '.join(unmet)}"
+    PRECISIONS = "precisions", "float64 and {computed} differ by {difference:.1e}, margin {margin:.3g}".format
+    REDOING_FAILED = "redoing failed", "redoing it {failure}".format
+    SAMPLED_APART = "sampled apart", "sampled sides {apart:.2g} intervals apart, where a search asks for {asked}".format
+    FRESH_NETWORKS = "fresh networks", _fresh_networks
+    # how a search after the cases ended
+    NO_COUNTEREXAMPLE = "no counterexample", _no_counterexample
+    NONE_ADMITTED = "none admitted", _none_admitted
+    COUNTEREXAMPLE = "counterexample", _counterexample
+    UNCONFIRMED = "unconfirmed", _unconfirmed
+    SEARCH_FAILED = "search failed", "the search for a counterexample {failure}".format
+    SEARCH_INTERRUPTED = "search interrupted", "the search for a counterexample was interrupted".format

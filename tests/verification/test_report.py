@@ -28,7 +28,7 @@ from verification.facts import (
     Witness,
 )
 from verification.plain_text import claim_lines, plain
-from verification.sentences import SENTENCES, What
+from verification.sentences import What
 from verification.verdict import COUNTS, MOVED, Side, Verdict, Worst
 from verification.verdict_list import (
     as_json,
@@ -236,7 +236,7 @@ def test_a_field_that_is_missing_is_named(name):
 
 
 def test_each_fact_has_a_sentence_and_each_old_name_says_the_new():
-    assert set(SENTENCES) == set(What)
+    assert all(callable(what.sentence) for what in What)
     for name, new in MOVED.items():
         with pytest.raises(TypeError, match=f"Verdict has no {name}: .*{re.escape(new[-8:])}"):
             verdict(**{name: 0}) if name not in COUNTS else Verdict(**{name: 0})
