@@ -79,7 +79,7 @@ for process in reversed(cluster):
 # With `ntkfl limit --scheduler tcp://HOST:8786` the same workers hold the rows of a large Gram matrix
 # ({doc}`infinitely_wide`).
 #
-# `python -m experiments.benchmarks.studies` measures the overhead per cell and per process.
+# `ntkfl bench study-cells` measures the overhead per cell and per process.
 #
 # ## A Gram matrix larger than memory
 #

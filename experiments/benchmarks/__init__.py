@@ -1,1 +1,1 @@
-"""Scripts that time this project against plain programs: `python -m experiments.benchmarks.NAME`."""
+"""Times of this project beside other packages and the machine's limit: `ntkfl bench`."""

@@ -26,6 +26,10 @@ SMALL = {
     "central-descent": {"n": 40, "d": 3},
     "smallest-eigenvalue": {"n": 30, "d": 40},
     "empirical-kernel": {"n": 6, "d": 3, "m": 8, "C": 2},
+    "exact-barrier": {"n": 30, "units": 8},
+    "loss-plane": {"n": 30, "units": 8, "points": 5},
+    "cnn-rounds": {"n": 40, "N": 3},
+    "study-cells": {"cells": 3, "MiB": 1},
     "algorithm1": {"n": 12, "d": 3, "m": 32, "N": 3, "1/eta": 500},
 }
 CUBIC = Workload(

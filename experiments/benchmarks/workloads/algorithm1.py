@@ -6,6 +6,7 @@ step 1/500, and one in thirty at step 1/20.
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -33,6 +34,25 @@ def _simulated(sizes: Sizes, **options) -> Call:
 
 
 _fast = partial(_simulated, movements=False, compiled=True)
+
+
+def _engine(sizes: Sizes) -> Call:
+    """The training engine, in float32."""
+    import torch
+
+    from ntkfl import Problem
+    from ntkfl.training.engine.federation import Federation
+    from ntkfl.training.engine.local_plan import LocalWork
+    from ntkfl.training.federated_data import FederatedData
+    from ntkfl.training.methods import fl_ntk
+    from ntkfl.training.models.two_layer import ntk_network
+    from ntkfl.training.schedules import Exponential
+
+    x, y, owner, weights = _given(sizes)
+    data, rate = FederatedData.from_problem(Problem(x, y, owner), torch.float32), Exponential(1 / sizes["1/eta"])
+    work = LocalWork(batch_size=None, steps=STEPS)
+    run = Federation(ntk_network(weights, torch.float32), data, fl_ntk.method(), rate, work=work)
+    return lambda: run.model.outputs([*islice(run.states(), ROUNDS + 1)][-1].model, run.data.x).numpy()
 
 
 def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
@@ -100,6 +120,7 @@ WORKLOAD = Workload(
         Candidate("ntkfl", _fast, "ours"),
         Candidate("ntkfl, with movements", _simulated, "also ours"),
         Candidate("ntkfl, float32", partial(_fast, dtype="float32"), "also ours", tolerance=IN_SINGLE),
+        Candidate("ntkfl train, float32", _engine, "also ours", tolerance=IN_SINGLE),
         Candidate("autograd loop", _loop),
         Candidate("autograd loop, float32", partial(_loop, dtype="float32"), tolerance=IN_SINGLE),
         *(
