@@ -24,6 +24,7 @@ RELATION = {
     Kind.EXISTENCE: "=",
 }
 
+GREEK = greek_unicode | {"varphi": "φ"}
 SIGNS = {"*": "⋆", "<=": "≤", ">=": "≥", "->": "→", "inf": "∞", "perp": "⊥", "otimes": "⊗"}
 SIGNS |= {"sum": "Σ", "grad": "∇", "eps": "ε"}
 SIGN = re.compile(r"<=|>=|->|(?<=\^)\*|(?<![A-Za-z])[A-Za-z]+")
@@ -81,7 +82,7 @@ def signed_terms(total: Any) -> tuple[tuple[bool, Any], ...]:
 def symbol_text(symbol: Any) -> str:
     """A symbol's name with its Greek letters: eta_l as η_l, r^{(k)} as r^(k)."""
     name, mark, rest = str(symbol.name).partition("_")
-    return (greek_unicode.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
+    return (GREEK.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
 
 
 @lru_cache(maxsize=None, typed=True)  # 1 and 1.0 are written differently
@@ -93,7 +94,7 @@ def plain(expression: Any) -> str:
 
 def typed(text: str) -> str:
     """A formula in plain text with its signs: "lambda_min(H_inf) <= eta" is λ_min(H_∞) ≤ η."""
-    return SIGN.sub(lambda match: SIGNS.get(match[0]) or greek_unicode.get(match[0], match[0]), text)
+    return SIGN.sub(lambda match: SIGNS.get(match[0]) or GREEK.get(match[0], match[0]), text)
 
 
 def left_out(expression: Any) -> str:

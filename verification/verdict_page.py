@@ -215,10 +215,10 @@ def _violation(verdict: Verdict) -> str:
     return f"{sides}; {verdict.counts.violated} of {verdict.trials} trials violate it{stored}{only}"
 
 
-def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
-    """The symbols of all formulas with their meanings, in alphabetical order; those without meanings last, together."""
+def symbols(statement: Statement, form: Form | None = None) -> list[tuple[tuple[Any, ...], str]]:
+    """The symbols of a form, or of all, with meanings, in alphabetical order; those without meanings last, together."""
     used: set[Any] = set()
-    for formula in statement.forms.values():
+    for formula in statement.forms.values() if form is None else [statement.forms[form]]:
         premises = [side for pair in (formula.premise or {}).items() for side in pair]
         for expression in (*formula.parts, formula.lower, formula.failure, *premises):
             if expression is not None:

@@ -1,5 +1,6 @@
 """Claims as MathML, which browsers draw and screen readers read without any script."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,19 +18,50 @@ from experiments.formulas.latex import in_parentheses, latex, terms, typed
 from verification.plain_text import RELATION, claim_lines, left_out, plain
 
 LONG = 20  # a repeated matrix gets a name if it has at least this many characters
+REPEATED = 14  # the rough width of a repeated part that gets a name in a long formula that is shown whole
 NAME = "M"
 
 
-def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, sp.MatrixSymbol | None, sp.Basic | None]:
-    """The formula with its longest repeated matrix replaced by a symbol, that symbol, and the matrix.
-
-    Without such a matrix, or if the name is taken: the formula, None, None.
-    """
+def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, list[tuple[sp.Basic, sp.Basic]]]:
+    """The formula with its longest repeated matrix replaced by a symbol, and that symbol with the matrix, if any."""
     product = _worth_a_name(formula)
     if product is None or any(symbol.name == NAME for symbol in formula.free_symbols):
-        return formula, None, None
+        return formula, []
     symbol = sp.MatrixSymbol(NAME, *product.shape)
-    return formula.xreplace({product: symbol, _transposed(product): symbol.T}), symbol, product
+    return formula.xreplace({product: symbol, _transposed(product): symbol.T}), [(symbol, product)]
+
+
+def named(formula: sp.Tuple) -> tuple[sp.Tuple, list[tuple[sp.Basic, sp.Basic]]]:
+    """The formulas with a name for each long part that is repeated or a power's base; and what each name stands for."""
+    seen: Counter[sp.Basic] = Counter()
+    below: set[sp.Basic] = set()  # bases of negative powers, which stand in denominators
+    inner_first: dict[sp.Basic, None] = {}
+
+    def visit(node: sp.Basic) -> None:
+        seen[node] += 1
+        if isinstance(node, sp.MatPow):
+            seen[node.base] += 1
+        elif isinstance(node, sp.Pow) and node.exp.is_negative:
+            below.add(node.base)
+        if node not in inner_first and node.args:
+            for part in node.args:
+                visit(part)
+            inner_first[node] = None
+
+    visit(formula)
+    taken = {symbol.name.partition("_")[0] for symbol in formula.free_symbols}
+    small, large = (next(x for x in letters if x not in taken) for letters in ("abcdefghpquv", "MABCEFGPQSTUVW"))
+    written: dict[sp.Basic, sp.Basic] = {}
+    names: list[tuple[sp.Basic, sp.Basic]] = []
+    for node in inner_first:
+        meaning = node.xreplace(written)
+        if width(latex(meaning)) >= (REPEATED if seen[node] > 1 else NARROWEST if node in below else math.inf):
+            matrix = isinstance(node, sp.MatrixExpr)
+            number = sum(isinstance(other, sp.MatrixSymbol) == matrix for other, _ in names) + 1
+            symbol = sp.MatrixSymbol(f"{large}_{number}", *node.shape) if matrix else sp.Symbol(f"{small}_{number}")
+            written[node] = symbol
+            names.append((symbol, meaning))
+    return formula.xreplace(written), names
 
 
 def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
@@ -69,6 +101,7 @@ def _transposes(matrix: sp.Basic) -> int:
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
+BULKY = 100  # rough width in characters of a formula whose repeated parts get names where it is shown whole
 WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
 NARROWEST = 30  # the rough width of a row on a phone; a wider row may continue in the next line
 SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
@@ -167,12 +200,13 @@ def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, ever
     one_row = " ".join([*_lower(whole), left + relation + _last(kind, whole)])
     if width(one_row) <= WIDEST:
         return [one_row]
-    whole, symbol, meaning = abbreviated(whole)
-    where = [] if symbol is None else [rf"\text{{where }} {latex(symbol)} = {latex(meaning)}"]
+    whole, names = named(whole) if everything and width(one_row) > BULKY else abbreviated(whole)
+    words = [r"\text{where }", *[""] * len(names)]
+    where = [f"{word} {latex(name)} = {latex(meaning)}" for word, (name, meaning) in zip(words, names, strict=False)]
     if lower:
         below, sign = _lower(whole)
         return [below, sign + left + relation + _last(kind, whole), *where]
-    rows = [_last(kind, whole)] if kind is Kind.ORDER else list(_filled(terms(whole[-1])))
+    rows = [_last(kind, whole)] if kind is Kind.ORDER else filled(terms(whole[-1]), WIDEST)
     if width(left + relation + rows[0]) > WIDEST and lefts:
         return [left, relation + rows[0], *rows[1:], *where]
     return [left + relation + rows[0], *rows[1:], *where]
@@ -194,16 +228,15 @@ def _last(kind: Kind, whole: sp.Tuple) -> str:
     return in_parentheses(text) if kind is Kind.ORDER and isinstance(whole[-1], sp.Add) else text
 
 
-def _filled(row_terms: Sequence[str]) -> Iterator[str]:
-    """Terms side by side, as many as fit into a row."""
-    row = row_terms[0]
-    for term in row_terms[1:]:
-        if width(f"{row} {term}") > WIDEST:
-            yield row
-            row = term
+def filled(parts: Sequence[str], room: float) -> list[str]:
+    """Parts of a formula side by side, as many as fit into a row."""
+    rows = [parts[0]]
+    for part in parts[1:]:
+        if width(f"{rows[-1]} {part}") > room:
+            rows.append(part)
         else:
-            row = f"{row} {term}"
-    yield row
+            rows[-1] += f" {part}"
+    return rows
 
 
 def _element(text: str, display: str = "inline") -> Element:

@@ -4,14 +4,15 @@ import re
 
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 
-GREEK = "alpha beta gamma delta epsilon eta kappa lambda mu nu xi pi rho sigma Delta Gamma".split()
+GREEK = "alpha beta gamma delta epsilon eta kappa lambda mu nu xi pi rho sigma tau theta phi psi zeta".split()
+GREEK += "Delta Gamma Lambda Theta".split()
 LETTERS = {name: greek_unicode[name] for name in GREEK} | {"eps": "ε", "infinity": "∞"}
 SIGNS = {"<=": "≤", ">=": "≥", "->": "→", "+-": "±"}
 WORDS = re.compile(
     rf"(?<![A-Za-z\\])({'|'.join(LETTERS)})(?![A-Za-z])|sqrt(?=\(|\d)|" + "|".join(map(re.escape, SIGNS))
 )
 SCRIPTS = re.compile(
-    r"(?:(?<![\w$^])([^\W\d_])|([)|]))(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?[\d./]+|T))?(?!\w)"
+    r"(?:(?<![\w$^])([^\W\d_])|([)|]))(?:_(\{[^}]*\}|[^\W_]+))?(?:\^(\([^()]*\)|\{[^}]*\}|-?(?:\d+(?:[./]\d+)*|\.\d+)|T))?(?!\w)"
 )
 
 
@@ -32,5 +33,10 @@ def _scripts(match: re.Match[str]) -> str:
         return base
     below = (below or "").strip("{}").replace("inf", r"\infty")
     words = rf"\mathrm{{{below}}}" if below.isalpha() and below.isascii() and len(below) > 1 else below
-    power = (above or "").strip("{}()")
-    return f"${base}" + (f"_{{{words}}}" if words else "") + (f"^{{{power}}}" if power else "") + "$"
+    raised = power(above or "")
+    return f"${base}" + (f"_{{{words}}}" if words else "") + (f"^{{{raised}}}" if raised else "") + "$"
+
+
+def power(above: str) -> str:
+    """What stands above a letter, without its outer brackets: (k+1) is k+1, and {(k)} is (k)."""
+    return above[1:-1] if above[:1] in ("(", "{") else above

@@ -51,7 +51,12 @@ def show(
         ),
     ],
     tex: Annotated[
-        bool, typer.Option("--tex", "--latex", help="as LaTeX: a theorem for each form, and what is recorded of it")
+        bool,
+        typer.Option(
+            "--tex",
+            "--latex",
+            help="as LaTeX for amsmath, amssymb and amsthm: a theorem for each form, and what is recorded",
+        ),
     ] = False,
     plot: Annotated[
         Path | None,
