@@ -108,7 +108,7 @@ def with_totals(readme: str, findings: str) -> str:
     """The README with the numbers that FINDINGS.md ends with: its totals, its known failures and the rows it shows."""
     (totals,) = re.findall(r"^(\d+ verdicts: .*)\.$", findings, flags=re.MULTILINE)
     failing = sum(map(int, re.findall(r"(\d+) violated as", totals)))
-    lines = textwrap.fill(totals, 90, subsequent_indent="  ")
+    lines = textwrap.fill(totals, 80, subsequent_indent="  ")
     readme = re.sub(r"^\d+ verdicts: .*(\n  .*)*$", lines, readme, flags=re.MULTILINE)
     readme = re.sub(r"\d+ known failures? (is|are)", f"{failing} known failures are", readme)
     shown = r"^\| violated \| (\S+) \| (\w+) \| (\d+) \| (\S+) \|"

@@ -21,6 +21,7 @@ ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "title", "remark")
 OPEN_VIOLATED = "violated, recorded open"
+SCREEN = 80  # columns of a terminal
 NUMBERS = ("trials", "tightness", "mutants")
 READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPORTED: "as reported"}
 
@@ -50,10 +51,12 @@ def table(verdicts: Iterable[Verdict]) -> Table:
     ordered = worst_first(verdicts)
     rows = [COLUMNS, *map(_cells, ordered)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 2)]
+    widths[1] -= max(0, sum(widths) + len(widths) - 1 - SCREEN)  # a longer id takes room from its form
     result = Table.grid()
     sides = ["rjust" if name in NUMBERS else "ljust" for name in COLUMNS]
     for place, (*cells, title, remark) in enumerate(rows):
         padded = [getattr(cell, side)(width) for cell, side, width in zip(cells, sides, widths, strict=False)]
+        padded[1:3] = [f"{padded[1]} {cells[2]}".ljust(widths[1] + 1 + widths[2])]
         line = Text(" ".join(padded).rstrip())
         if place:
             verdict = ordered[place - 1]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.result_files import as_json, reserved
+from experiments.console.tables import is_piped, on_screen, print_lines
 
 if TYPE_CHECKING:
     from experiments.environment import Item
@@ -15,6 +16,7 @@ BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
 TITLES = {"plugins": "what other packages bring"}  # groups whose title is not their name
+NAMES = 22  # columns of names on a screen; what stands beside a longer one is moved
 NOT_LOADED = (
     "jax and torch were not loaded: `ntkfl doctor --load` imports what is installed of them and names the devices"
 )
@@ -40,14 +42,15 @@ def doctor(
         if write:
             write(as_json({"works": not broken, "items": [asdict(item) for item in items]}))
     if broken:
-        typer.echo(f"\nmissing or broken: {', '.join(item.name for item in broken)}")
+        print_lines("", f"missing or broken: {', '.join(item.name for item in broken)}")
         raise typer.Exit(BROKEN)
-    typer.echo("\neverything that is needed is there" + ("" if load else f"\n{NOT_LOADED}"))
+    print_lines("", "everything that is needed is there", *([] if load else [NOT_LOADED]))
 
 
 def _lines(items: "tuple[Item, ...]") -> list[str]:
     """Each group with its title and a line for each item; below a missing item, the command that installs it."""
     width = max(len(item.name) for item in items) + 2
+    width = width if is_piped() else min(width, NAMES)
     lines: list[str] = []
     for group in GROUPS:
         chosen = [item for item in items if item.group == group]
@@ -55,7 +58,7 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
         for item in chosen:
             here = MISSING if item.found is None else item.found
             description = "; ".join(filter(None, (here, item.fault, item.adds)))
-            lines.append(f"  {item.name:<{width}}{description}")
+            lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", width + 2)
             if item.get and (item.found is None or item.fault):
-                lines.append(f"  {'':<{width}}{item.get}")
+                lines += on_screen(f"  {'':<{width}}{item.get}", width + 2)
     return lines

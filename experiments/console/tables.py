@@ -14,8 +14,12 @@ def console(least: int = 0) -> Any:
     """rich's console for this output; `least` is the least width in columns."""
     from rich.console import Console
 
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=max(least, PIPED_WIDTH if piped else Console().width))
+    return Console(width=max(least, PIPED_WIDTH if is_piped() else Console().width))
+
+
+def is_piped() -> bool:
+    """Whether the output goes to a file or a pipe, and nobody says how wide it is."""
+    return not sys.stdout.isatty() and "COLUMNS" not in os.environ
 
 
 def page_width() -> int:
@@ -27,6 +31,22 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
     """The lines of a paragraph; all but the first are indented, and no word is cut."""
     width = page_width() if width is None else width
     return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def on_screen(line: str, indent: int | None = None) -> list[str]:
+    """The line in lines of the terminal's width, the others indented two columns more; piped as it is, for scripts."""
+    if is_piped() or len(line) <= (width := console().width):
+        return [line]
+    first = len(line) - len(line.lstrip())
+    later = " " * (first + 2 if indent is None else indent)
+    return textwrap.wrap(line, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines, each in lines of the terminal's width."""
+    import typer
+
+    typer.echo("\n".join(part for line in lines for part in on_screen(line)))
 
 
 def print_paragraph(text: str) -> None:

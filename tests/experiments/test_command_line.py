@@ -344,7 +344,8 @@ def test_certify_says_which_width_it_would_take():
     refused("certify", "--json", "absent/c.json", message="cannot write absent/c.json")
 
 
-def test_list_names_every_statement_and_form():
+def test_list_names_every_statement_and_form(monkeypatch):
+    monkeypatch.delenv("COLUMNS")
     result = run("list", "--paper", "fl-ntk")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -420,6 +421,16 @@ def test_findings_measures_nothing_unless_told(monkeypatch):
     monkeypatch.setattr("verification.processes.verify_in_processes", None)
     result = run("findings")
     assert result.exit_code == 0 and "fl-ntk/A.1, stated" in result.stdout and not result.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "doctor", "rate --n 8", "verify fl-ntk/A.1 --trials 4"])
+def test_nothing_is_wider_than_the_terminal_and_piped_lines_are_whole(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*command.split()).stdout
+    monkeypatch.delenv("COLUMNS")
+    piped = run(*command.split()).stdout
+    assert max(map(len, shown.splitlines())) <= 80 and shown.split() == piped.split()
+    assert max(map(len, piped.splitlines())) > 80 or command.startswith("verify")
 
 
 def test_findings_are_listed_for_a_terminal_and_written_as_markdown(tmp_path, monkeypatch):

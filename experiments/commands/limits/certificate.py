@@ -11,6 +11,7 @@ from experiments.console.choices import one_output, setting, takes_options
 from experiments.console.interrupts import if_stopped
 from experiments.console.messages import bad_input
 from experiments.console.result_files import as_json, reserved
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -167,7 +168,8 @@ def certify(
                 setup, best, content = _boundary(problem, setup, after, every, steps=search_steps)
             else:
                 best = _after(problem, setup, after, every)
-        typer.echo(f"{best.certificate}\n  setting: {setting(problem, setup, *FIELDS)}")
+        typer.echo(str(best.certificate))
+        print_lines(f"  setting: {setting(problem, setup, *FIELDS)}")
         if best.round or watch:
             typer.echo(
                 f"  by {best.theorem} from round {best.round} on: y(0), H and R are of the network at that round"

@@ -23,6 +23,7 @@ from experiments.console.choices import (
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -202,7 +203,7 @@ def rate(
     named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])
     named += _drawn_said(drawn, by_round) if random else ""
     of = "" if network == TWO_LAYER else f"{network}, "
-    typer.echo(f"  setting: {of}{method}{named}, {setting(problem, setup, *steps)}\n")
+    print_lines(f"  setting: {of}{method}{named}, {setting(problem, setup, *steps)}", "")
     rows = [
         ["", *columns],
         *([label, *(column[label] for column in columns.values())] for label in next(iter(columns.values()))),
@@ -340,9 +341,11 @@ def _print_estimates(
     shown = sorted({int(t) for t in np.geomspace(1, rounds, SHOWN).round()})
     sampled = sampled_rounds(problem, setup, shown, gram, method, options, runs=runs, seed=seed, **drawn)
     mean, error = sampled.mean_square.value / problem.n, sampled.mean_square.error / problem.n
-    typer.echo(
+    print_lines(
         f"expected after {rounds} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three standard "
-        f"errors of {runs} runs\n  setting: {settings}\n"
+        f"errors of {runs} runs",
+        f"  setting: {settings}",
+        "",
     )
     columns = ["rounds", "mean square error", "±", "its deviation from run to run"]
     spread = np.sqrt(np.maximum(sampled.square_variance.value, 0)) / problem.n

@@ -19,6 +19,7 @@ from experiments.console.interrupts import if_stopped
 from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options, methods_with_options
 from experiments.console.result_files import as_json, picture_kind, reserved
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -153,7 +154,7 @@ def limit(
             if number:
                 typer.echo()
             held = f"{curves.tiles} tiles" if landmarks is None else f"by {landmarks} landmarks"
-            typer.echo(f"{_named(curves)} at infinite width, {held}\n  setting: {steps}\n")
+            print_lines(f"{_named(curves)} at infinite width, {held}", f"  setting: {steps}", "")
             typer.echo("\n".join(_lines(curves)))
         if draw and kind is not None:
             draw(_picture(all_curves, kind))

@@ -142,7 +142,7 @@ def _print(
     clients: int,
     described: str,
 ) -> None:
-    from experiments.console.tables import print_paragraph, print_table
+    from experiments.console.tables import print_lines, print_paragraph, print_table
 
     best = choices[0].plan
     print_paragraph(
@@ -153,7 +153,7 @@ def _print(
         "in expectation: the noise outweighs it; "
         + (f"epsilon = {reachable:.3g} is the least that does" if isfinite(reachable) else "no epsilon does")
     )
-    typer.echo(f"  setting: {described}\n")
+    print_lines(f"  setting: {described}", "")
     columns = ["K", "eta_local", "server rate", "clients", "rounds", "clip", "noise a weight", "mean square error"]
     rows = []
     for choice in choices:

@@ -93,12 +93,14 @@ def tune(
 
 
 def _print(choices: "list[OuterChoice]", settings: str) -> None:
-    from experiments.console.tables import print_table
+    from experiments.console.tables import print_lines, print_table
 
     best = choices[0]
-    typer.echo(
+    print_lines(
         f"least expected: {best.mean_square:.3g} after {best.rounds} rounds, with {best.outer} and K = "
-        f"{best.local_steps}\n  setting: {settings}\n"
+        f"{best.local_steps}",
+        f"  setting: {settings}",
+        "",
     )
     numbers = ["K", "rounds", "eta_local", "server rate", "momentum", "mean square error", "floor"]
     later = [] if all(choice.stable for choice in choices) else ["in the long run"]

@@ -8,7 +8,7 @@ import typer
 from experiments.console.choices import OnlyPaper
 from experiments.console.messages import bad_input, shown_warnings
 from experiments.console.result_files import reserved
-from experiments.console.tables import page_width
+from experiments.console.tables import page_width, print_lines
 
 if TYPE_CHECKING:
     from bounds import Statement
@@ -34,12 +34,11 @@ def list_statements(
     with shown_warnings(), bad_input():
         statements = narrowed(cards(*words or ()), paper, search)
     for statement in statements:
-        typer.echo(f"{statement.id}  {statement.title}")
         forms_said = (f"{form.value} {_recorded(claim)}" for form, claim in statement.forms.items())
-        typer.echo(f"    {statement.kind.value}: {', '.join(forms_said)}")
+        print_lines(f"{statement.id}  {statement.title}", f"    {statement.kind.value}: {', '.join(forms_said)}")
     forms = sum(len(statement.forms) for statement in statements)
     counts = f"{number_of(len(statements), 'statement')} in {number_of(forms, 'form')}"
-    typer.echo(f"{counts}, each with its recorded outcome and its strongest evidence")
+    print_lines(f"{counts}, each with its recorded outcome and its strongest evidence")
 
 
 def show(

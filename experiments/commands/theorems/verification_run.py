@@ -12,7 +12,7 @@ from experiments.console.interrupts import REPORTED, if_stopped, stopped
 from experiments.console.messages import BAD_INPUT, bad_input
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.result_files import as_json, reserved
-from experiments.console.tables import PIPED_WIDTH, as_lines, console
+from experiments.console.tables import PIPED_WIDTH, as_lines, console, print_lines
 
 if TYPE_CHECKING:
     from bounds import Form, Options, Statement
@@ -323,9 +323,7 @@ def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
         if news := news_lines(verdicts):
             typer.echo("\n".join(news) + "\n")
         typer.echo(as_lines(table(verdicts)) + "\n")
-    typer.echo(totals(verdicts))
-    for line in untested_lines(verdicts):
-        typer.echo(line)
+    print_lines(totals(verdicts), *untested_lines(verdicts))
     if strict and (others := [verdict for verdict in verdicts if not verdict.tested_and_holds]):
         names = ", ".join(f"{verdict.id} ({verdict.form.value}) {verdict.word}" for verdict in others)
         typer.echo(f"--strict: {len(others)} of {len(verdicts)} forms are not tested and holding: {names}")
