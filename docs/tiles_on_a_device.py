@@ -15,7 +15,7 @@ import numpy as np
 
 from ntkfl import Problem, gram
 from ntkfl.exact_dynamics import device_named
-from ntkfl.gram.device_tiles import DeviceTiles
+from ntkfl.gram.remote_tiles import DeviceTiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import LimitCurves, several_limit_curves
 

@@ -13,21 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ntkfl.extensions import is_file
-from ntkfl.gram.features import FeatureGram, Features, kernel_of
-from ntkfl.gram.tiles import HeldGram
+from ntkfl.gram.tiles import FeatureGram, Features, HeldGram, kernel_of
 from ntkfl.limit.carried_errors import BlockErrors
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
-from ntkfl.limit.drawn_memory import drawn_memory_regime
 from ntkfl.limit.draws import SampledRounds
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits, UnstableSteps, algorithm1_limit, warn_if_unstable
-from ntkfl.limit.linear_regime import LinearRegime, Schedule
+from ntkfl.limit.linear_regime import LinearRegime, MovingWindow, Schedule, WindowedRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
-from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import Noise, RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
-from ntkfl.limit.scheduled_rounds import ScheduledRegime
+from ntkfl.limit.scheduled_rounds import ScheduledRegime, drawn_memory_regime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.problem import LARGE, Problem, Setup, require_magnitudes, require_size
 from ntkfl.ranges import is_number

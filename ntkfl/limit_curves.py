@@ -22,14 +22,11 @@ from ntkfl.exact_dynamics import (
     require_round_map,
     steps_by_round,
 )
-from ntkfl.gram.features import kernel_of
-from ntkfl.gram.tiles import UNIT
-from ntkfl.limit.asked_products import run_together
-from ntkfl.limit.carried_errors import BlockErrors, BoundedRound
+from ntkfl.gram.tiles import UNIT, kernel_of
+from ntkfl.limit.carried_errors import BlockErrors, BoundedRound, Progress, run_together
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
-from ntkfl.limit.skipped_rounds import Progress
 from ntkfl.problem import Problem, Setup
 from ntkfl.training.engine.local_plan import cohort_size
 

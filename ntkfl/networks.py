@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ntkfl import extensions
-from ntkfl.gram.empirical_kernel import in_float64
+from ntkfl.gram.finite_width import in_float64
 from ntkfl.problem import Problem, Setup
 from ntkfl.trajectory import Trajectory
 

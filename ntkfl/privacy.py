@@ -27,12 +27,11 @@ from scipy.stats import binom
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
-from ntkfl.limit.drawn_memory import DrawnMemoryRegime
 from ntkfl.limit.draws import Draws
 from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import Noise, RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
-from ntkfl.limit.scheduled_rounds import ScheduledRegime
+from ntkfl.limit.scheduled_rounds import DrawnMemoryRegime, ScheduledRegime
 from ntkfl.memory import require
 from ntkfl.problem import LARGE, Problem, Setup, require_labels, require_size
 from ntkfl.ranges import is_number

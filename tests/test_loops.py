@@ -16,7 +16,7 @@ SHORT = {
     "ntkfl/algorithm1/switch_passes.py gather": "at most 64 turns: each clears a bit of a word",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries, compiled",
     "ntkfl/conformance/driver.py main": "the folders of finished cases that are there",
-    "ntkfl/conformance/exchange.py _listen": "a thread that ends with the other process's pipe",
+    "ntkfl/conformance/kit.py _listen": "a thread that ends with the other process's pipe",
     "ntkfl/conformance/variants.py _passed": "each turn reaches functions that were not reached, of a file",
     "ntkfl/connectivity/units/operations.py resolved": "a chain of atoms, each joined to an earlier one",
     "ntkfl/connectivity/units/operations.py unite": "each turn takes a factor off two axes, or splits one",
@@ -58,7 +58,7 @@ ENDLESS = {
     "ntkfl/any_order/adversary.py run": "_Spent: each round takes one of the trials",
     "ntkfl/connectivity/paths/convex_path.py convex_supremum": "most_points, or no number between two points",
     "ntkfl/connectivity/paths/exact_roots.py rational_between": "bits double until two numbers are told apart",
-    "ntkfl/gram/empirical_kernel.py empirical": "each turn adds a parameter to those that are held whole",
+    "ntkfl/gram/finite_width.py empirical": "each turn adds a parameter to those that are held whole",
     "ntkfl/gram/spectrum.py _by_cholesky": "the margin grows fourfold, up to the norm of the matrix and further",
     "ntkfl/interruption.py _listen": "a thread that ends with the process",
 }

@@ -45,7 +45,7 @@ def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["C
         yield None
         return
     from experiments.studies.running.measuring import RunStopped
-    from ntkfl.gram.dask_tiles import ClusterStopped
+    from ntkfl.gram.remote_tiles import ClusterStopped
 
     try:
         with cluster.client() as client:

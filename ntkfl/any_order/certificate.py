@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ntkfl import interruption
-from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
+from ntkfl.any_order.constraint_rows import NO_PAIRS, ConstraintRows, Dependent, Nearest, Pass, passed, weighted_pairs
 from ntkfl.any_order.held_pairs import Grown, grown
-from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed, weighted_pairs
 from ntkfl.any_order.predictions import FinalAnswers, fitted_point, future_outputs
 from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled

@@ -6,8 +6,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ntkfl import interruption
-from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
-from ntkfl.any_order.neuron_pass import NO_PAIRS, Pairs, Pass, near_pairs, preactivations
+from ntkfl.any_order.constraint_rows import (
+    NO_PAIRS,
+    ConstraintRows,
+    Dependent,
+    Nearest,
+    Pairs,
+    Pass,
+    near_pairs,
+    preactivations,
+)
 from ntkfl.any_order.rounding import above, below, gamma, length
 
 MARGIN = 8.0  # pairs within this multiple of D are checked

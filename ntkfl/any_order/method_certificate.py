@@ -1,6 +1,7 @@
 """`certify_method` and its certificate: a method with memory, begun at a checkpoint, converges at a proved rate.
 
-The norm |S z| of states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in
+The effect of a round on coefficients is a few matrices, whose every entry is enclosed. The norm |S z| of states and the
+ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in
 float64; its conclusions are enclosed.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ntkfl import interruption
 from ntkfl.any_order.certificate import (
@@ -26,10 +27,8 @@ from ntkfl.any_order.certificate import (
     two_layers,
     without_biases,
 )
-from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
+from ntkfl.any_order.constraint_rows import NO_PAIRS, ConstraintRows, Dependent, Nearest, near_pairs, passed
 from ntkfl.any_order.held_pairs import dependent, failures, named
-from ntkfl.any_order.method_maps import COVERED, REMEMBER, RoundMatrices, round_matrices
-from ntkfl.any_order.neuron_pass import NO_PAIRS, near_pairs, passed
 from ntkfl.any_order.predictions import fitted_point
 from ntkfl.any_order.rounding import above, below
 from ntkfl.any_order.scaled_network import Unreachable, scaled
@@ -37,6 +36,7 @@ from ntkfl.any_order.words import not_certified, shown_up
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.problem import (
     Problem,
     Setup,
@@ -51,6 +51,87 @@ from ntkfl.ranges import require_number
 
 if TYPE_CHECKING:
     from ntkfl.training.method import Method
+
+COVERED = ("fl-ntk", "fedavg", "fedavgm", "fedprox", "scaffold", "feddyn")
+REMEMBER = ("fedavgm", "scaffold", "feddyn")
+
+
+@dataclass(frozen=True, eq=False)
+class RoundMatrices:
+    """One round on the linear model, as a map of z: the residual and at most one remembered vector of coefficients.
+
+    Source: docs/proofs/any_method.md#state-maps-by-steps.
+    """
+
+    state: Estimate  # T, (s, s)
+    # N_j, (p, s): y less the outputs, on all rows, of the models at which gradients are taken: the server's model, and
+    # each client's after each local step but the last one
+    models: tuple[Estimate, ...]
+    ends: tuple[Estimate, ...]  # (p, s): y less the outputs of each client's last model
+    unit: float  # about how far a remembered vector of length 1 moves the model, for norms of states
+
+
+def round_matrices(
+    method: Method, kernel: Estimate, owner: Int[np.ndarray, " p"], eta: float, steps: int
+) -> RoundMatrices:
+    """T and all N_j of a method, one of COVERED, for K (p, p) and the client of each of its rows."""
+    name, options = method.name, method.options
+    p, sizes = len(kernel.value), np.bincount(owner)
+    clients, remembers = len(sizes), name in REMEMBER
+    unit = np.eye(p * (1 + remembers))
+    residual, memory = unit[:p], unit[p:] if remembers else np.zeros((p, p))
+    inverse, rate = _inverse(Estimate.exact(float(clients))), float(options.get("server_rate", 1.0))
+    pull = float(options.get("mu", options.get("alpha", 0.0)))
+    weights = CohortWeights.of(sizes, clients, method.weighting).mean
+    total, mean, models, ends = _zeros(residual), _zeros(residual), [Estimate.exact(residual)], []
+    for client in range(clients):
+        mine = np.repeat((owner == client)[:, None], unit.shape[1], axis=1).astype(float)
+        drift = _zeros(residual)
+        if name == "scaffold":
+            drift = inverse * memory - mine * memory
+        elif name == "feddyn":
+            drift = Estimate.exact(mine * memory)
+        moved, left = _zeros(residual), Estimate.exact(residual)
+        for _ in range(steps):
+            moved = moved + eta * (mine * left - pull * moved + drift)
+            left = residual - kernel @ moved
+            models.append(left)
+        ends.append(models.pop())
+        total = total + moved
+        share = Estimate(float(weights[client]), 2 * np.spacing(float(weights[client])))
+        mean = mean + share * moved
+    length, remembered = 1.0, None
+    if name == "fedavgm":
+        momentum, length = float(options["momentum"]), rate
+        remembered = momentum * memory + mean
+        move = rate * (mean + momentum * remembered if options["nesterov"] else remembered)
+    elif name == "scaffold":
+        length = steps * eta
+        exact = options["option"] == "I"
+        remembered = Estimate.exact(residual) if exact else _inverse(Estimate.exact(float(steps)) * eta) * total
+        move = rate * (inverse * total)
+    elif name == "feddyn":
+        length = 1 / pull
+        remembered = memory - pull * total
+        move = inverse * (total - _inverse(Estimate.exact(pull)) * remembered)
+    else:
+        move = rate * mean
+    rows = [residual - kernel @ move, *([] if remembered is None else [remembered])]
+    state = Estimate(
+        np.concatenate([row.value for row in rows]), np.concatenate([row.error for row in rows]), "rounding bound"
+    )
+    return RoundMatrices(state, tuple(models), tuple(ends), length)
+
+
+def _zeros(like: Float[np.ndarray, "p s"]) -> Estimate:
+    return Estimate.exact(np.zeros_like(like))
+
+
+def _inverse(number: Estimate) -> Estimate:
+    """1 / a positive number."""
+    low, high = 1 / float(number.hi), 1 / float(number.lo)
+    return Estimate.between(np.nextafter(low, 0), np.nextafter(high, np.inf), "rounding bound")
+
 
 HALVINGS = 20  # shares of the residual to try if the residual is too large
 ROOM = 4e-9  # a rate nearer to 1 is hidden by the rounding of bounds

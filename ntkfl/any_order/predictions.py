@@ -5,8 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest
-from ntkfl.any_order.neuron_pass import neuron_blocks
+from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest, neuron_blocks
 from ntkfl.any_order.rounding import above, gamma, length
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.estimate import Estimate

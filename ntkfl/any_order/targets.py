@@ -8,8 +8,7 @@ import scipy.linalg
 from jaxtyping import Float, Int
 
 from ntkfl import interruption
-from ntkfl.any_order.constraint_rows import ConstraintRows
-from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
+from ntkfl.any_order.constraint_rows import NO_PAIRS, ConstraintRows, passed
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Weights

@@ -10,8 +10,7 @@ from ntkfl.conformance.conformance_verdict import (
     conformance,
     judged,
 )
-from ntkfl.conformance.exchange import Answer, answers
-from ntkfl.conformance.kit import write
+from ntkfl.conformance.kit import Answer, answers, write
 from ntkfl.conformance.kit_cases import KitCase, cases, methods
 from ntkfl.conformance.variants import Variant, of as variants_of
 from ntkfl.imports import old_names

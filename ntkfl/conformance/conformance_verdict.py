@@ -12,7 +12,7 @@ import numpy as np
 from ntkfl import interruption
 from ntkfl.conformance import split_loops, variants
 from ntkfl.conformance.comparing import Difference, allowed, first_difference, rounds_allowed
-from ntkfl.conformance.exchange import LIMIT, AdapterError, Answer, Peer, answers
+from ntkfl.conformance.kit import LIMIT, AdapterError, Answer, Peer, answers
 from ntkfl.conformance.kit_cases import KitCase, Trajectory, cases
 from ntkfl.conformance.variants import Variant
 

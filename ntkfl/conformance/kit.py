@@ -1,21 +1,313 @@
-"""The kit as a folder: cases and reference trajectories in JSON and npz, for adapters in any language."""
+"""The kit as a folder: cases and reference trajectories in JSON and npz, for adapters in any language.
+
+A case goes to an adapter in an interpreter of its own; arrays or a fault come back. No adapter is imported here.
+"""
 
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Collection
+import threading
+import time
+import zipfile
+import zlib
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from ntkfl import interruption
 from ntkfl.conformance.comparing import MARGIN, TOLERANCE
 from ntkfl.conformance.conformance_case import FORMAT
-from ntkfl.conformance.kit_cases import cases
+from ntkfl.conformance.driver import START
+from ntkfl.conformance.kit_cases import KitCase, cases
 from ntkfl.conformance.plan import SHAPES
 from ntkfl.version import VERSION
+
+PRECISIONS = ("float64", "float32")
+LARGEST_JSON = 1 << 20
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+)
+
+
+class Refused(ValueError):
+    """The received file cannot be used; the message says why, in one line."""
+
+
+def document(path: Path) -> dict[str, Any]:
+    """A small JSON object.
+
+    Raises:
+        Refused: the file is no small JSON object.
+    """
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise Refused(f"{path.name} has {path.stat().st_size} bytes; a few words were expected")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refused(f"{path.name} cannot be read as JSON") from error
+    if not isinstance(content, dict):
+        raise Refused(f"{path.name} is {type(content).__name__}; it must be an object")
+    return content
+
+
+def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collection[str]) -> dict[str, np.ndarray]:
+    """Finite arrays of these names and shapes, all of one precision, float64 or float32.
+
+    Raises:
+        Refused: an array is missing or wrong; the message has its name, its value and what would be right.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = [name.removesuffix(".npy") for name in file.namelist()]
+            for name in required:
+                if name not in names:
+                    raise Refused(f"there is no {name!r}; what came has {_listed(names)}")
+            for name in names:
+                if name not in shapes:
+                    raise Refused(f"{name!r} is no name of this case's; they are {_listed(shapes)}")
+            by_name = {name: _array(file, name, shapes[name]) for name in names}
+    except Refused:
+        raise
+    except UNREADABLE as error:
+        raise Refused(f"{path.name} cannot be read: {type(error).__name__}") from error
+    precisions = {value.dtype for value in by_name.values()}
+    if len(precisions) > 1:
+        raise Refused("some arrays are float64 and some float32; all must be of one precision")
+    return by_name
+
+
+def _array(file: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    with file.open(f"{name}.npy") as stream:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        there, fortran, dtype = read(stream)
+        if dtype.hasobject or dtype.name not in PRECISIONS:
+            raise Refused(f"{name!r} is {dtype.name}; it must be {' or '.join(PRECISIONS)}")
+        if there != shape:
+            raise Refused(f"{name!r} has shape {there}, rounds first; it must be {shape}")
+        size = int(np.prod(shape)) * dtype.itemsize
+        content = stream.read(size)
+    value = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
+    for number, tensor in enumerate(value):
+        if not np.isfinite(tensor).all():
+            raise Refused(f"{name!r} has NaN or infinity after round {number + 1}; every number must be finite")
+    return value.astype(dtype.newbyteorder("="))
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(repr(name[:40]) for name in list(names)[:10]) or "nothing"
+
+
+DRIVER = Path(__file__).with_name("driver.py")
+PAUSE = 0.005  # seconds between two looks for the answer's file
+LIMIT = 60.0  # seconds that an adapter has for a case
+LOADING = 120.0  # least time limit for loading an adapter, in seconds: frameworks take long to import
+HANGS = 2  # after so many hangs of one method, its other cases are not run
+
+
+class AdapterError(ValueError):
+    """The adapter cannot be run at all."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one case: arrays by name, or the reason why there are none (the case was left out, or failed)."""
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    left_out: str = ""
+    fault: str = ""
+    seconds: float = 0.0
+    hung: bool = False
+    one_memory: tuple[str, ...] = ()  # names whose values were returned in the same memory for all rounds
+
+
+@dataclass
+class Peer:
+    """The environment of the adapter: versions of its PACKAGES, of python and of numpy."""
+
+    packages: dict[str, str] = field(default_factory=dict)
+    runs_with: dict[str, str] = field(default_factory=dict)
+
+
+def answers(
+    adapter: Path,
+    cases: Sequence[KitCase],
+    python: str = sys.executable,
+    limit: float = LIMIT,
+    peer: Peer | None = None,
+) -> Iterator[Answer]:
+    """One answer a case, in their order.
+
+    One process gets the cases one after the other, all cases of a method in a row; after a crash or a hang the further
+    cases go to a new process.
+
+    Args:
+        adapter: a Python file with a function `run(case)`, as `conformance` takes it.
+        cases: cases of the kit, or your own.
+        python: the interpreter for the adapter; default the running interpreter.
+        limit: seconds that the adapter has for each case, 60 by default.
+        peer: a record that receives the versions of the adapter's packages; default None.
+
+    Raises:
+        AdapterError: the interpreter or the adapter cannot be started.
+    """
+    hung: Counter[str] = Counter()
+    peer = peer or Peer()
+    process: _Process | None = None
+    with tempfile.TemporaryDirectory() as place, ExitStack() as running:
+        folder = Path(place)
+        for number, case in enumerate(cases):
+            case.case.write(folder / str(number))
+        for at, case in enumerate(cases):
+            if hung[case.case.method] >= HANGS:  # the last hang has ended the process
+                yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
+                continue
+            if process is None or process.ended:
+                running.close()
+                process = running.enter_context(_started(python, adapter, folder, at))
+                _loaded(process, folder, max(limit, LOADING), peer)
+            answer = _awaited(process, folder, at, case, limit)
+            hung[case.case.method] += answer.hung
+            yield answer
+
+
+class _Process:
+    """The adapter's process and the end of its output on stderr."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # nothing is written beside the adapter
+        )
+        self.last_output: deque[bytes] = deque(maxlen=8)
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+        self.ended = False
+
+    def _listen(self) -> None:
+        assert self.popen.stderr is not None
+        with suppress(ValueError, OSError):
+            while chunk := self.popen.stderr.read1(4096):  # type: ignore[attr-defined]
+                self.last_output.append(chunk)
+
+    def end(self) -> None:
+        """Kill the process and all processes of its session."""
+        self.ended = True
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+
+    def how(self) -> str:
+        """How it ended, and the last line of its output."""
+        self.listener.join(timeout=1)
+        status = self.popen.returncode
+        ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        lines = b"".join(self.last_output).decode(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"the process {ended}" + (f": {_line(last, 200)}" if last.strip() else "")
+
+
+@contextmanager
+def _started(python: str, adapter: Path, folder: Path, first: int) -> Iterator[_Process]:
+    (folder / START).unlink(missing_ok=True)
+    try:
+        process = _Process([python, str(DRIVER), str(adapter.resolve()), str(folder), str(first)])
+    except OSError as error:
+        raise AdapterError(f"{python} cannot be started: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        process.end()
+        if process.popen.stderr is not None:
+            process.listener.join(timeout=1)
+            process.popen.stderr.close()
+
+
+def _loaded(process: _Process, folder: Path, limit: float, peer: Peer) -> None:
+    """Wait until the adapter is loaded.
+
+    Raises:
+        AdapterError: the adapter cannot be used; the message says why.
+    """
+    if not _there(process, folder / START, limit):
+        why = process.how() if process.ended else f"it was not loaded within {limit:g} s"
+        raise AdapterError(f"the adapter cannot be loaded: {why}")
+    try:
+        content = document(folder / START)
+        for key, kept in (("packages", peer.packages), ("with", peer.runs_with)):
+            kept |= {_line(str(name), 60): _line(str(value), 60) for name, value in dict(content.get(key, {})).items()}
+    except (TypeError, ValueError) as error:
+        raise AdapterError(f"the adapter cannot be loaded: {START} is not what the driver writes") from error
+    if fault := _words(content, "fault"):
+        raise AdapterError(f"the adapter cannot be loaded: {fault}")
+
+
+def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: float) -> Answer:
+    begun = time.monotonic()
+    if not _there(process, folder / f"{at}.json", limit):
+        if process.ended:
+            return Answer(fault=process.how(), seconds=time.monotonic() - begun)
+        process.end()
+        return Answer(fault=f"no answer within {limit:g} s", seconds=time.monotonic() - begun, hung=True)
+    seconds = time.monotonic() - begun
+    try:
+        content = document(folder / f"{at}.json")
+        if left_out := _words(content, "left_out"):
+            return Answer(left_out=left_out, seconds=seconds)
+        if fault := _words(content, "fault"):
+            return Answer(fault=fault, seconds=seconds)
+        # computing `expected` trains the plain loop
+        shapes = {name: value.shape for name, value in case.expected.items()}
+        values = arrays(folder / f"{at}.npz", shapes, case.required)
+        shared = content.get("one_memory")
+        named = tuple(name for name in values if isinstance(shared, list) and name in shared)
+        return Answer(values, seconds=seconds, one_memory=named)
+    except Refused as error:
+        return Answer(fault=str(error), seconds=seconds)
+
+
+def _there(process: _Process, path: Path, limit: float) -> bool:
+    """Whether the file appears before the limit and the end of the process."""
+    until = time.monotonic() + limit
+    while not path.exists():
+        interruption.check()
+        if process.popen.poll() is not None:
+            process.ended = not path.exists()
+            return not process.ended
+        if time.monotonic() > until:
+            return False
+        time.sleep(PAUSE)
+    return True
+
+
+def _words(content: dict[str, object], key: str) -> str:
+    return _line(str(content.get(key, "")), 300)
+
+
+def _line(text: str, length: int) -> str:
+    """One line of the text, without characters that a terminal would interpret."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:length]
+
 
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _COUNT = {"type": "integer", "minimum": 0}

@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 
 from ntkfl.data.duplicates import Duplicates, without_duplicates
-from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
 from ntkfl.data.sklearn_tables import table
-from ntkfl.data.tables import breast_cancer, wine
-from ntkfl.data.user_files import SUFFIXES, is_data_file, read_arrays
+from ntkfl.data.user_files import SUFFIXES, breast_cancer, is_data_file, read_arrays, read_idx, wine
 from ntkfl.gram.degeneracy import ParallelRows
 from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator

@@ -1,4 +1,9 @@
-"""Arrays from a user's .npz or .csv file; nothing is ever unpickled, and every error names its place in the file."""
+"""Arrays from a user's .npz, .csv or idx file, and the tables that ship with scikit-learn.
+
+Nothing is ever unpickled, and every error names its place in the file. The idx format is that of the MNIST family: a
+magic number, the sizes as big-endian 32-bit integers, then unsigned bytes. The tables wine and breast_cancer become
+unit rows with two labels.
+"""
 
 import csv
 import errno
@@ -9,15 +14,132 @@ import math
 import re
 import stat
 import warnings
+import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import UInt8
 
-from ntkfl.data.npz_archive import array_of, npz_archive
+from ntkfl.data.image_draw import INPUTS, describe
+from ntkfl.data.sklearn_tables import table
+from ntkfl.messages import number_of
+from ntkfl.partition import assign_owners, generator
+from ntkfl.problem import Problem, require_size
+
+UNSIGNED_BYTE = 0x08  # the only element type that the family uses
+
+
+def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
+    """The array of unsigned bytes in an idx file, plain or (suffix .gz) compressed, with its declared shape.
+
+    Raises:
+        ValueError: a damaged gzip stream, another magic number, a size of zero, or fewer or more bytes than declared.
+    """
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            raise
+        raise ValueError(f"{path} is not a whole gzip file: {error}") from error
+    header = 4 * (1 + dimensions)
+    if len(data) < header:
+        raise ValueError(f"{path} is truncated: {len(data)} bytes, where the idx header alone takes {header}")
+    magic, expected = int.from_bytes(data[:4], "big"), UNSIGNED_BYTE << 8 | dimensions
+    if magic != expected:
+        raise ValueError(
+            f"{path} starts with the magic number 0x{magic:08x}; an idx file of unsigned bytes with "
+            f"{number_of(dimensions, 'dimension')} starts with 0x{expected:08x}"
+        )
+    shape = tuple(int(size) for size in np.frombuffer(data, ">u4", count=dimensions, offset=4))
+    if 0 in shape:
+        raise ValueError(f"{path} declares the shape {shape}; every size must be at least 1")
+    if len(data) - header != math.prod(shape):
+        state = "is truncated" if len(data) - header < math.prod(shape) else "has bytes left over"
+        raise ValueError(f"{path} {state}: {len(data) - header} bytes of data, {math.prod(shape)} for shape {shape}")
+    return np.frombuffer(data, np.uint8, offset=header).reshape(shape)
+
+
+@contextmanager
+def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
+    """The open archive. `example`: arguments of numpy.savez that write a right archive, for the message.
+
+    Raises:
+        OSError: no such file. ValueError: the file is no archive.
+    """
+    with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile):  # numpy's own message is about pickles, whatever the file is
+            archive = None
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, {example})")
+        yield archive
+
+
+def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path, words: bool = False) -> np.ndarray:
+    """An array of an archive.
+
+    Raises:
+        ValueError: the array is damaged, or holds anything but real numbers.
+    """
+    try:
+        array = archive[name]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" in str(error):
+            raise ValueError(
+                f"array {name!r} of {path} holds pickled Python objects; loading those could run any code, so they "
+                "are refused: save an array of numbers"
+            ) from error
+        raise ValueError(f"array {name!r} of {path} cannot be read: {error}") from error
+    if words and isinstance(array, np.ndarray) and array.dtype.kind == "U" and array.ndim == 1 and array.size:
+        return array
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        kind = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else "no numpy array in it"
+        raise ValueError(f"array {name!r} of {path} has {kind}; it must hold real numbers")
+    return array
+
+
+def wine(n: int | None = None, seed: int = 0, clients: int = 4, partition: str = "iid") -> Problem:
+    """The 178 wines of three cultivars, 13 measurements each; y = +1 for the first cultivar, -1 for the others.
+
+    Each measurement has mean 0 and standard deviation 1 over all wines before rows are divided by their norms.
+    """
+    return _drawn("wine", n, seed, clients, partition)
+
+
+def breast_cancer(n: int | None = None, seed: int = 0, clients: int = 4, partition: str = "iid") -> Problem:
+    """The 569 tumours, 30 measurements each, scaled as those of wine; y = +1 for malignant ones, -1 for benign ones."""
+    return _drawn("breast_cancer", n, seed, clients, partition)
+
+
+@cache
+def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """All rows, each a unit vector, and their labels; in both tables class 0 gets y = +1."""
+    x, classes = table({"wine": "wine_data.csv", "breast_cancer": "breast_cancer.csv"}[name])
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = np.where(classes == 0, 1.0, -1.0)
+    for array in (x, y):
+        array.flags.writeable = False
+    return x, y
+
+
+def _drawn(name: str, n: int | None, seed: int, clients: int, partition: str) -> Problem:
+    x, y = _table(name)
+    size = len(x) if n is None else n
+    require_size("n", size)
+    if size > len(x):
+        raise ValueError(f"n is {size}; {name} has {len(x)} rows")
+    rows = generator(seed, INPUTS).permutation(len(x))[:size]
+    options = {"n": (size, 0), "seed": (seed, 0), "clients": (clients, 4), "partition": (partition, "iid")}
+    owner = assign_owners(partition, y[rows], clients, seed)
+    return Problem(x[rows], y[rows], owner, name=name + describe(options, always=("n", "seed")))
+
 
 # pandas reads these as missing values; "Nan", written like a name, is a name
 MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan null".split()))
@@ -142,7 +264,7 @@ def _value(word: str) -> float:
         return math.nan
 
 
-INPUTS = ("x", "x_train", "features")
+FEATURES = ("x", "x_train", "features")
 LABELS = ("y", "y_train", "label", "labels", "target", "targets", "class")
 OWNERS = ("owner", "client", "client_id", "clientid", "cid", "partition_id", "user_id", "writer_id")
 INDICES = ("index", "id", "idx", "row", "row_id", "level_0")
@@ -342,7 +464,7 @@ def _feature(column: Sequence[str], k: int, where: str) -> float:
 
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
-ROLES = {"x": INPUTS, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
+ROLES = {"x": FEATURES, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
 # names the columns or arrays that were taken as x, y and owner; the command line prints these messages
 NOTES = logging.getLogger(__name__)
 

@@ -3,8 +3,7 @@
 Every function takes samples x, then the network's weights if it needs them, then other samples z, then options.
 """
 
-from ntkfl.gram.convolutional import convolutional, convolutional_estimate
-from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
+from ntkfl.gram.deep import ACTIVATIONS, convolutional, convolutional_estimate, deep, deep_estimate
 from ntkfl.gram.degeneracy import (
     Degeneracy,
     ParallelRows,
@@ -14,12 +13,11 @@ from ntkfl.gram.degeneracy import (
     require_positive,
     require_unparallel,
 )
-from ntkfl.gram.empirical_kernel import empirical
-from ntkfl.gram.features import Features, nystroem
-from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
+from ntkfl.gram.finite_width import empirical, finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
 from ntkfl.gram.patterns import activations, doubtful, safe_neurons
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.gram.tiles import Features, nystroem
 
 __all__ = [
     "ACTIVATIONS",

@@ -1,19 +1,24 @@
-"""The infinite-width kernel of deep networks trained in every layer, in closed form, with a bound of its rounding."""
+"""The infinite-width kernels of deep and of convolutional networks trained in every layer, in closed form.
+
+Deep networks' kernels have a bound of their rounding; those of convolutional networks with global average pooling are
+computed from pairs of pixels.
+"""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.dual_kernels import Activation, Erf, Gelu, Relu, Rows, U, biased, biased_pairs
+from ntkfl.gram.dual_kernels import Activation, Erf, Gelu, Pairs, Relu, Rows, U, biased, biased_pairs
 from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import matrix_bytes, pair_of_inputs, signed_angles
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
 from ntkfl.messages import did_you_mean
+from ntkfl.problem import checked_inputs, real_array
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows
@@ -210,3 +215,249 @@ def _block(
         off += 4 * U * (np.abs(dual.covariance) + np.abs(passed))
         theta, off = gain * (dual.covariance + passed), gain * off
     return theta, 1.01 * off
+
+
+TINY = 450  # exponent of the smallest pixels for which the error is bounded
+FAR_PIXEL = 400  # exponents of the largest pixels whose squares lose no bits
+_ENTRIES = 2**15  # pairs of pixels computed at a time: their temporaries stay in cache
+_BORDER = ((0, 0), *((1, 1),) * 4)
+_COPIES = 24  # most numbers held for each pair; with the error half as many more
+_SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
+
+
+def convolutional(
+    x: Float[np.ndarray, "n channels height width"],
+    z: Float[np.ndarray, "p channels height width"] | None = None,
+    depth: int = 3,
+    activation: str = "relu",
+) -> Float[np.ndarray, "n p"]:
+    """Neural tangent kernel, at infinite width, of a convolutional network trained in all its layers, without biases.
+
+    `depth` - 1 convolutions of 3 x 3 pixels with zeros around the image (torch's padding=1), each followed by the
+    activation; the average over all pixels; a linear readout. The scaling is that of `deep`: the first layer sums over
+    channels, with weights of variance 1/9; later layers have variance c / (9 channels), c = 2 for ReLU and 1 for erf
+    and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
+
+    The error is some roundings of |x_i||z_j| for each layer, for patches whose norms differ by a factor of up to 1e12.
+    With GELU, from depth 3 on, at pixels of a large norm, it is larger by up to that norm. Time and memory grow with
+    the square of the number of pixels.
+
+    Args:
+        x: images.
+        z: other images; None: x.
+        depth: layers of weights, at least 2; 2 is one convolution; default 3.
+        activation: one of `ACTIVATIONS`; default relu.
+
+    Raises:
+        ValueError: arrays of another shape, an entry that is not finite, an image of zeros, pixels beyond 2^400 or
+            all below 2^-400, a depth below 2, an unknown activation.
+    Source: Arora et al. 2019 (arXiv:1904.11955), Section 4, in this scaling.
+    """
+    return _image_kernel(x, z, depth, activation, bounded=False)[0]
+
+
+def convolutional_estimate(
+    x: Float[np.ndarray, "n channels height width"],
+    z: Float[np.ndarray, "p channels height width"] | None = None,
+    depth: int = 3,
+    activation: str = "relu",
+) -> Estimate:
+    """As `convolutional`, with a bound on the rounding error of each entry, so that `smallest_eigenvalue` certifies.
+
+    Args:
+        x: images.
+        z: other images; None: x.
+        depth: layers of weights; default 3.
+        activation: one of `ACTIVATIONS`; default relu.
+
+    Raises:
+        ValueError: as `convolutional`; a pixel below 2^-450 that is not 0, in an image or after some layer.
+    Source: docs/proofs/kernels.md#angles-of-patches.
+    """
+    value, error = _image_kernel(x, z, depth, activation, bounded=True)
+    return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
+
+
+def _image_kernel(x: Any, z: Any, depth: int, activation: str, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The kernel, and a bound of its error if `bounded`, else an empty array."""
+    depth, phi = checked_depth(depth), DUALS[checked_activation(activation)]
+    alone, x = z is None, _images("x", x)
+    z = x if z is None else _images("z", z)
+    if x.shape[1:] != z.shape[1:]:
+        raise ValueError(f"z has images of shape {z.shape[1:]}, x of {x.shape[1:]}: they must agree")
+    height, width = x.shape[2:]
+    step, copies = max(1, _ENTRIES // (height * width) ** 2), 8 * _COPIES * (1.5 if bounded else 1)
+    require("the kernel of two images", lambda pixels: copies * max(pixels**2, _ENTRIES), pixels=height * width)
+    require("the kernel of all images", lambda n: 8 * n * len(z) * (2 if bounded else 1), n=len(x))
+    left, right = (_norms(images, depth, phi) for images in (x, z))
+    if bounded:
+        _require_no_tiny("x", x, left)
+        _require_no_tiny("z", z, right)
+    out = np.empty((len(x), len(z)))
+    error = np.empty_like(out) if bounded else np.empty(0)
+    for i in range(len(x)):
+        interruption.check()
+        for first in range(i if alone else 0, len(z), step):
+            columns = slice(first, first + step)
+            norms = [
+                (Rows(a.norm[i, None], a.error), Rows(b.norm[columns], b.error))
+                for a, b in zip(left, right, strict=True)
+            ]
+            out[i, columns], off = _entries(x[i], z[columns], depth, phi, norms, bounded)
+            if bounded:
+                error[i, columns] = off + 4 * depth * SMALLEST
+    if alone:
+        mirrored(out)
+        if bounded:
+            mirrored(error)
+    return out, error
+
+
+def _entries(
+    x: np.ndarray, z: np.ndarray, depth: int, phi: Activation, norms: list[tuple[Rows, Rows]], bounded: bool
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """The kernel of one image with some others, and its error; arrays of pairs of pixels are (images, h, w, h, w)."""
+    theta = _sums(np.pad(np.einsum("chw,pcij->phwij", x, z), _BORDER))
+    s, t = (Rows(_pixel_norms(images), (len(x) / 2 + 2) * U) for images in (x[None], z))
+    off: np.ndarray | float = 0.0
+    if bounded:
+        sizes = s.norm[..., None, None] * t.norm[:, None, None]
+        off = (len(x) * U + _SUMMED) * _sums(np.pad(sizes, _BORDER))
+    pairs = _patches(_between_pixels(x, z, s, t, phi), s, t, phi)
+    for layer, (a, b) in enumerate(norms, start=2):
+        left, right = Rows(a.norm[..., None, None], a.error), Rows(b.norm[:, None, None], b.error)
+        layer_pairs = phi.dual(pairs, left, right)
+        below = theta * layer_pairs.slope
+        passed = layer_pairs.covariance + below
+        if bounded:
+            off = (
+                layer_pairs.covariance_error
+                + off * np.abs(layer_pairs.slope)
+                + (np.abs(theta) + off) * layer_pairs.slope_error
+            )
+            off += 4 * U * (np.abs(layer_pairs.covariance) + np.abs(below))
+        if layer < depth:
+            theta = phi.gain * _sums(np.pad(passed, _BORDER))
+            if bounded:
+                off = phi.gain * _sums(np.pad(off + _SUMMED * np.abs(passed), _BORDER))
+            pairs = _patches(layer_pairs.pairs, phi.rows(a), phi.rows(b), phi)
+    if bounded:
+        off = 1.01 * _mean(off + (sum(passed.shape[1:]) + 8) * U * np.abs(passed))
+    return _mean(passed), off
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """The mean over all pairs of pixels, axis by axis, so that its rounding grows only with the sides of the images."""
+    for _ in range(4):
+        values = values.mean(axis=-1)
+    return values
+
+
+def _pixel_norms(images: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("nchw,nchw->nhw", images, images))
+
+
+def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activation) -> Pairs:
+    """The angles between pixels (c, h, w) and (p, c, h, w) of norms s and t, from |p - q|^2 / 4 and |p + q|^2 / 4."""
+    x, z = x / np.where(s.norm > 0, s.norm, 1), z / np.where(t.norm > 0, t.norm, 1)[:, None]
+    both = [(p[None, :, :, None, None], q[:, None, None]) for p, q in zip(x, z.swapaxes(0, 1), strict=True)]
+    apart, together = sum((p - q) ** 2 for p, q in both), sum((p + q) ** 2 for p, q in both)
+    return _of_parts(apart, together, 0.0, 1.5 * (s.error + t.error) + (1.5 * len(x) + 12) * U, phi)
+
+
+def _of_parts(
+    apart: np.ndarray, together: np.ndarray, error: np.ndarray | float, angle: float, phi: Activation
+) -> Pairs:
+    """The angles whose halves have sin^2 : cos^2 = apart : together; 90 degrees where a pixel is 0.
+
+    The pairs are off by `error` and by an angle of up to `angle`.
+    """
+    whole = apart + together
+    empty = whole == 0
+    whole = np.where(empty, 1, whole)
+    pairs = Pairs(np.where(empty, 0.5, apart / whole), np.where(empty, 0.5, together / whole), error)
+    return pairs._replace(error=phi.turned(pairs, 1.0, angle))  # type: ignore[arg-type]
+
+
+def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
+    """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
+
+    Let a and b be the norms of the two patches' pixels, each over the norm of its patch. Then 1 - cos of the patches is
+    |a - b|^2 / 2 plus the sum of a b (1 - cos) over the pixels. Only positive terms are added: an angle near 0 or near
+    pi keeps its digits, whatever the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
+    """
+    (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
+    near, far = (np.pad(values, _BORDER) for values in (pixels.h, pixels.g))
+    apart, together = np.zeros(pixels.h.shape), np.zeros(pixels.h.shape)
+    moved = np.zeros(np.shape(pixels.error))
+    errors = np.pad(pixels.error, _BORDER) if moved.ndim else moved
+    for (i, j), a, b in zip(np.ndindex(3, 3), left, right, strict=True):
+        a, b = a[..., None, None], b[:, None, None]
+        shift = (slice(None), *(slice(i, i + h), slice(j, j + w)) * 2)
+        gap, both = (a - b) ** 2 / 4, a * b
+        apart += gap + both * near[shift]
+        together += gap + both * far[shift]
+        if moved.ndim:
+            moved += both * errors[shift]
+    error = moved if moved.ndim else pixels.error
+    return _of_parts(apart, together, error, 2.1 * (s.error + t.error) + 48 * U, phi)
+
+
+def _shares(norms: np.ndarray) -> list[np.ndarray]:
+    """The norm of each of a patch's nine pixels over the norm of the patch, (n, h, w); 0 for a patch of zeros."""
+    h, w = norms.shape[1:]
+    wide = np.pad(norms, ((0, 0), (1, 1), (1, 1)))
+    parts = np.stack([wide[:, i : i + h, j : j + w] for i, j in np.ndindex(3, 3)])
+    whole = np.sqrt((parts**2).sum(axis=0))
+    return list(parts / np.where(whole > 0, whole, 1))
+
+
+def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
+    """Root variances of the pre-activations of every pixel, (n, h, w), layer by layer."""
+    squares, gain, rows = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
+    error = images.shape[1] * U  # relative error of the squares
+    for _ in range(depth - 1):
+        norms = np.sqrt(gain * _sums(np.pad(squares, ((0, 0), (1, 1), (1, 1)))))
+        rows.append(Rows(norms, (error + _SUMMED) / 2 + 2 * U))
+        after = phi.rows(rows[-1])
+        squares, gain, error = after.norm**2, phi.gain, 2 * after.error + U
+    return rows
+
+
+def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
+    """Raise where the squares of a pixel that is not 0 may lose bits."""
+    for sizes in (np.abs(images).max(axis=1), *(rows.norm for rows in norms)):
+        tiny = np.argwhere((sizes > 0) & (sizes < 2.0**-TINY))
+        if len(tiny):
+            image, *pixel = map(int, tiny[0])
+            raise ValueError(
+                f"image {image} of {name} has at {pixel} a pixel of {sizes[tuple(tiny[0])]:.3g}; one that is not 0 "
+                f"must be at least 2^-{TINY}, here and after every layer, for the error to be bounded: make it 0"
+            )
+
+
+def _sums(wide: np.ndarray) -> np.ndarray:
+    """A ninth of the sum over nine shifts of the last two axes; the two axes before, if any, shift with them."""
+    pairs = wide.ndim // 2
+    h, w = wide.shape[-2] - 2, wide.shape[-1] - 2
+    total = np.zeros((len(wide), *(h, w) * pairs))
+    for i in range(3):
+        for j in range(3):
+            total += wide[(slice(None), *(slice(i, i + h), slice(j, j + w)) * pairs)]
+    return total / 9
+
+
+def _images(name: str, images: Any) -> np.ndarray:
+    images = real_array(name, images)
+    if images.ndim != 4 or not images.size:
+        raise ValueError(f"{name} has shape {images.shape}; it must be (n, channels, height, width), none of them 0")
+    rows = images.reshape(len(images), -1)
+    checked_inputs(name, rows)
+    far = np.abs(row_exponents(rows)) > FAR_PIXEL
+    if far.any():
+        exponent = row_exponents(rows)[far][0]
+        raise ValueError(
+            f"image {np.argmax(far)} of {name} has pixels up to about 2^{exponent}; they must be from "
+            f"2^-{FAR_PIXEL} to 2^{FAR_PIXEL}: rescale it"
+        )
+    return images

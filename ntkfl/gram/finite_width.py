@@ -1,15 +1,19 @@
-"""Gram matrices of finite networks, from exact integer counts of neurons, without the Jacobian.
+"""Gram matrices of finite networks: exact integer counts of neurons, or products of any network's gradients.
 
-Only blocks of neurons are held at a time.
+The counts need no Jacobian. Only blocks of neurons, or a few gradients, are held at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 
+from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import FAR
@@ -18,8 +22,258 @@ from ntkfl.gram.packing import BITS, active_words
 from ntkfl.gram.pair_counts import Side, summed
 from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
-from ntkfl.memory import require
+from ntkfl.memory import available, require
 from ntkfl.problem import checked_inputs, checked_owner, finite_array, number_array, real_array
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ntkfl.training.model import Model
+
+
+def in_float64(
+    params: Mapping[str, Tensor | np.ndarray], device: torch.device | str | None = None
+) -> dict[str, Tensor]:
+    """Parameters as tensors of float64, from tensors or from the arrays of a trajectory's `weights`; without gradients.
+
+    Raises:
+        ValueError: no dict, an empty one, or a value that is no array of real numbers.
+    """
+    import torch  # slow to load
+
+    if not isinstance(params, Mapping) or not params:
+        raise ValueError(f"params is {params!r:.60}; it must be a dict of tensors, as network.initial(0) gives")
+    for name, value in params.items():
+        real = isinstance(value, torch.Tensor) and value.is_floating_point()
+        if not real and not (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+            kind = value.dtype if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
+            raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor, or an array, of real numbers")
+    tensors = {  # copied, since torch warns of read-only arrays
+        name: value.detach()
+        if isinstance(value, torch.Tensor)
+        else torch.tensor(real_array(f"params[{name!r}]", value))
+        for name, value in params.items()
+    }
+    return {name: value.to(device, torch.float64) for name, value in tensors.items()}
+
+
+OF_RANK_ONE = 2.0**-47  # largest distance from rank one, over the gradient's norm; rounding alone leaves 2^-49
+HELD = 2**31  # bytes of gradients that are held, where there is memory for them
+FORMED = 2**22  # numbers in the gradients formed at a time; one sample's gradient may have more
+ROWS = 1024  # rows of a product's tile, whose two temporaries are small beside the result
+COPIES = 5  # copies of the gradients formed at a time, in float64
+
+
+def empirical(
+    x: Num[np.ndarray, "n ..."],
+    network: Model,
+    params: Mapping[str, Tensor | np.ndarray],
+    z: Num[np.ndarray, "p ..."] | None = None,
+) -> Float[np.ndarray, "nC pC"]:
+    """J(x) J(z)^T, J the derivatives of all outputs by all parameters: the kernel of a finite network, in float64.
+
+    Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
+    of float32 are converted to float64; integer inputs, such as tokens, are not.
+
+    A weight matrix that meets a sample once has a gradient a b^T there. Where a check finds this for all samples, to
+    2^-47 of the gradient's norm, a and b are held in place of the gradient, and products are (a.a')(b.b'). Other
+    gradients are held for as many samples as 2 GiB and half of the free memory have room for, and computed again for
+    the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
+
+    Args:
+        x: samples, of any shape that the network takes.
+        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function.
+        params: its parameters by name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well
+            as tensors.
+        z: other samples, of the same shape each; default: `x`.
+
+    Raises:
+        TypeError: a network in the place of the samples, the order of earlier versions.
+        ValueError: an argument that is no network, an input or output that is not finite, x and z of different shapes,
+            and as `Model.checked_outputs`.
+        TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
+    Source: Jacot et al. 2018 (arXiv:1806.07572), Eq. (NTK); Novak et al. 2022 (arXiv:2206.08720), on the products of
+    gradients of rank one.
+    """
+    import torch
+
+    if callable(x) or hasattr(x, "checked_outputs"):
+        raise TypeError("empirical takes the samples first, as all in ntkfl.gram do: empirical(x, network, params, z)")
+    if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "gradients")):
+        raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")
+    params = in_float64(params)
+    like = next(iter(params.values()))
+    alone = z is None
+    left = _inputs("x", x, like)
+    right = left if z is None else _inputs("z", z, like)
+    if left.shape[1:] != right.shape[1:]:
+        raise ValueError(f"z has samples of shape {tuple(right.shape[1:])}, x of {tuple(left.shape[1:])}")
+    outputs = max(1, network.checked_outputs(params, left[:2])[0].numel())
+    count = sum(value.numel() for value in params.values())
+    on_device = like.device.type != "cpu"
+    require(
+        f"the kernel of {network.name}, {count} parameters,",
+        lambda n: (
+            8.0 * outputs**2 * n * (n if alone else len(right)) + (0 if on_device else _formed(n, outputs * count))
+        ),
+        n=len(left),
+    )
+    out = np.zeros((outputs * len(left), outputs * len(right)))
+    free = torch.cuda.mem_get_info(like.device)[0] if on_device else available() - out.nbytes
+    gradients = _Gradients(network, params, outputs, min(HELD, free / 2))
+    while True:
+        try:
+            gradients.fill(out, left, None if alone else right)
+            break
+        except _NotOfRankOne as caught:  # for most networks after a sample or two
+            gradients.whole.update(caught.names)
+            out[:] = 0
+    if not np.isfinite(out).all():
+        row, column = (int(index[0]) for index in np.nonzero(~np.isfinite(out)))
+        raise ValueError(
+            f"the gradients of {network.name} have no finite product for samples {row // outputs} and "
+            f"{column // outputs}; parameters and inputs must be such that they have"
+        )
+    return mirrored(out) if alone else out
+
+
+class _NotOfRankOne(Exception):
+    """For some sample the gradients of these parameters are not of rank one."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+
+@dataclass(frozen=True, eq=False)
+class _Gradients:
+    """The gradients of a network for each parameter: whole, or as two vectors."""
+
+    network: Model
+    params: dict[str, Tensor]
+    outputs: int  # C
+    held: float  # bytes for gradients that are held
+    # parameters whose gradients are kept whole; more are added during the run
+    whole: set[str] = field(default_factory=set)
+
+    def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
+        """Add the products of all gradients to the zeros in `out`; if z is None, at least in the upper triangle."""
+        numbers = sum(sum(self._widths(name)) for name in self.params)
+        fit = int(self.held / (8 * self.outputs * numbers))
+        rows, columns = max(1, 3 * fit // 4), max(1, fit // 4)
+        rows = len(x) if fit >= len(x) else rows
+        others = x if z is None else z
+        for start in range(0, len(x), rows):
+            left, here = self.of("x", x, start, rows), self._part(start, rows)
+            if z is None:
+                self._add(out[here, here], left, left)
+            for other in range(start + rows if z is None else 0, len(others), columns):
+                right = self.of("x" if z is None else "z", others, other, columns)
+                self._add(out[here, self._part(other, columns)], left, right)
+                del right  # frees them before the next gradients are formed
+            del left
+
+    def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:
+        """The gradients at some samples, for each parameter: rows (b C, size), or a and b of b C rows.
+
+        Raises:
+            ValueError: an output that is not finite; the message names its sample.
+            _NotOfRankOne: gradients that are held as two vectors are not of rank one.
+        """
+        import torch
+
+        samples = x[start : start + count]
+        size = sum(value.numel() for value in self.params.values())
+        together = max(1, min(len(samples), FORMED // (self.outputs * size)))
+        widths = {name: self._widths(name) for name in self.params}
+        held = [
+            tuple(self.params[name].new_empty(self.outputs * len(samples), side) for side in sides)
+            for name, sides in widths.items()
+        ]
+        largest = max((self.params[name].numel() for name, sides in widths.items() if len(sides) == 2), default=0)
+        scratch = samples.new_empty(self.outputs * together * largest, dtype=torch.float64)
+        for first in range(0, len(samples), together):
+            interruption.check()
+            some = samples[first : first + together]
+            finite = torch.isfinite(self.network.outputs(self.params, some)).reshape(len(some), -1).all(1)
+            if not finite.all():
+                sample = start + first + int((~finite).nonzero()[0])
+                raise ValueError(f"the output of {self.network.name} for sample {sample} of {which} is not finite")
+            gradients, failed = self.network.gradients(self.params, some), set()
+            place = slice(self.outputs * first, self.outputs * (first + len(some)))
+            for (name, sides), kept in zip(widths.items(), held, strict=True):
+                rows = gradients.pop(name).reshape(self.outputs * len(some), *sides)
+                parts = _vectors(rows, scratch) if len(sides) == 2 else (rows,)
+                if parts is None:
+                    failed.add(name)
+                    continue
+                for where, part in zip(kept, parts, strict=True):
+                    where[place] = part
+            if failed:
+                raise _NotOfRankOne(failed)
+        return held
+
+    def _add(self, out: np.ndarray, left: list[tuple[Tensor, ...]], right: list[tuple[Tensor, ...]]) -> None:
+        for a, b in zip(left, right, strict=True):
+            for tile in (slice(first, first + ROWS) for first in range(0, len(out), ROWS)):
+                interruption.check()
+                product = _products(a[0][tile], b[0])
+                for more, others in zip(a[1:], b[1:], strict=True):
+                    product *= _products(more[tile], others)
+                out[tile] += product
+
+    def _part(self, start: int, count: int) -> slice:
+        return slice(self.outputs * start, self.outputs * (start + count))
+
+    def _widths(self, name: str) -> tuple[int, ...]:
+        """The lengths of the two vectors that hold a gradient, or the length of the whole gradient."""
+        sides = _sides(self.params[name])
+        return sides if name not in self.whole and min(sides) > 1 else (self.params[name].numel(),)
+
+
+def _formed(samples: int, numbers: int) -> float:
+    """Bytes that it takes to form the gradients of these samples, with `numbers` numbers each."""
+    return COPIES * 8.0 * max(numbers, min(FORMED, samples * numbers))
+
+
+def _sides(value: Tensor) -> tuple[int, int]:
+    """The parameter as a matrix: its first axis, and all others."""
+    rows = value.shape[0] if value.ndim > 1 else 1
+    return rows, value.numel() // max(1, rows)
+
+
+def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None:
+    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None if a matrix is not of rank one.
+
+    The scratch array is overwritten: new memory would take most of the time.
+    """
+    import torch
+
+    norm, index = torch.linalg.vector_norm, torch.arange(len(gradients), device=gradients.device)
+    norms = norm(gradients, dim=2)
+    b = gradients[index, norms.argmax(1)]
+    column = b.abs().argmax(1)
+    pivot = b[index, column, None]
+    a = gradients[index, :, column] / torch.where(pivot == 0, 1, pivot)
+    rest = scratch[: gradients.numel()].view(gradients.shape)
+    torch.baddbmm(gradients, a[:, :, None], b[:, None, :], alpha=-1, out=rest)
+    return (a, b) if (norm(rest, dim=(1, 2)) <= OF_RANK_ONE * norm(norms, dim=1)).all() else None
+
+
+def _products(a: Tensor, b: Tensor) -> np.ndarray:
+    """a b^T; on a CPU by numpy, which takes half the time if b is a."""
+    return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
+
+
+def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
+    import torch
+
+    array = number_array(name, given)
+    if array.ndim < 1 or not len(array):
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be real numbers, one row a sample")
+    kept = array if array.dtype.kind in "iu" else finite_array(name, array)
+    return torch.tensor(kept, device=like.device)
+
 
 COUNTED = 27  # measured bytes that an entry takes until it is counted and multiplied
 _PATTERNS = 2**23  # entries of a block: a megabyte of bits

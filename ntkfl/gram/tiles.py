@@ -1,26 +1,139 @@
-"""A Gram matrix too large for an eigendecomposition: its lower triangle in slabs of rows, multiplied tile by tile."""
+"""A Gram matrix too large for an eigendecomposition: its lower triangle in slabs of rows, multiplied tile by tile.
+
+The slabs may be in a file, for matrices larger than memory; a build that was killed is continued. A kernel
+phi(x) . phi(z) needs no Gram matrix: products, blocks and norms come from the features phi.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
+from ntkfl.double_precision import in_float64, jax_in_float64
 from ntkfl.gram.limit import COARSE, COARSER, STEEP, compiles, fill_infinite, infinite, pair_of_inputs
 from ntkfl.gram.threads import in_context, worker_threads
-from ntkfl.gram.tiles_file import TilesFile
-from ntkfl.memory import require
+from ntkfl.memory import largest, require, shown
 from ntkfl.problem import finite_array, real_array
+
+MAGIC = b"ntkfl tiles 2\n"  # then 32 bytes of the mark, 8 of the count of whole slabs, 8 for each slab's nearest row
+MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
+
+
+@dataclass(eq=False)
+class TilesFile:
+    """A file of slabs in order, and the number of slabs that are whole."""
+
+    path: Path
+    rows: Sequence[tuple[int, int]]  # first and end of each slab
+    dtype: str
+    nearest: list[int]  # for each whole slab, the row of its largest entry off the diagonal
+
+    @classmethod
+    def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
+        """A new file, which takes its room on the disk at once; or the existing file, with its slabs.
+
+        Raises:
+            ValueError: the file has other contents, its folder does not exist or takes no file, or the disk has too
+                little room.
+        """
+        file = cls(path, rows, dtype, [])
+        size = file._at(len(rows))
+        if path.is_dir():
+            raise ValueError(f"memmap is {path}, which is a folder; name a file")
+        if path.is_symlink() or path.exists():
+            if not path.is_file():
+                raise ValueError(f"memmap is {path}, which is no regular file; name another, or remove it")
+            with path.open("rb") as opened:
+                head = opened.read(file._word(len(rows)))
+            count, *nearest = (int.from_bytes(head[at : at + WORD], "little") for at in file._words)
+            same = head.startswith(MAGIC + mark) and path.stat().st_size == size and count <= len(rows)
+            if not same or any(row >= end - start for row, (start, end) in zip(nearest, rows, strict=True)):
+                raise ValueError(
+                    f"{path} has no tiles of these samples, kernel and entries; name another file, or remove it"
+                )
+            file.nearest = nearest[:count]
+            return file
+        if not path.parent.is_dir():
+            raise ValueError(f"memmap is {path}, but there is no folder {path.parent}; make it, or name another file")
+        free = shutil.disk_usage(path.parent).free
+        if size > free:
+            fits = largest(file._size, rows[-1][1], free)
+            would = f"; n up to {fits} would fit" if fits else ""
+            raise ValueError(f"the tiles take {shown(size)} on the disk of {path}, and {shown(free)} are free{would}")
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with part.open("xb") as opened:
+                os.posix_fallocate(opened.fileno(), 0, size)  # so the disk cannot be full later
+                opened.write(MAGIC + mark + bytes(WORD))
+            os.link(part, path)  # refused where another process has made the file meanwhile
+        except FileExistsError:
+            return cls.of(path, mark, rows, dtype)
+        except OSError as error:
+            raise ValueError(
+                f"memmap is {path}, and no file of {shown(size)} can be made there: {error.strerror}; name another file"
+            ) from None
+        finally:
+            with suppress(OSError):  # a folder that takes no file
+                part.unlink(missing_ok=True)
+        return file
+
+    @property
+    def whole(self) -> int:
+        """The number of whole slabs."""
+        return len(self.nearest)
+
+    def slab(self, number: int) -> np.ndarray:
+        """The slab as an array mapped to the file."""
+        first, end = self.rows[number]
+        mode: Literal["r", "r+"] = "r" if number < self.whole else "r+"
+        try:
+            mapped = np.memmap(self.path, self.dtype, mode, self._at(number), (end - first, end))
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be continued: {error.strerror}; name another file") from None
+        return mapped.view(np.ndarray)
+
+    def keep(self, number: int, nearest: int) -> None:
+        """Count a slab as whole, with its nearest row, after its pages are on the disk."""
+        with self.path.open("r+b") as opened:
+            for at, word in ((self._word(number), nearest), (self._words[0], number + 1)):
+                opened.seek(at)
+                opened.write(word.to_bytes(WORD, "little"))
+                opened.flush()
+                os.fsync(opened.fileno())
+        self.nearest.append(nearest)
+
+    @property
+    def _words(self) -> range:
+        """The positions in the file of the count and of each slab's nearest row."""
+        first = len(MAGIC) + MARK
+        return range(first, first + WORD * (1 + len(self.rows)), WORD)
+
+    def _word(self, number: int) -> int:
+        return len(MAGIC) + MARK + WORD * (1 + number)
+
+    def _at(self, number: int) -> int:
+        return self._size(self.rows[number - 1][1] if number else 0)
+
+    def _size(self, n: int) -> int:
+        """Bytes of the head and of the slabs of the first n samples."""
+        head = -(-self._word(len(self.rows)) // PAGE) * PAGE
+        ends = ((first, min(end, n)) for first, end in self.rows if first < n)
+        return head + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in ends)
+
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
@@ -491,3 +604,151 @@ def _require_mirrored(block: np.ndarray, mirrored: np.ndarray) -> None:
             f"the kernel is not symmetric: entries differ from their mirror images by up to {off:.3g}, the largest "
             f"being {largest:.3g}; the kernel regime needs k(x, z) = k(z, x)"
         )
+
+
+NULL = 1e-12  # eigenvalues of the landmarks' matrix below this share of the largest are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The kernel phi(x) . phi(z). With `kernel_regime(..., matrix_free=True)` rounds need 8 n m bytes.
+
+    Args:
+        of: phi, samples (p, d) -> (p, m).
+        count: m.
+    """
+
+    of: Callable[[np.ndarray], np.ndarray]
+    count: int
+
+    def __call__(self, x: Float[np.ndarray, "p d"], z: Float[np.ndarray, "q d"] | None = None) -> np.ndarray:
+        """The kernel of all pairs, (p, q); with z None the pairs of x with itself."""
+        left = self.features(x)
+        return left @ (left if z is None else self.features(z)).T
+
+    def features(self, x: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "p m"]:
+        """phi of samples.
+
+        Args:
+            x: samples, shape (p, d).
+
+        Raises:
+            ValueError: features of another shape, or that are not finite.
+        """
+        with jax_in_float64():
+            values = finite_array("of(x)", self.of(x))
+        if values.shape != (len(x), self.count):
+            raise ValueError(f"of gives features of shape {values.shape}; they must be {(len(x), self.count)}")
+        return values
+
+
+def kernel_of(given: Kernel | None) -> Kernel:
+    """The given kernel, converted to float64, or the infinite-width kernel where none is given."""
+    if given is not None and not callable(given):
+        raise ValueError(f"gram is {type(given).__name__}; tiles take a kernel, a function (x, z) -> (p, n)")
+    return infinite if given is None else given if isinstance(given, Features) else in_float64(given)
+
+
+def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infinite, seed: int = 0) -> Features:
+    """Nystroem's kernel k(x, L) k(L, L)^+ k(L, z), of low rank, in place of k; the landmarks L are some of the samples.
+
+    Args:
+        x: samples, shape (n, d).
+        landmarks: the number of landmarks, drawn without replacement.
+        kernel: k, (x, z) -> (p, q). Default: `ntkfl.gram.infinite`.
+        seed: the seed of the draw; default 0.
+
+    Raises:
+        ValueError: landmarks outside 1 to n; a kernel that is 0, complex or not finite on the landmarks.
+
+    Source: arXiv:1303.1849.
+    """
+    x, kernel = finite_array("x", x), in_float64(kernel)
+    if not 1 <= landmarks <= len(x):
+        raise ValueError(f"landmarks is {landmarks}; it must be from 1 to the number of samples, {len(x)}")
+    require("the landmarks' matrix", lambda landmarks: 8 * 3 * landmarks**2, landmarks=landmarks)
+    chosen = x[np.sort(np.random.default_rng(seed).choice(len(x), landmarks, replace=False))]
+    values, vectors = np.linalg.eigh(finite_array("kernel", kernel(chosen, None)))
+    kept = values > NULL * values[-1]
+    if not kept.any():
+        raise ValueError(f"the kernel's largest eigenvalue on the landmarks is {values[-1]:.3g}; it must be positive")
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    return Features(lambda z: kernel(z, chosen) @ root, root.shape[1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FeatureGram(HeldGram):
+    """H = F F' of features F."""
+
+    kernel: Features
+    held: Float[np.ndarray, "n m"]  # F
+
+    @classmethod
+    def by(cls, kernel: Features, x: Float[np.ndarray, "n d"]) -> FeatureGram:
+        """Compute the features of all samples, few samples at a time."""
+        require("the features of all samples", lambda n: features_bytes(n, kernel.count), n=len(x))
+        held = np.empty((len(x), kernel.count))
+        for start in range(0, len(x), SLAB):
+            interruption.check()
+            held[start : start + SLAB] = kernel.features(x[start : start + SLAB])
+        return cls(kernel=kernel, held=held, rounding=0.0, of_kernel=np.zeros(len(x)))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the stored features."""
+        return self.held.dtype
+
+    @cached_property
+    def norm(self) -> float:
+        """|H|_F = |F' F|_F, rounded upward."""
+        thin = self.held if self.held.shape[0] > self.held.shape[1] else self.held.T
+        return float(np.linalg.norm(thin.T @ thin)) + self.product_rounding
+
+    @property
+    def work(self) -> float:
+        """The operations of a product with a vector."""
+        return 4.0 * self.held.size
+
+    @property
+    def largest_own(self) -> float:
+        """The largest entry of the diagonal."""
+        return float(self._own.max())
+
+    @property
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        return float(self._own.sum())
+
+    @property
+    def product_rounding(self) -> float:
+        """A bound of |fl(F (F' v)) - H v|_F over |v|_F, of fl(F' F) and of a block's entries: sums of n and m terms."""
+        return 1.01 * (sum(self.held.shape) + 8) * UNIT * self.trace
+
+    @cached_property
+    def _own(self) -> Float[np.ndarray, " n"]:
+        return np.einsum("ij,ij->i", self.held, self.held)
+
+    def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
+        """A bound of the error of a block's entries in Frobenius' norm: they are sums of m terms."""
+        return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._own[owned].sum())
+
+    def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        return self.held @ (self.held.T @ v)
+
+    def __getitem__(self, at: np.ndarray | tuple[np.ndarray, ...]) -> Float[np.ndarray, "p q"]:
+        rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
+        left = self.held[rows]
+        return left @ (left if np.array_equal(rows, columns) else self.held[columns]).T
+
+    def cross(self, kernel: Kernel, x: Float[np.ndarray, "p d"], samples: np.ndarray) -> Float[np.ndarray, "p n"]:
+        """The kernel between new points and the samples; the samples' features are not computed again."""
+        return self.kernel.features(x) @ self.held.T
+
+    def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
+        """The sums h(x) c at new points x, as phi(x) times F' c."""
+        return Expansion(self.kernel.features, self.held.T @ c, sum(self.held.shape))
+
+
+def features_bytes(n: int, count: int) -> float:
+    """Bytes of the features of n samples, and of one slab's features while they are computed."""
+    return 8.0 * count * (n + 2 * min(n, SLAB))

@@ -14,9 +14,19 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ntkfl.limit.asked_products import Asking
-from ntkfl.limit.carried_errors import BoundedRound, Carried, Margins, RunState, bounded_rounds
-from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, nodes_of, summed
+from ntkfl.limit.carried_errors import (
+    Asking,
+    BoundedRound,
+    Carried,
+    Margins,
+    RunState,
+    Series,
+    SeriesState,
+    bounded_powers,
+    bounded_rounds,
+    nodes_of,
+    summed,
+)
 from ntkfl.work import CALL, MOST, require_work
 
 if TYPE_CHECKING:

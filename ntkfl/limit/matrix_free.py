@@ -18,12 +18,20 @@ from scipy.sparse.linalg import LinearOperator, lobpcg
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram import infinite
-from ntkfl.gram.dask_tiles import DaskTiles, has_room
-from ntkfl.gram.device_tiles import DeviceTiles, device_bytes, room_on
-from ntkfl.gram.features import FeatureGram, Features, features_bytes
+from ntkfl.gram.remote_tiles import DaskTiles, DeviceTiles, device_bytes, has_room, room_on
 from ntkfl.gram.threads import blas_threads
-from ntkfl.gram.tiles import UNIT, HeldGram, Kernel, Tiles, kernel_error, tiles_bytes, tiles_room
-from ntkfl.limit.asked_products import run_together
+from ntkfl.gram.tiles import (
+    UNIT,
+    FeatureGram,
+    Features,
+    HeldGram,
+    Kernel,
+    Tiles,
+    features_bytes,
+    kernel_error,
+    tiles_bytes,
+    tiles_room,
+)
 from ntkfl.limit.carried_errors import (
     SAFE,
     BlockErrors,
@@ -32,7 +40,12 @@ from ntkfl.limit.carried_errors import (
     Changing,
     Least,
     Margins,
+    Series,
+    SeriesState,
+    bounded_powers,
     carried,
+    run_together,
+    summed,
 )
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
@@ -42,7 +55,6 @@ from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS
-from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
@@ -154,7 +166,7 @@ def tiles_of(
 class MatrixFreeRegime(LinearRegime):
     """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
 
-    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`skipped_rounds`). An answer
+    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`carried_errors`). An answer
     that needs every eigenvalue of a large matrix is NaN, or refused with the reason.
 
     Args:

@@ -10,27 +10,449 @@ Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: the response of later roun
 number l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S),
 a product entry by entry. The gain is the spectral radius of this map, and falls as l grows. So the mean square falls
 iff the mean falls and the gain at l = 1 is below 1.
+
+The moments of a state may also follow S -> M S M^T + N(S) with any matrix M. In the eigenvectors of M the
+inverse of S -> l S - M S M^T is a division, at the cost of four products. It preconditions Davidson's method, which
+finds the radius, and GMRES, which finds the limit of the moments.
 Source: docs/proofs/random_rounds.md#server-memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Complex, Float
+from scipy.linalg import LinAlgError, cholesky, eigvalsh, solve_discrete_lyapunov
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
-from ntkfl.limit.radius import EPSILON, side_of_one
+from ntkfl.limit.radius import EPSILON, side_of_one, sides
 from ntkfl.memory import require
 
 if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
+
+BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
+# steps of Davidson's search, the second moments that it combines, and those that stay where these are too many
+TURNS, KEPT, STAY = 200, 12, 4
+FURTHER = 8  # second moments that are tried for the sides of a radius after the search for it
+ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its sides are looked for
+SINGLE = 1e-4  # least relative distance of a radius from that of the mean at which single precision preconditions
+SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
+RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
+WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
+EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
+LOOSE = 1e-4  # the same for eigenvectors that only precondition a search
+MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
+WITH_RESTS = 1 + 1e-4  # takes the place of 1 where part of the residual stays, since 1 is then an eigenvalue
+ROUNDED = 16  # rounding errors that are allowed for each row of the state
+
+Second = Float[np.ndarray, "s s"]
+
+
+@dataclass(frozen=True, eq=False)
+class RealBasis:
+    """Eigenvectors of a real matrix, two real columns for a complex pair."""
+
+    values: Complex[np.ndarray, " s"]
+    columns: Float[np.ndarray, "s s"]
+    inverse: Float[np.ndarray, "s s"]
+    first: np.ndarray  # the first column of every pair
+    off: float = 0.0  # how far they miss the matrix, over its norm plus 1
+
+    @classmethod
+    def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
+        """The basis; None if the eigenvectors are too nearly dependent to rebuild the matrix."""
+        values, vectors = np.linalg.eig(matrix)
+        first = np.flatnonzero(values.imag > 0)  # LAPACK puts the conjugate next
+        columns = vectors.real.copy()
+        columns[:, first + 1] = vectors.imag[:, first]
+        with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
+            inverse = np.linalg.inv(columns)
+            blocks = np.diag(values.real)
+            blocks[first, first + 1], blocks[first + 1, first] = values.imag[first], -values.imag[first]
+            missed = np.linalg.norm(columns @ blocks @ inverse - matrix) / (1 + np.linalg.norm(matrix))
+            if missed <= LOOSE:
+                return cls(values.astype(complex), columns, inverse, first, float(missed))
+        return None
+
+    def turned(self, second: Second) -> Complex[np.ndarray, "s s"]:
+        """The entries of a symmetric matrix in the basis of eigenvectors."""
+        second = second.astype(self.inverse.dtype, copy=False)
+        turned, k = (self.inverse @ second @ self.inverse.T).astype(self.values.dtype), self.first
+        turned[k], turned[k + 1] = (turned[k] - 1j * turned[k + 1]) / 2, (turned[k] + 1j * turned[k + 1]) / 2
+        turned = turned.T
+        turned[k], turned[k + 1] = (turned[k] + 1j * turned[k + 1]) / 2, (turned[k] - 1j * turned[k + 1]) / 2
+        return turned.T
+
+    def spread(self, turned: Complex[np.ndarray, "s s"], level: float) -> Second:
+        """The X of level X - M X M^T = Y, from the entries of Y in the eigenvectors."""
+        inner = self._untwisted(turned / (self.values.dtype.type(level) - self._products)).real
+        spread = self.columns @ inner @ self.columns.T
+        return (spread + spread.T) / 2
+
+    @cached_property
+    def single(self) -> RealBasis:
+        """The same basis in single precision."""
+        columns, inverse = self.columns.astype(np.float32), self.inverse.astype(np.float32)
+        return RealBasis(self.values.astype(np.complex64), columns, inverse, self.first)
+
+    @cached_property
+    def _products(self) -> Complex[np.ndarray, "s s"]:
+        return np.outer(self.values, self.values.conj())
+
+    def _untwisted(self, turned: Complex[np.ndarray, "s s"]) -> Complex[np.ndarray, "s s"]:
+        """The entries in the basis of real columns, from the entries in the basis of eigenvectors."""
+        entries, k = turned.copy(), self.first
+        entries[k], entries[k + 1] = entries[k] + entries[k + 1], 1j * (entries[k] - entries[k + 1])
+        entries = entries.T
+        entries[k], entries[k + 1] = entries[k] + entries[k + 1], 1j * (entries[k + 1] - entries[k])
+        return entries.T
+
+
+class Tried:
+    """Orthonormal second moments and those that follow them, in packed form, and an eigenvalue in their span."""
+
+    def __init__(self, following: Callable[[Second], Second], size: int) -> None:
+        self.following, self.used, self.radius = following, 0, 0.0
+        self._before, self._after = np.zeros((2, KEPT + FURTHER, size * (size + 1) // 2))
+        self.share = np.zeros(0)
+
+    @property
+    def before(self) -> Float[np.ndarray, "t d"]:
+        """The second moments."""
+        return self._before[: self.used]
+
+    @property
+    def after(self) -> Float[np.ndarray, "t d"]:
+        """The second moments after a round."""
+        return self._after[: self.used]
+
+    def add(self, second: Second) -> None:
+        """Try the part of these second moments that is orthogonal to all before."""
+        new = _packed(second)
+        for _ in range(2):
+            new = new / np.linalg.norm(new)
+            new -= (self.before @ new) @ self.before
+        new /= np.linalg.norm(new)
+        self._before[self.used], self._after[self.used] = new, _packed(self.following(_unpacked(new)))
+        self.used += 1
+
+    def settle(self) -> Second:
+        """Set the largest eigenvalue in the span, with its eigenvector's combination; what it leaves is returned."""
+        values, vectors = np.linalg.eig(self.before @ self.after.T)
+        order = values.real.argsort()[::-1]
+        self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
+        if self.used == KEPT:
+            stay = np.linalg.qr(vectors[:, order[:STAY]].real)[0].T
+            self._before[:STAY], self._after[:STAY], self.used = stay @ self.before, stay @ self.after, STAY
+            share = stay @ share
+        self.share = share / np.linalg.norm(share)
+        return _unpacked(self.share @ self.after - self.radius * self.share @ self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class StateMoments:
+    """The map of second moments, its rate per round and its limit."""
+
+    mean: Float[np.ndarray, "s s"]  # M
+    noise: Callable[[Second], Second] | None  # N; None: 0
+    rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
+    rounds: int = 1  # number of rounds in the map
+    onward: Callable[[Second], Second] | None = None  # the map, where it takes less than products with M
+    between: float = 0.0  # norm of the largest matrix times those beside it there, whose product is part of M
+
+    def following(self, second: Second) -> Second:
+        """The second moments after those rounds."""
+        interruption.check()
+        after = self.mean @ second @ self.mean.T if self.onward is None else self.onward(second)
+        if self.noise is not None and self.onward is None:
+            after += self.noise(second)
+        return (after + after.T) / 2
+
+    @cached_property
+    def rate(self) -> float:
+        """Factor per round of the root mean square; a ValueError where the search for it does not end.
+
+        The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a chain are far from
+        exact.
+        """
+        return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.sides))
+
+    @cached_property
+    def sides(self) -> tuple[float, float]:
+        """Two numbers between which the rate is, rounding included.
+
+        The radius is never below that of the mean round. If 1 is between these bounds, the limit of a driven state
+        decides on which side of 1 the radius is. `WITH_RESTS` takes the place of 1 where part of the residual stays.
+        Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
+        """
+        least, most = 0.0, float("inf")
+        if self.noise is not None:
+            with suppress(ValueError):  # the search for S has not ended, or squares leave float64
+                tried = self._radius[1]
+                least, most = (least, most) if tried is None else self._beside(tried)
+        if least == 0:
+            below, above = (float(side) ** 2 for side in sides(self.mean))
+            least, most = below, above if self.noise is None else most
+        level = WITH_RESTS if self.rests else 1.0
+        if least <= level <= most:
+            mean, noise = self.mean / level**0.5, self.noise
+            at_level = None if noise is None else lambda second: noise(second) / level
+            between = self.between / level**0.5
+            below, above = StateMoments(mean, at_level, False, between=between)._sides_of_rest
+            least, most = max(least, level * below), min(most, level * above)
+        return float(least ** (0.5 / self.rounds)), float(most ** (0.5 / self.rounds))
+
+    @property
+    def grows(self) -> bool:
+        """Whether some mean square is known to grow; where no part stays, also whether one is known not to fall."""
+        return self.sides[0] > 1 if self.rests else self.sides[0] >= 1
+
+    @property
+    def stable(self) -> bool:
+        """Whether every mean square is known to go to 0."""
+        return not self.rests and self.sides[1] < 1
+
+    @property
+    def undecided(self) -> bool:
+        """Whether rounding hides whether every mean square goes to 0, where no part of the residual stays."""
+        return not (self.rests or self.stable or self.grows)
+
+    def _beside(self, tried: Tried) -> tuple[float, float]:
+        """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
+
+        With T the map over the radius, let Z be a combination of what was tried for which Z - T(Z) is the unit matrix
+        less a multiple of the eigenvector S, nearly. At a level beside 1 X = Z + c S above it, and Z - c S below it,
+        then have a D = level X - T(X) near the unit matrix, for some c. D is tested, and X.
+        Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
+        """
+        unit, known, radius = _packed(np.eye(len(self.mean))), [0.0, float("inf")], tried.radius
+        if radius <= 0:
+            return known[0], known[1]
+        for further in range(FURTHER + 1):
+            direction, columns = tried.share @ tried.before, tried.before - tried.after / radius
+            left, columns = tried.share @ columns, np.concatenate([columns, direction[None]])
+            combined = np.linalg.lstsq(columns @ columns.T, columns @ unit, rcond=1e-14)[0]
+            near, image = combined[:-1] @ tried.before, combined @ columns
+            for side, sign in ((0, -1), (1, 1)):
+                for aside in ASIDE_RADIUS if known[side] in (0.0, float("inf")) else ():
+                    c = float(combined[-1]) / aside
+                    moments = _unpacked(near + sign * c * direction)
+                    driven = _unpacked(image + sign * (aside * near + c * left))
+                    size = float(np.abs(combined[:-1]).sum() + abs(c) * np.abs(tried.share).sum())
+                    off = self._rounding(radius) * size
+                    positive = _definite(moments, off) if sign > 0 else np.diag(moments).min() > -off
+                    if positive == (sign > 0) and _definite(driven, off):
+                        known[side] = radius * (1 + sign * aside)
+                        break
+            if (known[0] > 0 and known[1] < float("inf")) or further == FURTHER:
+                break
+            tried.add(self._spread(_unpacked(unit - image), radius))
+            tried.share = np.append(tried.share, 0.0)
+        return known[0], known[1]
+
+    def _spread(self, second: Second, level: float) -> Second:
+        """The X of level X - M X M^T = Y, or nearly so, up to a factor."""
+        assert self._nearly is not None
+        apart = level > self._mean_radius**2 * (1 + SINGLE) and SINGLE_RANGE[0] < level < SINGLE_RANGE[1]
+        basis = self._nearly.single if apart else self._nearly
+        return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
+
+    def _rounding(self, level: float) -> float:
+        """The error of present moments less the next ones over the level, over the norm of the present ones."""
+        return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
+
+    @cached_property
+    def _length(self) -> float:
+        """At least the norm of the map, and of what rounds in it.
+
+        N is positive, so that its norm is that of N(I), and M is known up to rounding.
+        """
+        of_noise = 0.0 if self.noise is None else float(np.linalg.norm(self.noise(np.eye(len(self.mean)))))
+        return float(np.linalg.norm(self.mean)) ** 2 + self.between**2 + of_noise
+
+    @property
+    def _sides_of_rest(self) -> tuple[float, float]:
+        """A lower and an upper bound of the radius; one of them is 1 where the side of 1 is known.
+
+        Let X be symmetric and D = X - T(X) positive definite. If X is positive definite, T(X) = X - D <= u X with u < 1
+        and the radius is at most u. If X is not, the radius is at least 1, since otherwise X would be a sum of T^k(D).
+        """
+        unknown = 0.0, float("inf")
+        with suppress(ValueError, LinAlgError):  # too little memory, or no solution
+            solved = self._driven_by(np.eye(len(self.mean)), 0.1 / len(self.mean) ** 0.5)
+            error = self._rounding(1.0) * float(np.linalg.norm(solved))
+            left = float(eigvalsh(solved - self.following(solved), subset_by_index=(0, 0))[0]) - error
+            if left > 0:
+                ends = eigvalsh(solved)
+                if ends[0] > error:
+                    return 0.0, 1 - left / float(ends[-1] + error)
+                if ends[0] < -error:
+                    return 1.0, float("inf")
+        return unknown
+
+    @property
+    def limit(self) -> float:
+        """The largest factor on the server's step: unknown."""
+        return float("nan")
+
+    def resting(self, driven: Second) -> Second:
+        """The S with S = following(S) + driven, if the radius is below 1.
+
+        Raises:
+            ValueError: the equation could not be solved to 1e-10, as happens where the radius is close to 1.
+        """
+        return self._driven_by(driven, PRECISE)
+
+    def _driven_by(self, driven: Second, precise: float) -> Second:
+        """The S of S = following(S) + driven, up to the relative error `precise`.
+
+        Raises:
+            ValueError: the equation could not be solved.
+        """
+        self._require("what rests of random rounds", RESTART + MATRICES)
+        solved, left = np.zeros_like(driven), driven
+        for basis in (self._basis, self._basis, None):  # solves for the remainder again
+            solved = solved + self._nearly_resting(left, basis)
+            left = driven + self.following(solved) - solved
+            if np.linalg.norm(left) <= precise * np.linalg.norm(driven):
+                return solved
+        raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
+
+    def _nearly_resting(self, driven: Second, basis: RealBasis | None) -> Second:
+        """The S with S = following(S) + driven, up to the errors of GMRES and of nearly dependent eigenvectors."""
+
+        def spread(second: Second) -> Second:
+            return second if basis is None else basis.spread(basis.turned(second), 1.0)
+
+        noise = self.noise
+        if noise is None:
+            return solve_discrete_lyapunov(self.mean, driven) if basis is None else spread(driven)
+
+        def remains(vector: np.ndarray) -> np.ndarray:
+            second = vector.reshape(driven.shape)
+            second = (second + second.T) / 2
+            if basis is None:
+                return (second - self.following(second)).ravel()
+            interruption.check()
+            return (second - spread(noise(second))).ravel()
+
+        operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
+        vectors = max(RESTART, min(len(driven) * (len(driven) + 1) // 2, WHOLE // driven.size))
+        options = {"rtol": PRECISE, "atol": 0.0, "restart": vectors, "maxiter": -(-STATIONARY * RESTART // vectors)}
+        second = gmres(operator, start, x0=start, **options)[0].reshape(driven.shape)
+        return (second + second.T) / 2
+
+    @cached_property
+    def _nearly(self) -> RealBasis | None:
+        self._require("the rate of random rounds", MATRICES)
+        return RealBasis.of(self.mean)
+
+    @property
+    def _basis(self) -> RealBasis | None:
+        return None if self._nearly is None or self._nearly.off > EXACT else self._nearly
+
+    @cached_property
+    def _mean_radius(self) -> float:
+        values = np.linalg.eigvals(self.mean) if self.noise is None or self._basis is None else self._basis.values
+        return float(np.abs(values).max())
+
+    @cached_property
+    def _radius(self) -> tuple[float, Tried | None]:
+        """The radius, and what Davidson's method has tried if it has found it."""
+        size = len(self.mean)
+        if self.noise is None:
+            return self._mean_radius**2, None
+        require_search(size)
+        if size * (size + 1) // 2 <= BASIS + 2 or self._nearly is None:
+            return self._by_arnoldi(), None
+        least, tried = self._mean_radius**2 * (1 + PRECISE), Tried(self.following, size)
+        new = np.eye(size)
+        for _ in range(TURNS):
+            interruption.check()
+            tried.add(new)
+            left = tried.settle()
+            if np.linalg.norm(left) <= PRECISE / 100 * tried.radius:
+                return tried.radius, tried
+            new = self._spread(left, max(tried.radius, least))
+        return self._by_arnoldi(), None
+
+    def _by_arnoldi(self) -> float:
+        """The radius by Arnoldi's method, which uses only the map."""
+        size, upper = len(self.mean), np.triu_indices(len(self.mean))
+
+        def following(entries: np.ndarray) -> np.ndarray:
+            z = np.zeros((size, size))
+            z[upper] = entries
+            z += np.triu(z, 1).T
+            return self.following(z)[upper]
+
+        count = len(upper[0])
+        if count <= BASIS + 2:
+            values = np.linalg.eigvals(np.array([following(unit) for unit in np.eye(count)]))
+        else:
+            self._require("the rate of random rounds", BASIS + 10)
+            operator = LinearOperator((count, count), matvec=following, dtype=float)
+            options = {"k": 1, "ncv": BASIS, "maxiter": RESTARTS, "tol": PRECISE, "return_eigenvectors": False}
+            try:
+                values = eigs(operator, which="LM", v0=np.eye(size)[upper], **options)
+            except ArpackError as error:
+                raise ValueError(
+                    "the rate of these random rounds was not found: many second moments fall nearly as slowly; "
+                    "root_mean_square has any round"
+                ) from error
+        return float(np.abs(values).max())
+
+    def _require(self, what: str, matrices: int) -> None:
+        require(what, lambda state: 8.0 * matrices * state**2, hint=ESTIMATE, state=len(self.mean))
+
+
+def require_search(state: int) -> None:
+    """Refuse the search for the rate of a state with this many numbers if it does not fit the memory."""
+    needs = 8.0 * (KEPT + FURTHER + MATRICES)
+    require("the rate of random rounds", lambda state: needs * state**2, hint=ESTIMATE, state=state)
+
+
+def _packed(second: Second) -> Float[np.ndarray, " d"]:
+    """The upper triangle of a symmetric matrix, row by row, with entries off the diagonal times the root of 2."""
+    packed = 2**0.5 * np.concatenate([row[place:] for place, row in enumerate(second)])
+    diagonal = np.cumsum([0, *range(len(second), 1, -1)])
+    packed[diagonal] = np.diag(second)
+    return packed
+
+
+def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
+    size, start = int((2 * len(packed)) ** 0.5), 0
+    second = np.zeros((size, size))
+    for place, row in enumerate(second):
+        row[place:] = packed[start : start + size - place]
+        start += size - place
+    diagonal = np.diag(second).copy()
+    second *= 2**-0.5
+    second += second.T
+    second[np.diag_indices(size)] = diagonal
+    return second
+
+
+def _definite(matrix: Second, off: float) -> bool:
+    """Whether every matrix that differs by at most `off` in norm is known to be positive definite.
+
+    A Cholesky factor that was found is that of a matrix near by: up to (s + 1) rounding errors of the trace.
+    """
+    size = len(matrix)
+    off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
+    with suppress(LinAlgError, ValueError):
+        cholesky(matrix - off * np.eye(size), lower=True, overwrite_a=True)
+        return True
+    return False
+
 
 PRECISE = 1e-10  # relative, of rates and limits
 GAIN_ERROR = 1e-9  # relative, of a gain by Arnoldi's method, beside the error of the slowest mode

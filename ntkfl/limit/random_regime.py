@@ -27,10 +27,9 @@ from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.many_rounds import DrawnRounds, QuietRounds, Rounds, visited
-from ntkfl.limit.mean_square import ESTIMATE, MeanSquare
+from ntkfl.limit.mean_square import ESTIMATE, MeanSquare, StateMoments, require_search
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
-from ntkfl.limit.state_moments import StateMoments, require_search
 from ntkfl.memory import left_for, require
 from ntkfl.problem import finite_array, require_size
 from ntkfl.work import A_ROUND, CALL, SECOND, require_work

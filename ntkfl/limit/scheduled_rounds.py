@@ -1,18 +1,304 @@
-"""Random rounds with a schedule: steps or clients change from round to round as set in advance."""
+"""Random rounds with a schedule: steps or clients change from round to round as set in advance.
+
+A drawn client with a memory adds a linear map of residual and memories. Let z = (r, m), where m are the clients'
+memories, one entry for each of their samples. A round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is
+drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A + p B and Z = E z z^T the moments
+follow E z <- M E z and Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn
+client add a noise to its displacement, hence to its move and to its memory, of covariance p sum_c J_c V_c J_c^T, V_c as
+in `batch_noise`. Where a server sums up the means that it gets, the state ends with the effect on the outputs of the
+Gaussian noise so far, which each later round adds again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.limit.linear_regime import run_of
-from ntkfl.limit.mean_square import MeanSquare
-from ntkfl.limit.random_regime import RandomRegime
-from ntkfl.limit.state_moments import StateMoments
+from ntkfl.limit.draws import Draws
+from ntkfl.limit.linear_regime import LinearRegime, run_of
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.limit.mean_square import MeanSquare, StateMoments, require_search
+from ntkfl.limit.random_regime import Noise, RandomRegime, StateRegime
+
+Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
+
+
+class ByClient:
+    """A map whose rows belong to clients, as the blocks of the columns that each client's rows read."""
+
+    def __init__(self, matrix: Float[np.ndarray, "k m"], owner: Float[np.ndarray, " k"]) -> None:
+        self.rows, self.parts = len(matrix), []
+        for client in np.unique(owner):
+            own = np.flatnonzero(owner == client)
+            read = np.flatnonzero(matrix[own].any(axis=0))
+            self.parts.append((own, read, matrix[np.ix_(own, read)]))
+
+    def __matmul__(self, other: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "k r"]:
+        product = np.empty((self.rows, other.shape[1]))
+        for own, read, block in self.parts:
+            product[own] = block @ other[read]
+        return product
+
+    def around(self, second: Float[np.ndarray, "m m"]) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k k"]]:
+        """The product with a symmetric matrix, and that with the map's transpose too."""
+        met = self @ second
+        return met, self @ np.ascontiguousarray(met.T)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRound:
+    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row is of its sample's client."""
+
+    always: Map  # the part of the move that does not depend on the draw
+    moves: Map  # each drawn client's contribution to the move at its own samples
+    changes: Map  # each drawn client's change of its memory
+    shared: Map  # each client's contribution to the move at all samples, times its weight
+    drift: Map  # effect of the memories on each sample's residual in a local step, for a unit of step length
+    noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and memory
+    weights: Float[np.ndarray, " n"]  # weight of each sample's client
+    owner: Float[np.ndarray, " n"]  # client of each sample
+    cohort: int  # clients that are drawn, without replacement
+    jump: float  # factor of noise on the mean in the residual
+    remembered: float = 0.0  # share of the noise on the mean by which every later round moves the model again
+    given: tuple[int, ...] = ()  # the participants, if they are not drawn
+
+    @cached_property
+    def clients(self) -> int:
+        """Number of clients."""
+        return int(self.owner.max()) + 1
+
+    @cached_property
+    def chance(self) -> Float[np.ndarray, " N"]:
+        """The probability with which each client is drawn, (N,)."""
+        if not self.given:
+            return np.full(self.clients, self.cohort / self.clients)
+        return np.isin(np.arange(self.clients), self.given).astype(float)
+
+    @cached_property
+    def mean(self) -> Float[np.ndarray, "2n 2n"]:
+        """The mean, over the draws, of the move and of the change of the memories."""
+        always = np.concatenate([self.always, np.zeros_like(self.always)])
+        return self._summed(self.chance) + always
+
+    def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
+        """`times` the sum of the clients' contributions, first to the move, then to the memories."""
+        own = times[self.owner][:, None]
+        shared = times @ self.weights_of_clients * self.shared
+        return np.concatenate([own * self.moves + shared, own * self.changes])
+
+    @cached_property
+    def _own(self) -> ByClient:
+        return ByClient(np.concatenate([self.moves, self.changes]), np.tile(self.owner, 2))
+
+    @cached_property
+    def by_client(self) -> ByClient:
+        """`mean`, by clients."""
+        return ByClient(self.mean, np.tile(self.owner, 2))
+
+    @cached_property
+    def weights_of_clients(self) -> Float[np.ndarray, " N"]:
+        """Each client's weight in the shared map."""
+        return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
+
+    def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
+        """The covariance of move and change over the draws of a round, with E z z^T = second before it.
+
+        Let Y have the rows of the clients' own maps, and P be the shared map. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c
+        P)^T has the entries of Y Z Y^T between rows of the same client, and its mixed terms are rows of Y Z P^T times
+        the weight of the row's client.
+        """
+        clients, s = self.clients, self.cohort
+        if self.given or s == clients:
+            return np.zeros_like(second)
+        p, q = s / clients, s * (s - 1) / (clients * (clients - 1))  # chances of a client and of a pair
+        owner, n = np.tile(self.owner, 2), len(self.owner)
+        met, drawn = self._own.around(second)
+        drawn *= np.where(owner[:, None] == owner, p - p**2, q - p**2)
+        if not self.shared.any():
+            return drawn
+        mixed, weights = met @ self.shared.T, np.tile(self.weights, 2)[:, None]
+        mixed *= (q - p**2) * self.weights_of_clients.sum() + (p - q) * weights
+        drawn[:, :n] += mixed
+        drawn[:n] += mixed.T
+        squares = (q - p**2) * self.weights_of_clients.sum() ** 2 + (p - q) * (self.weights_of_clients**2).sum()
+        drawn[:n, :n] += squares * (self.shared @ second @ self.shared.T)
+        return drawn
+
+    def in_the_mean(self, pull: float) -> LinearRound:
+        """The mean of the round over the draws."""
+        n = len(self.always)
+
+        def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+            move = self.mean @ np.concatenate([residual, memory[0]])
+            return move[:n], (memory[0] + move[n:],)
+
+        return LinearRound(step, 1, pull=pull)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMoments:
+    """The second moments of (residuals at the points of a kernel, m), samples first."""
+
+    drawn: DrawnRound
+    gram: Float[np.ndarray, "p p"]
+    noise: Noise  # noise of the batches
+    size: int  # s
+
+    @cached_property
+    def mean(self) -> Float[np.ndarray, "s s"]:
+        """M."""
+        matrix, points = np.eye(self.size), len(self.gram)
+        matrix[:, self.known] += self._lifted(self.drawn.mean)
+        matrix[:points] -= np.eye(points, self.size, points + self._n)
+        return matrix
+
+    def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        """The contribution of a round's draws to the covariance, with E z z^T = second before the round."""
+        if self.noise.nothing_drawn:
+            return np.zeros_like(second)
+        second = second[np.ix_(self.known, self.known)]
+        return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
+
+    def following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        """E z z^T after a round of (r, m), which is z + J w: w are the moves and changes, few of which a client reads.
+
+        That is Z + J E w z^T + E z w^T J^T + J E w w^T J^T.
+        """
+        met, spread = self.drawn.by_client.around(second)
+        if not self.noise.nothing_drawn:
+            spread = spread + self.drawn.covariance(second) + self._of_batches(second)
+        mixed = self._lifted(met)
+        return second + mixed + mixed.T + self._lifted(self._lifted(spread).T)
+
+    @property
+    def between(self) -> float:
+        """At least the norm of H times that of the moves that it is applied to."""
+        of_moves = np.abs(self.drawn.mean)
+        return float(np.abs(self.gram).sum(0).max() * (of_moves.sum(0).max() * of_moves.sum(1).max()) ** 0.5)
+
+    def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
+        """The covariance of moves and of changes of the memories that the drawn clients' batches cause."""
+        added, n, drawn = np.zeros_like(second), self._n, self.drawn
+        if self.noise.batch is None:
+            return added
+        begun = np.concatenate([np.eye(n, 2 * n), drawn.drift])
+        begun = begun @ second @ begun.T
+        for client, owned in enumerate(self.noise.blocks.clients.members):
+            both = np.concatenate([owned, n + owned])
+            own = self.noise.of_batches(client, begun[np.ix_(both, both)])
+            scale = drawn.noise[:, owned].ravel()
+            added[np.ix_(both, both)] += drawn.chance[client] * np.outer(scale, scale) * np.tile(own, (2, 2))
+        return added
+
+    @property
+    def _n(self) -> int:
+        return len(self.drawn.always)
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """The positions of the samples' residuals and of the memories in the state."""
+        return np.concatenate([np.arange(self._n), len(self.gram) + np.arange(self._n)])
+
+    def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
+        """The change of residuals and memories by moves and by changes of the memories."""
+        after = np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
+        return after if len(after) == self.size else np.pad(after, ((0, self.size - len(after)), (0, 0)))
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DrawnMemoryRegime(StateRegime):
+    """Random rounds whose clients remember, as SCAFFOLD's and FedDyn's.
+
+    Source: docs/proofs/random_rounds.md#clients-that-remember.
+    """
+
+    drawn: DrawnRound
+
+    @cached_property
+    def mean_square(self) -> StateMoments:  # type: ignore[override]
+        noise = None
+        if not self.noise.nothing_drawn:
+            require_search(self._quiet._size(self.problem.n))  # before H is decomposed
+            noise = self._quiet._moments_of_samples.added
+        moments = self._quiet._moments_of_samples
+        rests, size = bool(self.mean.unreachable.shape[1]), moments.between
+        return StateMoments(moments.mean, noise, rests, onward=moments.following, between=size)
+
+    @property
+    def _wanders(self) -> bool:
+        return bool(self.noise.gaussian and self.drawn.remembered)
+
+    @property
+    def _jump(self) -> Float[np.ndarray, " p"]:
+        # memories are of what clients have seen, without the noise
+        return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._wanders else 2]
+
+    def _size(self, points: int) -> int:
+        return (2 if self._wanders else 1) * points + self.problem.n  # memories are kept as coefficients
+
+    def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
+        drawn, n = self.drawn, self.problem.n
+        own, known = draws.taking[drawn.owner], states[: 2 * n]
+        changes, move = own * (drawn.changes @ known), drawn.always @ known + own * (drawn.moves @ known)
+        move += (drawn.weights_of_clients @ draws.taking) * (drawn.shared @ known)
+        if self.noise.batch is not None:
+            drift = drawn.drift @ known
+            noise = draws.displacements(states[:n], drift)
+            noise -= own * self.noise.blocks.moved(states[:n], drift, self.noise.pull)
+            move, changes = move + drawn.noise[0][:, None] * noise, changes + drawn.noise[1][:, None] * noise
+        after = states[:n] - self.gram @ move
+        if self._wanders:
+            after -= states[2 * n :]
+        return np.concatenate([after, states[n : 2 * n] + changes, states[2 * n :]])
+
+    def _next(
+        self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " 2n"], gram: Float[np.ndarray, "p p"]
+    ) -> Float[np.ndarray, "s s"]:
+        moments = self._moments_at(gram)
+        second = covariance.copy()
+        second[np.ix_(moments.known, moments.known)] += np.outer(mean, mean)
+        after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
+        if self.noise.gaussian:
+            noised = np.delete(np.arange(len(after)), len(gram) + np.arange(self.problem.n))
+            jump = self._jump[::2]  # in the residual, and in the sum of noises where there is one
+            after[np.ix_(noised, noised)] += np.kron(np.outer(jump, jump), self.noise.gaussian**2 * gram)
+        return (after + after.T) / 2
+
+    def _following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
+        return self.mean_square.following(second)
+
+    def _map_at(self, gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s s"]:
+        return self._moments_at(gram).mean
+
+    def _work_of_round(self, points: int) -> float:
+        return super()._work_of_round(points) + 4.0 * self._size(points) ** 3 + 16.0 * self.problem.n**3
+
+    def _moments_at(self, gram: Float[np.ndarray, "p p"]) -> DrawnMoments:
+        return self._moments_of_samples if gram is self.gram else self._moments_of(gram)
+
+    @cached_property
+    def _moments_of_samples(self) -> DrawnMoments:
+        return self._moments_of(self.gram)
+
+    def _moments_of(self, gram: Float[np.ndarray, "p p"]) -> DrawnMoments:
+        return DrawnMoments(self.drawn, gram, self.noise, self._size(len(gram)))
+
+
+def drawn_memory_regime(
+    mean: LinearRegime, blocks: Blocks, drawn: DrawnRound, batch: int | None, gaussian: float
+) -> DrawnMemoryRegime:
+    """The regime of a method with drawn clients; `mean` is its round with all clients on full batches."""
+    drawn = replace(drawn, given=blocks.given)
+    own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
+    vars(own)["_clients"] = blocks.clients
+    noise = Noise(blocks, "uniform", mean.round.pull, batch, gaussian)
+    shared = (mean.problem, mean.setup, mean.gram, mean.kernel)
+    return DrawnMemoryRegime(*shared, mean=own, noise=noise, drawn=drawn)
 
 
 def takes_part(clients: tuple[int, ...]) -> str:

@@ -9,12 +9,11 @@ import numpy as np
 
 from ntkfl import interruption
 from ntkfl.algorithm1.simulation import in_legs, overflowed
-from ntkfl.gram.empirical_kernel import in_float64
+from ntkfl.gram.finite_width import in_float64
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.networks import simulate_network
 from ntkfl.problem import Problem, Setup, finite_array
-from ntkfl.smooth_networks.certificate import NetworkCertificate
-from ntkfl.smooth_networks.checkpoint import require_memory
+from ntkfl.smooth_networks.certificate import NetworkCertificate, require_memory
 from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.rounds import RoundsCertificate
 

@@ -14,7 +14,7 @@ from jaxtyping import Int
 
 from ntkfl import interruption
 from ntkfl.balls import ball, precision
-from ntkfl.smooth_networks.curvature import Curvature
+from ntkfl.smooth_networks.passes import Curvature
 
 GROWTH = 1.02  # growth of a ball that was too small
 TRIES = 400

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import tiles_on_a_device as script
 
-from ntkfl.gram.device_tiles import DeviceTiles
+from ntkfl.gram.remote_tiles import DeviceTiles
 
 
 def test_the_script_measures_and_compares(capsys):

@@ -16,7 +16,7 @@ from ntkfl import Setup, certify_network, certify_rounds, data, smooth_networks
 from ntkfl.networks import simulate_network, wide
 from ntkfl.smooth_networks import ntkfl_check_network
 from ntkfl.smooth_networks.adversary import WindowAttack, Worst
-from ntkfl.smooth_networks.checkpoint import _copied
+from ntkfl.smooth_networks.certificate import _copied
 from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.smooth_networks.watching import _sizes, network_checkpoints
 

@@ -92,7 +92,7 @@ def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypa
         raise KeyboardInterrupt
 
     file, state = tmp_path / "tiles.bin", tmp_path / "run.npz"
-    monkeypatch.setattr("ntkfl.gram.tiles_file.TilesFile.keep", stopped)
+    monkeypatch.setattr("ntkfl.gram.tiles.TilesFile.keep", stopped)
     ended = run(*SMALL, "--memmap", file, "--state", state)
     assert ended.exit_code == 130 and f"{file} has the tiles so far; the same command goes on" in said(ended)
     ended = run(*SMALL, "--tiles", "float32", "--state", state, "--memmap", tmp_path / "none" / "tiles.bin")

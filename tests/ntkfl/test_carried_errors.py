@@ -11,11 +11,18 @@ from linear_methods import quietly, ragged
 from ntkfl import gram, kernel_regime
 from ntkfl.estimate import Rigour
 from ntkfl.gram import tiles
-from ntkfl.limit.asked_products import run_together
-from ntkfl.limit.carried_errors import RunState, bounded_rounds, lost_in
+from ntkfl.limit.carried_errors import (
+    RunState,
+    Series,
+    SeriesState,
+    bounded_powers,
+    bounded_rounds,
+    lost_in,
+    run_together,
+    summed,
+)
 from ntkfl.limit.feedback import Gains, LocalErrors
 from ntkfl.limit.rounds_between import left_after
-from ntkfl.limit.skipped_rounds import Series, SeriesState, bounded_powers, summed
 from ntkfl.problem import Setup
 
 AVERAGING = (

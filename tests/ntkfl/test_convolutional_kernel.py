@@ -118,7 +118,7 @@ def test_symmetric_and_the_same_in_blocks(activation, monkeypatch):
     whole = gram.convolutional(x, activation=activation)
     assert np.array_equal(whole, whole.T)
     assert np.linalg.eigvalsh(whole)[0] > 0
-    monkeypatch.setattr(import_module("ntkfl.gram.convolutional"), "_ENTRIES", 2 * 144)  # two images at a time
+    monkeypatch.setattr(import_module("ntkfl.gram.deep"), "_ENTRIES", 2 * 144)  # two images at a time
     assert np.array_equal(gram.convolutional(x, activation=activation), whole)
     assert np.allclose(gram.convolutional(x, x[1:], activation=activation), whole[:, 1:], rtol=1e-13)
 

@@ -10,8 +10,8 @@ from distributed import Client, LocalCluster
 from linear_methods import quietly, ragged
 
 from ntkfl import data, gram, kernel_regime
-from ntkfl.gram import dask_tiles, tiles
-from ntkfl.gram.dask_tiles import ClusterStopped, DaskTiles
+from ntkfl.gram import remote_tiles, tiles
+from ntkfl.gram.remote_tiles import ClusterStopped, DaskTiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import limit_curves
 from ntkfl.memory import TooLittleMemory
@@ -62,7 +62,7 @@ def test_tiles_of_workers_are_those_of_one_process_to_the_bit(client, kernel, dt
 
 def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     """The asking process lacks the memory of all tiles: nothing that it receives is as large as a slab."""
-    sizes, awaited = [], dask_tiles._awaited
+    sizes, awaited = [], remote_tiles._awaited
 
     def size(result):
         return sum(map(size, result)) if isinstance(result, list | tuple) else np.size(result)
@@ -72,7 +72,7 @@ def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
         sizes.append(size(result))
         return result
 
-    monkeypatch.setattr(dask_tiles, "_awaited", measured)
+    monkeypatch.setattr(remote_tiles, "_awaited", measured)
     x = np.random.default_rng(0).standard_normal((90, 5))
     there = DaskTiles.on(two_workers, gram.infinite, x)
     _ = there @ x[:, :1], there.norm, there.trace, there.largest_own, there[np.ix_(np.arange(9), np.arange(9))]
@@ -146,7 +146,7 @@ def test_rows_that_are_computed_again_with_other_bits_are_refused(monkeypatch):
 
 def test_a_run_whose_workers_are_all_gone_is_kept_and_goes_on_without_them(tmp_path, monkeypatch):
     problem, keep = images(), tmp_path / "run.npz"
-    monkeypatch.setattr(dask_tiles, "LOOKS_WITHOUT_WORKERS", 1)
+    monkeypatch.setattr(remote_tiles, "LOOKS_WITHOUT_WORKERS", 1)
 
     def end(done, total):
         if done == 17:
@@ -171,7 +171,7 @@ def test_a_cluster_without_workers_or_a_scheduler_is_said():
 
 
 def test_too_little_memory_is_said_before_the_work(two_workers, monkeypatch):
-    monkeypatch.setattr(dask_tiles, "available", lambda: 1e6)
+    monkeypatch.setattr(remote_tiles, "available", lambda: 1e6)
     said = r"the rows of tiles on .* takes 1\.3 MB of memory and 1 MB are available; n up to \d+ would fit; more mach"
     with pytest.raises(TooLittleMemory, match=said):
         kernel_regime(data.sphere(n=500, d=8), SMALL_STEPS, matrix_free="float64", cluster=two_workers)
@@ -186,20 +186,20 @@ def test_float32_is_taken_where_float64_does_not_fit_the_workers(two_workers, mo
     n, d = 400, 4
     halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # the memory of each of two workers beside its rows
     room = [tiles.tiles_bytes(n, dtype) - tiles.tiles_room(n, dtype) + halves for dtype in ("float64", "float32")]
-    monkeypatch.setattr(dask_tiles, "available", lambda: sum(room) / 2)
+    monkeypatch.setattr(remote_tiles, "available", lambda: sum(room) / 2)
     regime = kernel_regime(data.sphere(n=n, d=d), SMALL_STEPS, matrix_free=True, cluster=two_workers)
     assert regime.tiles.dtype == "float32"
 
 
 def test_a_worker_of_other_code_is_refused(two_workers, monkeypatch):
-    monkeypatch.setattr(dask_tiles, "_worker", lambda: SimpleNamespace(code="other"))
+    monkeypatch.setattr(remote_tiles, "_worker", lambda: SimpleNamespace(code="other"))
     with pytest.raises(ClusterStopped, match="has another version of ntkfl or numpy; give it the same checkout"):
         limit_curves(images(), ROUNDS, cluster=two_workers)
 
     def broken():
         raise ModuleNotFoundError("No module named 'ntkfl'")
 
-    monkeypatch.setattr(dask_tiles, "_worker", broken)
+    monkeypatch.setattr(remote_tiles, "_worker", broken)
     with pytest.raises(ClusterStopped, match="cannot begin: ModuleNotFoundError: No module named 'ntkfl'; give"):
         limit_curves(images(), ROUNDS, cluster=two_workers)
 

@@ -6,8 +6,8 @@ import torch
 from linear_methods import ragged
 
 from ntkfl import data, gram, kernel_regime, memory
-from ntkfl.gram import device_tiles, tiles
-from ntkfl.gram.device_tiles import DeviceTiles
+from ntkfl.gram import remote_tiles, tiles
+from ntkfl.gram.remote_tiles import DeviceTiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import several_limit_curves
 from ntkfl.problem import Setup
@@ -19,7 +19,7 @@ DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 def small_tiles(monkeypatch):
     """Matrices of tens of rows are several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
-    for module in (tiles, device_tiles):
+    for module in (tiles, remote_tiles):
         monkeypatch.setattr(module, "TILE", 4)
 
 
@@ -69,6 +69,6 @@ def test_a_device_that_is_not_there_or_too_small_is_refused(monkeypatch, tmp_pat
     ):
         with pytest.raises(ValueError, match=said):
             kernel_regime(problem, setup, **({"matrix_free": True} | how))
-    monkeypatch.setattr(device_tiles, "room_on", lambda device, n, dtype: 1000.0)
+    monkeypatch.setattr(remote_tiles, "room_on", lambda device, n, dtype: 1000.0)
     with pytest.raises(memory.TooLittleMemory, match=r"the tiles on cpu takes .* and 1 kB are available; n up to"):
         kernel_regime(problem, setup, matrix_free="float32", device="cpu")

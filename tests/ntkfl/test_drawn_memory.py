@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from linear_methods import ragged
 
 from ntkfl import Setup, gram, kernel_regime, random_rounds
-from ntkfl.limit.state_moments import RealBasis, StateMoments
+from ntkfl.limit.mean_square import RealBasis, StateMoments
 
 quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 METHODS = (
@@ -317,12 +317,12 @@ def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noi
     of = (ragged((2,) * 4, d=16, seed=1), setup, None, "scaffold", {})
     assert random_rounds(*of, **drawn).stationary_mean_square() == float("inf")
     for name, value in (("TURNS", 0), ("BASIS", 3), ("RESTARTS", 1)):
-        monkeypatch.setattr(f"ntkfl.limit.state_moments.{name}", value)
+        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", value)
     grows = random_rounds(*of, **drawn)
     assert grows.mean_square.grows and grows.stationary_mean_square() == float("inf")
-    monkeypatch.setattr("ntkfl.limit.state_moments.STATIONARY", 1)
+    monkeypatch.setattr("ntkfl.limit.mean_square.STATIONARY", 1)
     for name in ("RESTART", "WHOLE"):
-        monkeypatch.setattr(f"ntkfl.limit.state_moments.{name}", 1)  # nor does anything solve that equation
+        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", 1)  # nor does anything solve that equation
     with pytest.raises(ValueError, match=r"the rounds are all but unstable|was not found"):
         random_rounds(*of, **drawn).stationary_mean_square()
 
@@ -417,9 +417,7 @@ def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
 def test_the_search_for_a_rate_asks_for_the_memory_that_it_takes(monkeypatch):
     """The second moments that are combined are counted too: they are most of what is held."""
     problem, asked = ragged((30,) * 4, d=40), []
-    monkeypatch.setattr(
-        "ntkfl.limit.state_moments.require", lambda _, needs, **more: asked.append(needs(more["state"]))
-    )
+    monkeypatch.setattr("ntkfl.limit.mean_square.require", lambda _, needs, **more: asked.append(needs(more["state"])))
     regime = random_rounds(problem, Setup(eta_local=0.1), None, "scaffold", participation=0.5)
     moments = StateMoments(regime.mean_square.mean, regime.mean_square.noise, rests=False)
     tracemalloc.start()

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from experiments.benchmarks import neural_tangents_import
 from ntkfl import gram, memory
-from ntkfl.gram import empirical_kernel
+from ntkfl.gram import finite_width
 from ntkfl.initialisation import draw
 from ntkfl.memory import TooLittleMemory
 from ntkfl.training.model import Model
@@ -127,9 +127,9 @@ def test_kernel_is_the_product_of_jacobians(model, shape):
 def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
     x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
     expected = gram.empirical(x, model, params), gram.empirical(x, model, params, z)
-    monkeypatch.setattr(empirical_kernel, "HELD", 8 * samples * model.size())
-    monkeypatch.setattr(empirical_kernel, "FORMED", 1)
-    monkeypatch.setattr(empirical_kernel, "ROWS", 2)
+    monkeypatch.setattr(finite_width, "HELD", 8 * samples * model.size())
+    monkeypatch.setattr(finite_width, "FORMED", 1)
+    monkeypatch.setattr(finite_width, "ROWS", 2)
     assert off(gram.empirical(x, model, params), expected[0]) < EXACT
     assert off(gram.empirical(x, model, params, z), expected[1]) < EXACT
 
@@ -201,7 +201,7 @@ def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
     model = Model("nearly", lambda seed: {}, features, lambda _, z: z @ torch.arange(1.0, 5.0, dtype=torch.float64))
     params = {"w": torch.tensor(rows(4, 5))}
     j = model.jacobian(params, torch.tensor(rows(3)))
-    assert empirical_kernel._vectors(j.reshape(3, 4, 5), torch.empty(60, dtype=torch.float64)) is None
+    assert finite_width._vectors(j.reshape(3, 4, 5), torch.empty(60, dtype=torch.float64)) is None
     assert off(gram.empirical(rows(3), model, params), (j.flatten(0, 1) @ j.flatten(0, 1).T).numpy()) < EXACT
 
 

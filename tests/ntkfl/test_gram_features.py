@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ntkfl import data, gram, kernel_regime, memory
-from ntkfl.gram.features import NULL, FeatureGram
-from ntkfl.gram.tiles import Tiles
+from ntkfl.gram.tiles import NULL, FeatureGram, Tiles
 from ntkfl.limit_curves import limit_curves
 from ntkfl.problem import Problem, Setup
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntkfl.data.idx_format import read_idx
+from ntkfl.data.user_files import read_idx
 
 
 def idx_bytes(array, magic=None):

@@ -6,8 +6,7 @@ from hypothesis import given, settings, strategies as st
 from linear_methods import quietly, ragged
 
 from ntkfl import kernel_regime
-from ntkfl.limit.asked_products import run_together
-from ntkfl.limit.carried_errors import RunState, bounded_rounds
+from ntkfl.limit.carried_errors import RunState, bounded_rounds, run_together
 from ntkfl.limit.lyapunov import Motion, Moving, Steps
 from ntkfl.problem import Setup
 

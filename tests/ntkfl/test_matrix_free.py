@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from ntkfl import data, gram, kernel_regime, memory, random_rounds
 from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
-from ntkfl.gram import limit, tiles, tiles_file
+from ntkfl.gram import limit, tiles
 from ntkfl.gram.tiles import Tiles
 from ntkfl.problem import Problem, Setup
 
@@ -640,7 +640,7 @@ def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, ke
     with pytest.raises(KeyboardInterrupt):
         Tiles.of(killed, x, dtype, file)
     before = file.read_bytes()
-    assert 0 < before[len(tiles_file.MAGIC) + 32] < len(inside.slabs)  # only whole slabs
+    assert 0 < before[len(tiles.MAGIC) + 32] < len(inside.slabs)  # only whole slabs
     outside = Tiles.of(kernel, x, dtype, file)
     assert all(np.array_equal(a, b) for a, b in zip(inside.slabs, outside.slabs, strict=True))
     assert np.array_equal(inside @ v, outside @ v) and outside.dtype == dtype
@@ -672,7 +672,7 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
         kernel_regime(problem, STEPS, matrix_free=True, memmap=tmp_path / "no" / "tiles.bin")
     with pytest.raises(ValueError, match=r"with matrix_free = .*; it is for True, 'float64' or 'float32'"):
         kernel_regime(problem, STEPS, memmap=file)
-    monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    monkeypatch.setattr(tiles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
     other = tmp_path / "other.bin"
 
     def read_only(*arguments, **named):
@@ -682,13 +682,13 @@ def test_a_file_of_other_tiles_or_without_room_is_refused_before_the_work(tmp_pa
         (1000, r"the tiles take .* on the disk of .*, and 1 kB are free$"),
         (file.stat().st_size - 1, r"are free; n up to 109 would fit"),
     ):
-        monkeypatch.setattr(tiles_file.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        monkeypatch.setattr(tiles.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
         with pytest.raises(ValueError, match=said):
             kernel_regime(problem, STEPS, matrix_free=True, memmap=other)
     with monkeypatch.context() as patched:
-        patched.setattr(tiles_file.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1e9))
+        patched.setattr(tiles.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1e9))
         for name in ("open", "unlink"):
-            patched.setattr(tiles_file.Path, name, read_only)
+            patched.setattr(tiles.Path, name, read_only)
         with pytest.raises(ValueError, match=r"other.bin, and no file of .* can be made there: Read-only file system"):
             kernel_regime(problem, STEPS, matrix_free=True, memmap=other)
     assert list(tmp_path.iterdir()) == [file]
@@ -759,7 +759,7 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     content = bytearray(file.read_bytes())
     for row, refused in ((16, True), (17, False)):  # every fourth row is checked
         number, within = divmod(row, 12)
-        at = tiles_file.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
+        at = tiles.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
         changed = content.copy()
         changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # the first entry's sign
         file.write_bytes(changed)

@@ -6,8 +6,8 @@ from mpmath import mp
 
 import ntkfl
 from ntkfl import Setup, random_rounds
+from ntkfl.limit.mean_square import StateMoments
 from ntkfl.limit.radius import side_of_one, sides
-from ntkfl.limit.state_moments import StateMoments
 
 CHAINS = [(0.8, 0.02), (0.8, 0.2), (0.99, 0.02), (0.9, 1.0), (0.99, 1.0), (1.0, 0.01), (1.005, 0.02), (1.02, 0.02)]
 

@@ -469,7 +469,7 @@ def test_a_file_starts_no_program(tmp_path, monkeypatch):
     """Any class of the project was called with what a file gave, also those that start a process."""
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: started.append(arguments))
-    case = {"named": "ntkfl.conformance.exchange:_Process", "parts": [{"tuple": ["touch", str(tmp_path / "there")]}]}
+    case = {"named": "ntkfl.conformance.kit:_Process", "parts": [{"tuple": ["touch", str(tmp_path / "there")]}]}
     with pytest.raises(ValueError, match="_Process is not a class of named tuples"):
         read(doctored(lambda content: content.update(case=case), honest=True))
     assert not started

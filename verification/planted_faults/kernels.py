@@ -11,8 +11,8 @@ from verification.planted_faults.fault import PlantedFault, around, changed, tim
 GRAM = "ntkfl.gram.finite_width"
 REGIME = "ntkfl.limit.infinite_width:KernelRegime"
 EVERY = "ntkfl.limit.regime:Regime"
-PASS, MEMORY = "ntkfl.limit.shuffled_pass:ShuffledPass", "ntkfl.limit.drawn_memory:DrawnMemoryRegime"
-SCHEDULED, STATE = "ntkfl.limit.scheduled_rounds:ScheduledRegime", "ntkfl.limit.state_moments:StateMoments"
+PASS, MEMORY = "ntkfl.limit.shuffled_pass:ShuffledPass", "ntkfl.limit.scheduled_rounds:DrawnMemoryRegime"
+SCHEDULED, STATE = "ntkfl.limit.scheduled_rounds:ScheduledRegime", "ntkfl.limit.mean_square:StateMoments"
 
 
 def _global_patterns(right: Callable[..., Any]) -> Callable[..., Any]:

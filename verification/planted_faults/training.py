@@ -81,6 +81,6 @@ MUTANTS = (
     PlantedFault(
         "without the network's value", f"{TRAINING}.engine_trajectory:linearised_network", _without_value, DEEP
     ),
-    PlantedFault("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
+    PlantedFault("without the biases", "ntkfl.gram.finite_width:empirical", _without_biases, DEEP),
     PlantedFault("the clients' step 0.1% too large", f"{TRAINING}.wide_training:network_federation", LARGER_STEP, DEEP),
 )

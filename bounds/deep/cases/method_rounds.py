@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bounds import Family
 from bounds.deep.cases.federated_rounds import LOST, OWNER, ROUNDING, SPECS, SmallNetwork, at_start, unit_rows
 from ntkfl import Problem, RoundsCertificate, Setup, certify_rounds, networks
-from ntkfl.smooth_networks.methods import MethodStart, inequalities
+from ntkfl.smooth_networks.rounds import MethodStart, method_inequalities
 from ntkfl.smooth_networks.window import Rounds
 
 if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
@@ -70,7 +70,7 @@ class MethodRounds(SmallNetwork):
         Raises:
             ArithmeticError: neither exists.
         """
-        flat = self.certificate.rounds or inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
+        flat = self.certificate.rounds or method_inequalities(self.known.steps, self.known.linear, 0.0, 1e6)
         if not isinstance(flat, Rounds):
             raise ArithmeticError(flat.why)
         return flat

@@ -21,7 +21,7 @@ from experiments.studies.random_seed import own_seed
 from experiments.studies.series import BARS, mean, measured_numbers, numbers_panel, width_panels
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import Problem, Setup, data, gram
-from ntkfl.gram.empirical_kernel import in_float64
+from ntkfl.gram.finite_width import in_float64
 from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 
 if TYPE_CHECKING:

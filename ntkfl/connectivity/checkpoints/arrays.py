@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ntkfl.data.npz_archive import array_of, npz_archive
+from ntkfl.data.user_files import array_of, npz_archive
 
 if TYPE_CHECKING:
     from torch import Tensor

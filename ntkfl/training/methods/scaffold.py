@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from ntkfl.gram.tiles import UNIT
-from ntkfl.limit.drawn_memory import DrawnRound
 from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
+from ntkfl.limit.scheduled_rounds import DrawnRound
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like

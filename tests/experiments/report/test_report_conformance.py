@@ -11,7 +11,7 @@ from experiments.report.conformance_pages import conformance_page
 from experiments.report.site import built
 from ntkfl.conformance import CaseVerdict, Conformance, Difference, MethodVerdict, Outcome, variants_of
 from ntkfl.conformance.conformance_page import as_json, as_markdown, from_json
-from ntkfl.conformance.exchange import Peer
+from ntkfl.conformance.kit import Peer
 
 RUDE = "<script>alert(1)</script>"
 

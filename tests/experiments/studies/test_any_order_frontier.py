@@ -8,8 +8,7 @@ from bounds import Outcome
 from experiments.studies.questions.any_order_frontier import EVERY, STUDY, chain_reaction, measure, reach
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import certify_any_order, data
-from ntkfl.any_order.constraint_rows import ConstraintRows
-from ntkfl.any_order.neuron_pass import NO_PAIRS
+from ntkfl.any_order.constraint_rows import NO_PAIRS, ConstraintRows
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Weights
 

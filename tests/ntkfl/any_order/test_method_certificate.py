@@ -7,8 +7,7 @@ from exact_certificate import fitted
 from bounds.fl_ntk.cases.certified_method import METHODS, MethodRun as Training, named
 from ntkfl import Estimate, Problem, Setup, Weights, certify_any_order, certify_method, kernel_regime
 from ntkfl.any_order import method_certificate
-from ntkfl.any_order.method_certificate import enclosed_norm
-from ntkfl.any_order.method_maps import round_matrices
+from ntkfl.any_order.method_certificate import enclosed_norm, round_matrices
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import HalfSquares

@@ -19,9 +19,8 @@ from ntkfl import (
 )
 from ntkfl.any_order import held_pairs
 from ntkfl.any_order.certificate import _limit
-from ntkfl.any_order.constraint_rows import ConstraintRows
+from ntkfl.any_order.constraint_rows import NO_PAIRS, ConstraintRows, passed
 from ntkfl.any_order.held_pairs import grown
-from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
 from ntkfl.any_order.scaled_network import scaled
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from verification import certify

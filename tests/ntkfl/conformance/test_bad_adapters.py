@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ntkfl.conformance import Outcome, cases, conformance, exchange
-from ntkfl.conformance.exchange import AdapterError, Refused, arrays, document
+from ntkfl.conformance import Outcome, cases, conformance, kit
+from ntkfl.conformance.kit import AdapterError, Refused, arrays, document
 
 LOOPS = Path(__file__).parents[3] / "ntkfl" / "conformance" / "loops.py"
 GOOD = f"""
@@ -128,7 +128,7 @@ def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
 
 
 def test_its_children_end_with_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "HANGS", 1)
+    monkeypatch.setattr(kit, "HANGS", 1)
     file = tmp_path / "adapter.py"
     file.write_text(  # the child is there before the case, whose limit may then be short
         "import subprocess, sys, time\n\nchild = subprocess.Popen([sys.executable, '-c', 'import time; "
@@ -154,7 +154,7 @@ def test_its_children_end_with_it(tmp_path, monkeypatch):
 )
 def test_an_adapter_that_cannot_be_loaded_is_bad_input(text, said, tmp_path, monkeypatch):
     limit = 0.1 if "sleep" in text else 60
-    monkeypatch.setattr(exchange, "LOADING", limit)
+    monkeypatch.setattr(kit, "LOADING", limit)
     (tmp_path / "adapter.py").write_text(text)
     with pytest.raises(AdapterError, match=said):
         conformance(tmp_path / "adapter.py", ["local"], limit=limit)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ntkfl.conformance import Outcome, cases, conformance, judged
-from ntkfl.conformance.exchange import Answer
+from ntkfl.conformance.kit import Answer
 from ntkfl.conformance.kit_cases import trajectory
 
 OWN = Path(__file__).with_name("own_methods.py")

@@ -12,7 +12,6 @@ from torch import nn
 from ntkfl import Problem, Setup, certify_network, certify_rounds
 from ntkfl.memory import TooLittleMemory
 from ntkfl.networks import wide
-from ntkfl.smooth_networks import checkpoint
 from ntkfl.smooth_networks.reading import layers_of
 from ntkfl.training import Residual
 
@@ -451,7 +450,7 @@ def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
     def fails(layers, x, norms):
         raise ValueError("the layers do not follow one another")
 
-    monkeypatch.setattr(checkpoint, "passed", fails)
+    monkeypatch.setattr("ntkfl.smooth_networks.certificate.passed", fails)
     with pytest.raises(ValueError, match="the layers do not follow one another"):
         certify_network(module(1), None, near(module(1), 4, CERTIFIED))
 

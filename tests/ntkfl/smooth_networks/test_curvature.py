@@ -15,15 +15,18 @@ import ntkfl.rounding
 import ntkfl.smooth_networks.passes
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
-from ntkfl.smooth_networks.curvature import (
+from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH, Image
+from ntkfl.smooth_networks.passes import (
     Curvature,
+    folded,
     largest_nonnegative,
+    passed,
     sizes_of_all,
     sizes_of_each,
+    spectral_norm,
+    unfolded,
     weight_norms,
 )
-from ntkfl.smooth_networks.layers import LIBRARY, SMOOTH, Image
-from ntkfl.smooth_networks.passes import folded, passed, spectral_norm, unfolded
 
 NAMES = [name for name in SMOOTH if name != "identity"]
 

@@ -11,9 +11,8 @@ from torch import nn
 
 from ntkfl import Problem, certify_network
 from ntkfl.smooth_networks import attack_network
-from ntkfl.smooth_networks.curvature import Curvature, sizes_of_each, weight_norms
 from ntkfl.smooth_networks.layers import ACTIVATIONS
-from ntkfl.smooth_networks.passes import passed
+from ntkfl.smooth_networks.passes import Curvature, passed, sizes_of_each, weight_norms
 from ntkfl.smooth_networks.reading import layers_of
 
 PHI = {

@@ -10,18 +10,18 @@ from small_networks import module, near
 
 from bounds.deep.cases.method_rounds import KINDS, MethodRun, method_case
 from ntkfl import Estimate, Setup
-from ntkfl.any_order.method_maps import round_matrices
+from ntkfl.any_order.method_certificate import round_matrices
 from ntkfl.balls import ball, precision
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.smooth_networks import certify_rounds
-from ntkfl.smooth_networks.methods import (
+from ntkfl.smooth_networks.rounds import (
     ClientModels,
     LinearRounds,
     Steps,
     _balance,
     _candidates,
     _measured,
-    inequalities,
+    method_inequalities,
 )
 from ntkfl.smooth_networks.window import Failed, Rounds
 from ntkfl.training.methods import build
@@ -118,7 +118,7 @@ LINEAR = LinearRounds(
 def test_the_inequalities_are_those_of_the_proof(method, turn, radius, eta, server):
     name, pull, momentum, variant = method
     steps = Steps(name, eta, pull, server, momentum, variant)
-    proved = inequalities(steps, LINEAR, turn, radius)
+    proved = method_inequalities(steps, LINEAR, turn, radius)
     with precision():
         ratio = _balance(steps, LINEAR, ball(turn) * ball(radius))
     exact = recomputed(steps, LINEAR, turn, radius, ratio)
@@ -139,7 +139,7 @@ def test_the_inequalities_are_those_of_the_proof(method, turn, radius, eta, serv
 @pytest.mark.parametrize("turn", (1e80, 1e150, 1e200, 1e250))
 def test_a_ball_beyond_float64_is_refused_without_a_warning(method, turn):
     name, pull, momentum, variant = method
-    assert isinstance(inequalities(Steps(name, 0.3, pull, 1.0, momentum, variant), LINEAR, turn, 1.0), Failed)
+    assert isinstance(method_inequalities(Steps(name, 0.3, pull, 1.0, momentum, variant), LINEAR, turn, 1.0), Failed)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -148,7 +148,7 @@ def test_each_number_counts(method):
     steps, proved = Steps(name, 0.3, pull, 1.0, momentum, variant), []
 
     def looked(linear, turn=0.05):
-        judged = inequalities(steps, linear, turn, 0.05)
+        judged = method_inequalities(steps, linear, turn, 0.05)
         assert isinstance(judged, Rounds), judged
         return judged.rate, judged.reach
 

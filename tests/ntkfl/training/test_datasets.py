@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_digits
 
 from ntkfl.data import FASHION_MNIST_FOLDER
-from ntkfl.data.idx_format import read_idx
+from ntkfl.data.user_files import read_idx
 from ntkfl.partition import assign_owners
 from ntkfl.problem import Problem
 from ntkfl.training.datasets import catalogue, load
