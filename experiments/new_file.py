@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from bounds import catalogue
 from bounds.brought import ID
 from bounds.papers import PAPERS, slug
+from experiments.text_templates import rendered
 
 About = Literal["training", "initialisation", "kernel"]
 Kind = Literal["method", "architecture", "study"]
@@ -62,7 +61,7 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
     for what, text in fields.items():
         if re.search(r'[\n"\\]', text):
             raise ValueError(f"the {what} is {text!r}; it must be one line without quotes and backslashes")
-    text = _rendered("statement", id=identifier, label=label, about=about, ours=ours, **fields)
+    text = rendered("statement.py", id=identifier, label=label, about=about, ours=ours, **fields)
     return NewFile(identifier, str(folder / f"{slug(label)}.py"), text, ours)
 
 
@@ -84,7 +83,7 @@ def new_file(kind: Kind, name: str) -> NewFile:
     if name in _taken(kind):
         raise ValueError(f"there is a{'n' * (kind == 'architecture')} {kind} {name} already; choose another name")
     function = name.replace("-", "_")
-    return NewFile(name, f"{function}.py", _rendered(kind, name=name, function=function), False)
+    return NewFile(name, f"{function}.py", rendered(f"{kind}.py", name=name, function=function), False)
 
 
 def _taken(kind: Kind) -> Any:
@@ -96,10 +95,3 @@ def _taken(kind: Kind) -> Any:
     from ntkfl.training import methods, models  # imports torch, which is slow to load
 
     return methods.catalogue() if kind == "method" else models.catalogue()
-
-
-def _rendered(template: str, **fields: Any) -> str:
-    environment = Environment(
-        loader=PackageLoader("experiments"), undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
-    )
-    return environment.get_template(f"{template}.py.jinja").render(**fields)
