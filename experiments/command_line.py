@@ -1,39 +1,11 @@
 """The command line `ntkfl`: a line of SECTIONS for each command; `new`, `study` and `conform` have subcommands."""
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from experiments.commands.bench import bench
-from experiments.commands.check import check
-from experiments.commands.cite import cite
-from experiments.commands.doctor import doctor
-from experiments.commands.limits.certificate import certify
-from experiments.commands.limits.convergence import rate
-from experiments.commands.limits.fastest import fastest
-from experiments.commands.limits.gram_matrix import gram_matrix
-from experiments.commands.limits.limit import limit
-from experiments.commands.limits.privacy import privacy
-from experiments.commands.limits.simulation import simulation
-from experiments.commands.limits.tune import tune
-from experiments.commands.models.barrier import barrier_between
-from experiments.commands.models.compare import compare
-from experiments.commands.models.conform import app as conform
-from experiments.commands.models.connectivity_table import connectivity_table
-from experiments.commands.models.miniature import miniature
-from experiments.commands.models.train import train
-from experiments.commands.report import report
-from experiments.commands.study import app as study
-from experiments.commands.theorems.applies import applies
-from experiments.commands.theorems.attack import attack
-from experiments.commands.theorems.catalogue_pages import list_statements, show
-from experiments.commands.theorems.exponents import exponents
-from experiments.commands.theorems.findings import findings
-from experiments.commands.theorems.new import app as new
-from experiments.commands.theorems.requirements import requirements
-from experiments.commands.theorems.verification_run import verify
 from experiments.console.interrupts import Interruptible
 
 
@@ -81,47 +53,53 @@ def main(
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows "?" instead of failing
 
 
-SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
+# by heading and name: the module of `experiments.commands` and the name there, and a line of help
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Theorems": {
-        "check": (check, "A first look at your data, on one screen."),
-        "verify": (verify, "Check statements on real and synthetic data."),
-        "applies": (applies, "Which statements apply to your data and setup."),
-        "list": (list_statements, "List the statements."),
-        "show": (show, "Show one statement in full."),
-        "attack": (attack, "Search for a counterexample, or replay one."),
-        "findings": (findings, "Where printed forms differ from what holds."),
-        "requirements": (requirements, "What Theorem B.3 requires: width, step, rounds."),
-        "exponents": (exponents, "Growth with the width, theory and measured."),
-        "new": (new, "Begin a statement, method, network or study of yours."),
+        "check": ("check:check", "A first look at your data, on one screen."),
+        "verify": ("theorems.verification_run:verify", "Check statements on real and synthetic data."),
+        "applies": ("theorems.applies:applies", "Which statements apply to your data and setup."),
+        "list": ("theorems.catalogue_pages:list_statements", "List the statements."),
+        "show": ("theorems.catalogue_pages:show", "Show one statement in full."),
+        "attack": ("theorems.attack:attack", "Search for a counterexample, or replay one."),
+        "findings": ("theorems.findings:findings", "Where printed forms differ from what holds."),
+        "requirements": ("theorems.requirements:requirements", "What Theorem B.3 requires: width, step, rounds."),
+        "exponents": ("theorems.exponents:exponents", "Growth with the width, theory and measured."),
+        "new": ("theorems.new:app", "Begin a statement, method, network or study of yours."),
     },
     "The limit of wide networks": {
-        "rate": (rate, "Rate and stability limits at infinite width."),
-        "limit": (limit, "How a method learns a whole data set at infinite width."),
-        "fastest": (fastest, "Which method and steps are fastest on your data."),
-        "tune": (tune, "The best outer optimizer and steps for a budget."),
-        "privacy": (privacy, "What a privacy budget costs on your data."),
-        "certify": (certify, "Certify that a network converges."),
-        "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
-        "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),
+        "rate": ("limits.convergence:rate", "Rate and stability limits at infinite width."),
+        "limit": ("limits.limit:limit", "How a method learns a whole data set at infinite width."),
+        "fastest": ("limits.fastest:fastest", "Which method and steps are fastest on your data."),
+        "tune": ("limits.tune:tune", "The best outer optimizer and steps for a budget."),
+        "privacy": ("limits.privacy:privacy", "What a privacy budget costs on your data."),
+        "certify": ("limits.certificate:certify", "Certify that a network converges."),
+        "simulate": ("limits.simulation:simulation", "Algorithm 1, finite, linearised or infinitely wide."),
+        "gram": ("limits.gram_matrix:gram_matrix", "The Gram matrix of data and its extreme eigenvalues."),
     },
     "Models": {
-        "train": (train, "Train a federation with any of the methods."),
-        "compare": (compare, "Methods side by side over several seeds."),
-        "barrier": (barrier_between, "Exact barriers between saved networks."),
-        "connectivity-table": (connectivity_table, "Bounds on the barrier beside the exact barrier."),
-        "miniature": (miniature, "The papers' experiments in small."),
-        "conform": (conform, "Test whether your implementation is the algorithm."),
+        "train": ("models.train:train", "Train a federation with any of the methods."),
+        "compare": ("models.compare:compare", "Methods side by side over several seeds."),
+        "barrier": ("models.barrier:barrier_between", "Exact barriers between saved networks."),
+        "connectivity-table": (
+            "models.connectivity_table:connectivity_table",
+            "Bounds on the barrier beside the exact barrier.",
+        ),
+        "miniature": ("models.miniature:miniature", "The papers' experiments in small."),
+        "conform": ("models.conform:app", "Test whether your implementation is the algorithm."),
     },
     "Many runs, reports, this tool": {
-        "study": (study, "Studies: width scaling, convergence and more."),
-        "report": (report, "Verdicts and studies as pages; two runs compared."),
-        "cite": (cite, "BibTeX of the papers behind a result, and of this tool."),
-        "bench": (bench, "Speed, beside other packages and the machine's limit."),
-        "doctor": (doctor, "What is installed and found here, and what is missing."),
+        "study": ("study:app", "Studies: width scaling, convergence and more."),
+        "report": ("report:report", "Verdicts and studies as pages; two runs compared."),
+        "cite": ("cite:cite", "BibTeX of the papers behind a result, and of this tool."),
+        "bench": ("bench:bench", "Speed, beside other packages and the machine's limit."),
+        "doctor": ("doctor:doctor", "What is installed and found here, and what is missing."),
     },
 }
 for section, commands in SECTIONS.items():
-    for name, (command, short_help) in commands.items():
+    for name, (place, short_help) in commands.items():
+        module, _, function = place.partition(":")
+        command = getattr(import_module(f"experiments.commands.{module}"), function)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, short_help=short_help, rich_help_panel=section)
         else:
