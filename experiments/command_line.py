@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.console.choices import with_help
 from experiments.console.interrupts import Interruptible
 
 
@@ -101,6 +102,8 @@ for section, commands in SECTIONS.items():
         module, _, function = place.partition(":")
         command = getattr(import_module(f"experiments.commands.{module}"), function)
         if isinstance(command, typer.Typer):
+            for own in command.registered_commands:
+                own.callback = with_help(own.callback) if own.callback else None
             app.add_typer(command, name=name, short_help=short_help, rich_help_panel=section)
         else:
-            app.command(name, short_help=short_help, rich_help_panel=section)(command)
+            app.command(name, short_help=short_help, rich_help_panel=section)(with_help(command))

@@ -22,9 +22,9 @@ def bench(
     ] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="repetitions of each candidate; medians are shown")] = 3,
     threads: Annotated[int | None, typer.Option(min=1, help="threads of every candidate (as many as cores)")] = None,
-    smallest: Annotated[bool, typer.Option("--smallest", help="only the first size of each computation")] = False,
+    smallest: Annotated[bool, "only the first size of each computation"] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="keep the numbers in this file")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="write the tables to this file")] = None,
+    markdown: Annotated[Path | None, "write the tables to this file"] = None,
     peer_python: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,7 +32,7 @@ def bench(
             help="an interpreter that has pfl, flower, fedjax, neural-tangents, keops or gpytorch; once for each",
         ),
     ] = None,
-    compare: Annotated[Path | None, typer.Option(help="numbers of an earlier run, to set beside these")] = None,
+    compare: Annotated[Path | None, "numbers of an earlier run, to set beside these"] = None,
 ) -> None:
     """Measure seconds and memory of expensive computations, beside other packages and the machine's limit.
 

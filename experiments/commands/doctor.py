@@ -24,9 +24,7 @@ NOT_LOADED = (
 
 def doctor(
     json_file: Annotated[Path | None, typer.Option("--json", help="write what is found as JSON to this file")] = None,
-    load: Annotated[
-        bool, typer.Option("--load", help="import jax and torch too, which takes seconds, and name their devices")
-    ] = False,
+    load: Annotated[bool, "import jax and torch too, which takes seconds, and name their devices"] = False,
 ) -> None:
     """Say what is installed and found here: packages, devices, data; what a missing thing would add, and how to get it.
 

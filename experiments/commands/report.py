@@ -12,27 +12,22 @@ WORSE = 1
 
 
 def report(
-    verdicts: Annotated[Path | None, typer.Option(help="a file that `ntkfl verify --json` wrote")] = None,
-    studies: Annotated[
-        list[Path] | None, typer.Option(help="a folder that `ntkfl study run` filled; may be given again")
-    ] = None,
+    verdicts: Annotated[Path | None, "a file that `ntkfl verify --json` wrote"] = None,
+    studies: Annotated[list[Path] | None, "a folder that `ntkfl study run` filled; may be given again"] = None,
     statements: Annotated[
-        list[Path] | None,
-        typer.Option(help="a .py file of yours, where verdicts are of its statements; may be given again"),
+        list[Path] | None, "a .py file of yours, where verdicts are of its statements; may be given again"
     ] = None,
     conformance: Annotated[
-        list[Path] | None, typer.Option(help="a file that `ntkfl conform run --json` wrote; may be given again")
+        list[Path] | None, "a file that `ntkfl conform run --json` wrote; may be given again"
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for the pages: new, empty, or an older report")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="write the verdicts as Markdown to this file")] = None,
+    out: Annotated[Path | None, "folder for the pages: new, empty, or an older report"] = None,
+    markdown: Annotated[Path | None, "write the verdicts as Markdown to this file"] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="OLD NEW", help="two files of verdicts: say what changed, and report the second"),
     ] = None,
-    factor: Annotated[
-        float, typer.Option(help="with --compare: list tightnesses that changed by more than this factor")
-    ] = 2.0,
+    factor: Annotated[float, "with --compare: list tightnesses that changed by more than this factor"] = 2.0,
 ) -> None:
     """Make a folder of static pages from verdicts, studies and conformance runs, or say what changed between two runs.
 

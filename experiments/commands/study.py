@@ -186,7 +186,7 @@ def run(
             "60s, 30m or 2h",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only print what would be run")] = False,
+    dry_run: Annotated[bool, "only print what would be run"] = False,
     plot: Charts = False,
 ) -> None:
     """Run a study: ntkfl study run width-scaling --widths 64,128,256 --seeds 4 --out DIR

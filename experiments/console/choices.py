@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 import typer
 
@@ -109,6 +109,22 @@ def takes_options(command: Callable) -> Callable:
                 command(options=options, **given)
 
     return with_parameters(with_options, parameters)
+
+
+def with_help(command: Callable) -> Callable:
+    """The command, with an option of typer where a parameter is annotated by its type and a text alone, the help."""
+    hints = get_type_hints(command, include_extras=True)
+    own = inspect.signature(command).parameters.values()
+    return with_parameters(command, [p.replace(annotation=_as_option(p.name, hints[p.name])) for p in own])
+
+
+def _as_option(name: str, annotation: Any) -> Any:
+    """The annotation for typer; a bool is a switch, which nothing switches off."""
+    text, *_ = getattr(annotation, "__metadata__", (None,))
+    if not isinstance(text, str):
+        return annotation
+    kind = annotation.__origin__
+    return Annotated[kind, typer.Option(*[f"--{name.replace('_', '-')}"] * (kind is bool), help=text)]
 
 
 def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) -> Callable:

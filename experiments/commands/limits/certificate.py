@@ -26,45 +26,27 @@ SHARE = 1e-6  # share of the squared residual up to which rounds are counted
 @takes_options
 def certify(
     options: "Options",
-    after: Annotated[int, typer.Option(help="train this many rounds first, then certify all later ones")] = 0,
-    watch: Annotated[bool, typer.Option("--watch", help="train on, up to --rounds, until a round certifies")] = False,
-    search: Annotated[
-        bool, typer.Option("--search", help="find the smallest width, up to 2^20, that certifies")
-    ] = False,
-    search_steps: Annotated[
-        bool, typer.Option("--search-steps", help="find the largest eta_local that certifies at this width")
-    ] = False,
+    after: Annotated[int, "train this many rounds first, then certify all later ones"] = 0,
+    watch: Annotated[bool, "train on, up to --rounds, until a round certifies"] = False,
+    search: Annotated[bool, "find the smallest width, up to 2^20, that certifies"] = False,
+    search_steps: Annotated[bool, "find the largest eta_local that certifies at this width"] = False,
     every: Annotated[
-        int,
-        typer.Option(
-            help="rounds trained at a time; --watch tests after each. The last bits of the weights depend on it"
-        ),
+        int, "rounds trained at a time; --watch tests after each. The last bits of the weights depend on it"
     ] = 50,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", "--save", help="write the certificate, and the command that replays it, as JSON"),
     ] = None,
-    any_order: Annotated[
-        bool, typer.Option("--any-order", help="a proof for every order of batches, clients and steps from here on")
-    ] = False,
+    any_order: Annotated[bool, "a proof for every order of batches, clients and steps from here on"] = False,
     weights: Annotated[
         Path | None,
-        typer.Option(
-            help="with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
-            "of its parameters by name, layer1.weight to readout.weight; --watch and --after train it on"
-        ),
+        "with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
+        "of its parameters by name, layer1.weight to readout.weight; --watch and --after train it on",
     ] = None,
-    momentum: Annotated[
-        bool,
-        typer.Option("--momentum", help="with --any-order or --method: tuned momentum at the server until then"),
-    ] = False,
-    test: Annotated[
-        bool,
-        typer.Option("--test", help="the share of test samples whose class is final; not for plain certify"),
-    ] = False,
+    momentum: Annotated[bool, "with --any-order or --method: tuned momentum at the server until then"] = False,
+    test: Annotated[bool, "the share of test samples whose class is final; not for plain certify"] = False,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="with --test: a picture of margins against the bound on their change, .png or .svg"),
+        Path | None, "with --test: a picture of margins against the bound on their change, .png or .svg"
     ] = None,
     network: Annotated[
         str | None,
@@ -75,33 +57,25 @@ def certify(
         ),
     ] = None,
     visits: Annotated[
-        float, typer.Option(help="with --network: by which factor the samples' steps in a window may differ, 1 or more")
+        float, "with --network: by which factor the samples' steps in a window may differ, 1 or more"
     ] = 1.0,
     attack: Annotated[
         int | None,
-        typer.Option(
-            help="with --any-order or --network: an adversary tries this many steps, or windows of steps, to find an "
-            "order that breaks the claim"
-        ),
+        "with --any-order or --network: an adversary tries this many steps, or windows of steps, to find an "
+        "order that breaks the claim",
     ] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(
-            help="with --any-order or --network: a folder with the certificate and a script that checks it alone"
-        ),
+        Path | None, "with --any-order or --network: a folder with the certificate and a script that checks it alone"
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(
-            help="with --any-order or --network: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too"
-        ),
+        "with --any-order or --network: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too",
     ] = None,
     method: Annotated[
-        str | None,
-        typer.Option(help="a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."),
+        str | None, "a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="with --method: an option of it, such as momentum=0.6; repeat it for more")
+        list[str] | None, "with --method: an option of it, such as momentum=0.6; repeat it for more"
     ] = None,
 ) -> None:
     """Certify a network: that Algorithm 1 converges on it, at which rate, and a bound on how far any neuron moves.

@@ -46,11 +46,9 @@ def rate(
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
     eps: Eps = 1e-6,
-    method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = ("fl-ntk"),
-    option: Annotated[
-        list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")
-    ] = None,
-    momentum: Annotated[float, typer.Option(help="of the clients' steps, reset in each round")] = 0.0,
+    method: Annotated[str, "one of `ntkfl train list` that is linear in the weights"] = ("fl-ntk"),
+    option: Annotated[list[str] | None, "an option of the method, such as server_rate=1.5; repeat it for more"] = None,
+    momentum: Annotated[float, "of the clients' steps, reset in each round"] = 0.0,
     client_steps: Annotated[
         str | None, typer.Option(metavar="K,K,...", help="local steps of each client, in place of --local-steps")
     ] = None,
@@ -60,17 +58,12 @@ def rate(
             metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last one stays"
         ),
     ] = None,
-    ima_window: Annotated[
-        int | None, typer.Option(help="send out the mean of this many last models of the server (IMA)")
-    ] = None,
-    participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
+    ima_window: Annotated[int | None, "send out the mean of this many last models of the server (IMA)"] = None,
+    participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     batch_size: Annotated[
-        int | None,
-        typer.Option(
-            help="samples of each local step, drawn anew, their sum scaled up (all of a client where it has fewer)"
-        ),
+        int | None, "samples of each local step, drawn anew, their sum scaled up (all of a client where it has fewer)"
     ] = None,
-    noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
+    noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     local_schedule: LocalSchedule = None,
     server_schedule: ServerSchedule = None,
     steps_schedule: StepsSchedule = None,
@@ -81,8 +74,7 @@ def rate(
         ),
     ] = None,
     runs: Annotated[
-        int | None,
-        typer.Option(help="estimate the loss after --rounds rounds (100) by so many runs, for thousands of samples"),
+        int | None, "estimate the loss after --rounds rounds (100) by so many runs, for thousands of samples"
     ] = None,
 ) -> None:
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.

@@ -37,20 +37,18 @@ def fastest(
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
     eps: Eps = 1e-6,
-    steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
-    budget: Annotated[
-        int | None, typer.Option(help="compare the residuals that are left after this many rounds")
-    ] = None,
+    steps: Annotated[str, "the numbers of local steps to try"] = "1,2,5,10,20",
+    budget: Annotated[int | None, "compare the residuals that are left after this many rounds"] = None,
     train: Annotated[
         int | None,
         typer.Option(min=1, help="train a network of this width with each method's best setting, and count rounds"),
     ] = None,
     tiles: Annotated[
         Literal["none", "auto", "float64", "float32"],
-        typer.Option(help="keep the Gram matrix in tiles of these entries and decompose nothing, for large data"),
+        "keep the Gram matrix in tiles of these entries and decompose nothing, for large data",
     ] = "none",
     json_file: Everything = None,
-    plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
+    plot: Annotated[Path | None, "a picture of rounds against local steps, .png or .svg"] = None,
 ) -> None:
     """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.
 

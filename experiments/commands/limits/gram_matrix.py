@@ -24,7 +24,7 @@ def gram_matrix(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
-    out: Annotated[Path | None, typer.Option(help="write it to this .npy file, in the order of the data")] = None,
+    out: Annotated[Path | None, "write it to this .npy file, in the order of the data"] = None,
 ) -> None:
     """The Gram matrix H_inf of the data; with --width H(0), that of a network of this width drawn from the seed.
 

@@ -35,14 +35,11 @@ def limit(
     options: "Options",
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="a method of `ntkfl train list` that is linear in the weights; default: fl-ntk. Repeat it for several "
-            "methods, which share the tiles; give options as in fedavgm:momentum=0.9,server_rate=2"
-        ),
+        "a method of `ntkfl train list` that is linear in the weights; default: fl-ntk. Repeat it for several "
+        "methods, which share the tiles; give options as in fedavgm:momentum=0.9,server_rate=2",
     ] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option(help="an option of a single --method, such as server_rate=1.5; repeat it for more options"),
+        list[str] | None, "an option of a single --method, such as server_rate=1.5; repeat it for more options"
     ] = None,
     local_schedule: LocalSchedule = None,
     server_schedule: ServerSchedule = None,
@@ -50,38 +47,33 @@ def limit(
     test: Annotated[int | None, typer.Option(min=1, help="test samples to draw from a named data set")] = None,
     tiles: Annotated[
         Literal["auto", "float64", "float32"],
-        typer.Option(help="precision of the stored Gram matrix; auto: float64 where it fits the memory, else float32"),
+        "precision of the stored Gram matrix; auto: float64 where it fits the memory, else float32",
     ] = "auto",
     landmarks: Annotated[
         int | None,
-        typer.Option(
-            help="replace the Gram matrix by Nystrom's approximation with this many samples as landmarks; the printed "
-            "errors leave out the error of the approximation"
-        ),
+        "replace the Gram matrix by Nystrom's approximation with this many samples as landmarks; the printed "
+        "errors leave out the error of the approximation",
     ] = None,
     memmap: Annotated[
-        Path | None,
-        typer.Option(help="a file for the tiles, in place of memory; after a kill the build goes on from it"),
+        Path | None, "a file for the tiles, in place of memory; after a kill the build goes on from it"
     ] = None,
     scheduler: Scheduler = None,
     tls_ca: TlsCa = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     device: Annotated[
-        str | None, typer.Option(help="the torch device that holds and multiplies the tiles: cuda, cuda:NUMBER or cpu")
+        str | None, "the torch device that holds and multiplies the tiles: cuda, cuda:NUMBER or cpu"
     ] = None,
     participation: Annotated[
-        float, typer.Option(help="share of the clients that a round draws; the curves are then of the mean over draws")
+        float, "share of the clients that a round draws; the curves are then of the mean over draws"
     ] = 1.0,
     state: Annotated[
         Path | None,
-        typer.Option(
-            help="a .npz file that keeps the run (with several methods: NAME-1.npz and so on); after a kill the same "
-            "command goes on from it"
-        ),
+        "a .npz file that keeps the run (with several methods: NAME-1.npz and so on); after a kill the same "
+        "command goes on from it",
     ] = None,
     json_file: Everything = None,
-    plot: Annotated[Path | None, typer.Option(help="draw the curves into this file, .png or .svg")] = None,
+    plot: Annotated[Path | None, "draw the curves into this file, .png or .svg"] = None,
 ) -> None:
     """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
 

@@ -36,11 +36,11 @@ NO_GAIN = 1  # exit status
 @takes_options
 def privacy(
     options: "Options",
-    epsilon: Annotated[float, typer.Option(help="of the budget (epsilon, delta) of each client's data")] = 4.0,
-    delta: Annotated[float, typer.Option(help="of the budget")] = 1e-5,
+    epsilon: Annotated[float, "of the budget (epsilon, delta) of each client's data"] = 4.0,
+    delta: Annotated[float, "of the budget"] = 1e-5,
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
-    steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,5",
+    steps: Annotated[str, "the numbers of local steps to try"] = "1,5",
     falls: Annotated[
         str,
         typer.Option(
@@ -50,12 +50,10 @@ def privacy(
     participation: Annotated[
         str, typer.Option(metavar="X,X,...", help="shares of the clients to try that a round draws; 1: all of them")
     ] = "1,0.5,0.25,0.125,0.0625",
-    clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
-    clip: Annotated[
-        float | None, typer.Option(help="the norm at which updates are clipped; the least that does unless given")
-    ] = None,
+    clipped: Annotated[float, "chance that any clip of the training is active, at most"] = 0.01,
+    clip: Annotated[float | None, "the norm at which updates are clipped; the least that does unless given"] = None,
     json_file: Everything = None,
-    plot: Annotated[Path | None, typer.Option(help="a picture of the error against epsilon, .png or .svg")] = None,
+    plot: Annotated[Path | None, "a picture of the error against epsilon, .png or .svg"] = None,
 ) -> None:
     """The expected error of FedAvg with clipped updates and Gaussian noise, exactly, and the best rounds for a budget.
 

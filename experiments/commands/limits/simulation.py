@@ -32,7 +32,7 @@ def simulation(
         ),
     ] = "finite",
     duplicates: Duplicates = REFUSE,
-    out: Annotated[Path | None, typer.Option(help="keep every round in this .npz file, with its provenance")] = None,
+    out: Annotated[Path | None, "keep every round in this .npz file, with its provenance"] = None,
 ) -> None:
     """Run Algorithm 1 of FL-NTK and print how the residual falls and how far the neurons move.
 

@@ -34,21 +34,17 @@ UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
 def tune(
     options: "Options",
     outer: Annotated[
-        str, typer.Option(help="the outer optimizers to try, of average, momentum, nesterov, falling")
+        str, "the outer optimizers to try, of average, momentum, nesterov, falling"
     ] = "average,momentum,nesterov",
-    steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,4,16",
-    samples: Annotated[
-        int | None, typer.Option(help="the budget in gradients of a sample, of all clients, in place of --rounds")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="samples a local step, drawn anew; all of the client's unless given")
-    ] = None,
-    participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
-    noise: Annotated[float, typer.Option(help="standard deviation of noise on every weight of the clients' mean")] = 0,
+    steps: Annotated[str, "the numbers of local steps to try"] = "1,4,16",
+    samples: Annotated[int | None, "the budget in gradients of a sample, of all clients, in place of --rounds"] = None,
+    batch_size: Annotated[int | None, "samples a local step, drawn anew; all of the client's unless given"] = None,
+    participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
+    noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     network: Annotated[str, NETWORK] = TWO_LAYER,
     duplicates: Duplicates = REFUSE,
     json_file: Everything = None,
-    plot: Annotated[Path | None, typer.Option(help="a picture of the loss against local steps, .png or .svg")] = None,
+    plot: Annotated[Path | None, "a picture of the loss against local steps, .png or .svg"] = None,
 ) -> None:
     """Tune the server's optimizer, its rate and momentum, K and eta_local for a budget, by the exact expected loss.
 

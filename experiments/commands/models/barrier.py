@@ -39,9 +39,9 @@ def barrier_between(
         ),
     ] = None,
     n: Annotated[int | None, typer.Option(help="samples drawn from a named data set", show_default=False)] = None,
-    unit: Annotated[bool, typer.Option("--unit", help="divide every row of the data by its norm")] = False,
-    seed: Annotated[int, typer.Option(help="of the samples drawn from a named data set")] = 0,
-    loss: Annotated[Named, typer.Option(help="the loss")] = "squared",
+    unit: Annotated[bool, "divide every row of the data by its norm"] = False,
+    seed: Annotated[int, "of the samples drawn from a named data set"] = 0,
+    loss: Annotated[Named, "the loss"] = "squared",
     align: Annotated[
         By | None,
         typer.Option(

@@ -29,7 +29,7 @@ def conform() -> None:
 
 @app.command("cases", short_help="Write the cases and their trajectories.")
 def write_cases(
-    out: Annotated[Path, typer.Option(help="a new or empty folder")],
+    out: Annotated[Path, "a new or empty folder"],
     method: Methods = None,
 ) -> None:
     """Write the kit: problems, options, batches and reference trajectories, as JSON and npz without pickles.
@@ -53,9 +53,9 @@ def run(
             metavar="PATH", help="the Python that runs it, with numpy (the one that runs ntkfl)", show_default=False
         ),
     ] = sys.executable,
-    limit: Annotated[float, typer.Option(help="seconds for each case")] = 60.0,
+    limit: Annotated[float, "seconds for each case"] = 60.0,
     json_file: Everything = None,
-    markdown: Annotated[Path | None, typer.Option(help="write the table and a badge to this file")] = None,
+    markdown: Annotated[Path | None, "write the table and a badge to this file"] = None,
 ) -> None:
     """Run an adapter on the kit, in a process of its own, and say of each method: equal, a known variant, or different.
 

@@ -18,9 +18,7 @@ CLASSES = 10
 
 
 def connectivity_table(
-    images: Annotated[
-        Literal["digits", "fashion-mnist"], typer.Option(help="what the networks are trained on")
-    ] = "digits",
+    images: Annotated[Literal["digits", "fashion-mnist"], "what the networks are trained on"] = "digits",
     samples: Annotated[int, typer.Option(min=CLASSES, help="images, half of them for each client")] = 400,
     width: Annotated[int, typer.Option(min=1, help="hidden units of the trained networks")] = 32,
     steps: Annotated[
@@ -29,7 +27,7 @@ def connectivity_table(
     clients: Annotated[int, typer.Option(min=2, help="clients of the federated rows")] = 4,
     rounds: Annotated[int, typer.Option(min=1, help="rounds of the federated rows")] = 10,
     weight: Annotated[float, typer.Option(min=0, help="weight of the connectivity loss")] = 1.0,
-    delta: Annotated[float, typer.Option(help="failure probability of Theorem 3.5 and R1")] = 0.1,
+    delta: Annotated[float, "failure probability of Theorem 3.5 and R1"] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="seed of networks and data")] = 0,
 ) -> None:
     """Bounds on the barrier between two networks, beside the exact barrier.

@@ -23,12 +23,9 @@ ALL, LIST = "all", "list"
 def miniature(
     names: Annotated[list[str], typer.Argument(help="names of miniatures, all, or list")],
     seeds: Annotated[int | None, typer.Option(min=1, help="number of seeds (each miniature has its own)")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder that keeps every run, from which a stopped one goes on")
-    ] = None,
+    out: Annotated[Path | None, "folder that keeps every run, from which a stopped one goes on"] = None,
     scale: Annotated[
-        list[str] | None,
-        typer.Option(help="small, middle (ordering only) or paper, the papers' own sizes; repeat it for more (small)"),
+        list[str] | None, "small, middle (ordering only) or paper, the papers' own sizes; repeat it for more (small)"
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(min=6, help="rounds of training in place of each miniature's own", show_default=False)
@@ -37,11 +34,9 @@ def miniature(
     path: Annotated[
         str | None, typer.Option(help="folder of data that no package brings, CIFAR-10", show_default=False)
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="a trial with fewer samples and rounds; its numbers mean nothing")
-    ] = False,
-    markdown: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
-    csv: Annotated[Path | None, typer.Option(help="write the numbers to this file")] = None,
+    quick: Annotated[bool, "a trial with fewer samples and rounds; its numbers mean nothing"] = False,
+    markdown: Annotated[Path | None, "write the page to this file; else it is printed"] = None,
+    csv: Annotated[Path | None, "write the numbers to this file"] = None,
 ) -> None:
     """Run the papers' experiments in small, and compare the order of the settings with the order in the paper.
 

@@ -123,15 +123,11 @@ def takes_keys(command: Callable) -> Callable:
 @takes_keys
 def train(
     method: Annotated[str | None, typer.Argument(help="the method (fedavg), or list, which prints them all")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="an option of the method, such as mu=0.01; repeat it for more")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="a TOML file with these options as keys")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder for metrics.csv, config.toml, outcome.txt and the checkpoint")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
-    checkpoint_every: Annotated[int, typer.Option(help="rounds from one checkpoint to the next")] = 1,
+    option: Annotated[list[str] | None, "an option of the method, such as mu=0.01; repeat it for more"] = None,
+    config: Annotated[Path | None, "a TOML file with these options as keys"] = None,
+    out: Annotated[Path | None, "folder for metrics.csv, config.toml, outcome.txt and the checkpoint"] = None,
+    resume: Annotated[bool, "go on with the run in --out"] = False,
+    checkpoint_every: Annotated[int, "rounds from one checkpoint to the next"] = 1,
     **keys: Any,
 ) -> None:
     """Train with a federated method and print how good the model became.

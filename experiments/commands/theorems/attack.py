@@ -28,19 +28,17 @@ def attack(
         list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours")
     ] = None,
     form: OnlyForm = None,
-    examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = EXAMPLES,
+    examples: Annotated[int, "cases looked at for each form, before shrinking"] = EXAMPLES,
     budget: Annotated[
         float,
         typer.Option(
             parser=duration, metavar="TIME", help="of processor for each form, before shrinking: 60, 60s, 5m or 1h"
         ),
     ] = SECONDS,
-    seed: Annotated[int, typer.Option(help="of the search: the same seed gives the same cases")] = 0,
-    nightly: Annotated[
-        bool, typer.Option("--nightly", help="search for an hour, in the forms named above; vary --seed")
-    ] = False,
-    folder: Annotated[Path, typer.Option(help="where files that replay counterexamples are written")] = Path(),
-    replay: Annotated[Path | None, typer.Option(help="judge the counterexample in this file again")] = None,
+    seed: Annotated[int, "of the search: the same seed gives the same cases"] = 0,
+    nightly: Annotated[bool, "search for an hour, in the forms named above; vary --seed"] = False,
+    folder: Annotated[Path, "where files that replay counterexamples are written"] = Path(),
+    replay: Annotated[Path | None, "judge the counterexample in this file again"] = None,
 ) -> None:
     """Search for counterexamples to statements; what is found is shrunk, confirmed, and kept in a file.
 

@@ -23,8 +23,8 @@ NUMBERS = ("theory", "measured", "interval", "coefficient: theory")
 @takes_options
 def exponents(
     options: "Options",
-    largest: Annotated[int | None, typer.Option(help="largest width (2^16; 2^20 at initialisation)")] = None,
-    networks: Annotated[int | None, typer.Option(help="networks at each width, at most")] = None,
+    largest: Annotated[int | None, "largest width (2^16; 2^20 at initialisation)"] = None,
+    networks: Annotated[int | None, "networks at each width, at most"] = None,
 ) -> None:
     """How quantities grow with the width: exponent and leading coefficient of each, theory beside measured.
 

@@ -21,13 +21,10 @@ def findings(
         Path | None,
         typer.Option("--from", help="with the numbers of a file that `ntkfl verify --json` wrote"),
     ] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="with numbers of now: every statement is checked, which takes minutes")
-    ] = False,
-    output: Annotated[Path | None, typer.Option(help="write the page, in Markdown, to this file")] = None,
+    measure: Annotated[bool, "with numbers of now: every statement is checked, which takes minutes"] = False,
+    output: Annotated[Path | None, "write the page, in Markdown, to this file"] = None,
     replays: Annotated[
-        Path | None,
-        typer.Option(help="an existing folder, for replay files of the stored cases of findings of substance"),
+        Path | None, "an existing folder, for replay files of the stored cases of findings of substance"
     ] = None,
 ) -> None:
     """List where printed forms differ from what holds: what is recorded, without running anything.

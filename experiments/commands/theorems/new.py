@@ -38,7 +38,7 @@ def statement(
     name: Annotated[str, typer.Argument(help="LABEL, or PAPER/LABEL: mine/T1")],
     about: Annotated[
         Literal["training", "initialisation", "kernel"],
-        typer.Option(help="what it is about: runs of FedAvg, networks before training, or kernels at infinite width"),
+        "what it is about: runs of FedAvg, networks before training, or kernels at infinite width",
     ] = "training",
     title: Annotated[str, typer.Option(help="a title in one line (the label)", show_default=False)] = "",
     source: Annotated[str, typer.Option(help="the paper it is from (my notes)", show_default=False)] = "",

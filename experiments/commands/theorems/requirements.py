@@ -19,7 +19,7 @@ HEADER = ("n", "d", "N", "λ", "κ", "width, mean r_0", "width, r_0 of B.8", "η
 @takes_options
 def requirements(
     options: "Options",
-    share: Annotated[float, typer.Option(help="fraction of the initial squared residual to reach")] = 1e-6,
+    share: Annotated[float, "fraction of the initial squared residual to reach"] = 1e-6,
 ) -> None:
     """What Theorem B.3 of FL-NTK requires: the width and the local step; and how many rounds its rate then takes.
 

@@ -35,9 +35,7 @@ def verify(
     ] = None,
     paper: OnlyPaper = None,
     form: OnlyForm = None,
-    trials: Annotated[
-        int | None, typer.Option(help="cases of each family (1 to 300 by default, by what one costs)")
-    ] = None,
+    trials: Annotated[int | None, "cases of each family (1 to 300 by default, by what one costs)"] = None,
     until_decided: Annotated[
         bool | None,
         typer.Option(
@@ -47,24 +45,14 @@ def verify(
         ),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="compute the left sides with the training engine: cpu, cuda or cuda:NUMBER")
-    ] = None,
+    markdown: Annotated[Path | None, "write a Markdown report to this file"] = None,
+    device: Annotated[str | None, "compute the left sides with the training engine: cpu, cuda or cuda:NUMBER"] = None,
     processes: Annotated[
-        int | None, typer.Option(help="processes that share the work (as many as cores; 1 where there is little work)")
+        int | None, "processes that share the work (as many as cores; 1 where there is little work)"
     ] = None,
-    meta: Annotated[
-        bool,
-        typer.Option("--meta", help="test the verifier itself: wrong formulas, planted faults, and true statements"),
-    ] = False,
-    library: Annotated[
-        bool,
-        typer.Option("--library", help="with --meta: only whether the statements notice faults planted in the library"),
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="exit status 1 unless every form asked for was tested and holds")
-    ] = False,
+    meta: Annotated[bool, "test the verifier itself: wrong formulas, planted faults, and true statements"] = False,
+    library: Annotated[bool, "with --meta: only whether the statements notice faults planted in the library"] = False,
+    strict: Annotated[bool, "exit status 1 unless every form asked for was tested and holds"] = False,
     attack: Annotated[
         bool,
         typer.Option(
@@ -72,9 +60,7 @@ def verify(
             help="search for a counterexample to each form of your own that held in its cases, for ten seconds",
         ),
     ] = True,
-    symbolic: Annotated[
-        bool, typer.Option("--symbolic", help="prove the algebraic steps of the proofs instead of running cases")
-    ] = False,
+    symbolic: Annotated[bool, "prove the algebraic steps of the proofs instead of running cases"] = False,
     auto_step: bool = False,
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
