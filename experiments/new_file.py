@@ -57,7 +57,7 @@ def new_statement(name: str, about: About = "training", title: str = "", source:
             f"{identifier} would be one of {paper}: a file {folder}/{slug(label)}.py of a checkout; run this in one, "
             "or choose a paper's name of your own"
         )
-    fields = {"title": title or label.replace("-", " ").capitalize(), "source": source or "my notes"}
+    fields: dict[str, Any] = {"title": title or label.replace("-", " ").capitalize(), "source": source or "my notes"}
     for what, text in fields.items():
         if re.search(r'[\n"\\]', text):
             raise ValueError(f"the {what} is {text!r}; it must be one line without quotes and backslashes")
