@@ -1,8 +1,8 @@
 """A theorem as data: hypotheses, formulas in every form, the measurement of the left side, cases and mutants."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -75,18 +75,27 @@ def _all(values: Any, kind: type) -> bool:
     return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
-@refusing(OLD_NAMES | {"asked": "families_of(form, options) has the families of one form"})
-@dataclass(frozen=True, eq=False)
+@refusing(
+    OLD_NAMES
+    | {
+        "asked": "families_of(form, options) has the families of one form",
+        "forms": "a form is an argument of its own, such as stated=Claim(...); also proved, repaired and new",
+    }
+)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Statement:
     """One numbered result.
 
     Args:
         id: paper/label, as in the list of statements.
         title: one line.
-        kind: decides the check.
         source: its source.
+        kind: decides the check; default an upper bound.
         note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
-        forms: a Claim for each form that exists.
+        stated: the claim as printed; None: there is no such form, as for the next three.
+        proved: the claim as its proof gives it.
+        repaired: the claim with what it lacks.
+        new: the claim, if it is this project's own.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             an Estimate for each part.
         constants: the values of the formulas' symbols on a case, if there are any. `measure` and `constants` share only
@@ -107,9 +116,12 @@ class Statement:
 
     id: str
     title: str
-    kind: Kind
     source: Source
-    forms: Mapping[Form, Claim]
+    kind: Kind = Kind.UPPER
+    stated: Claim | None = None
+    proved: Claim | None = None
+    repaired: Claim | None = None
+    new: Claim | None = None
     measure: Measure
     families: Families
     says_left: str
@@ -124,6 +136,8 @@ class Statement:
     knobs: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.forms:
+            raise TypeError(f"{self.id} has no form; give stated=Claim(...), or proved, repaired or new")
         for form, claim in self.forms.items():
             if not isinstance(claim, Claim):
                 right = f"Claim({claim})" if not isinstance(claim, Formula) else f"Claim({claim.expression}, ...)"
@@ -145,6 +159,19 @@ class Statement:
         names = {h.name for form in self.forms for h in self.required(form)}
         for name in set(self.necessity) - names:
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
+
+    @property
+    def forms(self) -> dict[Form, Claim]:
+        """The claim of each form that exists."""
+        return {form: claim for form in Form if (claim := getattr(self, form)) is not None}
+
+    def with_forms(self, forms: Mapping[Form, Claim]) -> Self:
+        """The same statement with these forms and no others.
+
+        Args:
+            forms: a claim for each of them.
+        """
+        return replace(self, **(dict.fromkeys(Form) | forms))
 
     def provenance(self, form: Form) -> Provenance:
         """The source of a form's signs; repaired and new forms are this project's own.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Provenance, Source, Statement
+from bounds import BEYOND, Change, Claim, Hypothesis, Kind, Nature, Outcome, Provenance, Source, Statement
 from bounds.alignment.cases import (
     CHOSEN_PAIRS,
     MOST,
@@ -87,12 +87,11 @@ STATEMENTS = (
     Statement(
         id="alignment/conjecture",
         title="Up to a permutation of the units, the barrier vanishes with the width (a conjecture)",
-        kind=Kind.UPPER,
         source=Source("Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)", "Conjecture 1", read=Provenance.REPORTED),
         note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
         "with the width, that is, has an exponent below 0. This barrier is an upper bound on the smallest barrier "
         "over all orders of the units. No such test settles a limit at infinite width",
-        forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
+        stated=Claim(sp.Integer(0), recorded=Outcome.OPEN),
         measure=lambda case: slope(case.sizes, case.aligned),
         left_formula="exponent in h of B_{loss}(w_1, w_{aligned})",
         says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
@@ -105,21 +104,19 @@ STATEMENTS = (
         "alignment/cube",
         "Theorem 3.5 at the aligned distance",
         Source(BEYOND, "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound"),
-        {
-            Form.STATED: Claim(
-                AT_TRUE_SIDE.subs(C, 1),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                hypotheses=(FAILURE_PROBABILITY,),
-                measure=absolute_value,
-                left_formula="|z_x(alpha)|",
-                families=(CHOSEN_PAIRS,),
-                witness=chosen_pair,
-                consequence="do not quote Theorem 3.5 for models that were trained and then aligned, however near they "
-                "are; quote the sure bound",
-            ),
-            Form.REPAIRED: Claim(with_loss(SURE), hypotheses=(LIPSCHITZ_LOSS,)),
-        },
+        stated=Claim(
+            AT_TRUE_SIDE.subs(C, 1),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.READING,
+            hypotheses=(FAILURE_PROBABILITY,),
+            measure=absolute_value,
+            left_formula="|z_x(alpha)|",
+            families=(CHOSEN_PAIRS,),
+            witness=chosen_pair,
+            consequence="do not quote Theorem 3.5 for models that were trained and then aligned, however near they "
+            "are; quote the sure bound",
+        ),
+        repaired=Claim(with_loss(SURE), hypotheses=(LIPSCHITZ_LOSS,)),
         note="d is the side of the smallest cube around the midpoint of the first network and the aligned second "
         "one that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that is fixed before the "
         "draw. For two given networks it claims nothing, and its inequality fails for networks that differ along "
@@ -139,7 +136,6 @@ STATEMENTS = (
     Statement(
         id="alignment/distance",
         title="The barrier of aligned networks by the aligned distance",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
         "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
@@ -150,7 +146,7 @@ STATEMENTS = (
         hypotheses=(
             Hypothesis(LIPSCHITZ_LOSS.name, LIPSCHITZ_LOSS.says, lambda case: LIPSCHITZ_LOSS.margin(case.aligned)),
         ),
-        forms={Form.NEW: Claim(L_DISTANCE * s * D * (D + 2 * R) / 8)},
+        new=Claim(L_DISTANCE * s * D * (D + 2 * R) / 8),
         constants=_constants_distance,
         measure=lambda case: case.aligned.barrier,
         symbols={
@@ -178,7 +174,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(PAPERS, "Entezari et al., section 2; Ainsworth et al., section 3", read=Provenance.REPORTED),
         note="sum_i v_i relu(u_i x) is a sum over the units, and does not depend on their order",
-        forms={Form.STATED: Claim(outputs)},
+        stated=Claim(outputs),
         constants=_constants_invariance,
         measure=_measure,
         symbols={
@@ -202,7 +198,7 @@ STATEMENTS = (
         "sum over pairs of units, and the linear assignment problem is solved exactly. With two or more hidden "
         "layers the distance is a sum of bilinear assignments, NP-hard, and coordinate descent ends where no step "
         "in a single layer lowers it",
-        forms={Form.STATED: Claim(least)},
+        stated=Claim(least),
         constants=_constants_optimality,
         measure=lambda case: case.alignment.cost_after,
         symbols={

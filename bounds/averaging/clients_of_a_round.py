@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import (
     COVARIANCE,
@@ -108,18 +108,16 @@ STATEMENTS = (
         note="the first expression, sum (n_k/n) L_k with L_k the client's expected loss, is right. The second "
         "writes the sum of the client's sample losses for L_k, without 1/n_k. That 1/n_k was meant follows from "
         "the definition of L_k as an expectation. The line above (1) has n = sum up to N, where K is meant",
-        forms={
-            Form.STATED: Claim(
-                sp.Trace(counts.T * sums) / n,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                witness=three_and_seven,
-                reading="printed once, in (1)",
-                consequence="Nothing in the paper uses the expanded form; code that follows it as printed weights "
-                "clients by the square of their sizes.",
-            ),
-            Form.REPAIRED: Claim(sp.Trace(counts.T * means) / n),
-        },
+        stated=Claim(
+            sp.Trace(counts.T * sums) / n,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            witness=three_and_seven,
+            reading="printed once, in (1)",
+            consequence="Nothing in the paper uses the expanded form; code that follows it as printed weights "
+            "clients by the square of their sizes.",
+        ),
+        repaired=Claim(sp.Trace(counts.T * means) / n),
         constants=_constants_i1,
         measure=lambda case: case.mean_loss(case.fma_outputs[:1]),
         symbols={
@@ -146,7 +144,7 @@ STATEMENTS = (
         source=Source(IMA, "Eq (2) and (8)"),
         note="holds for the squared loss if the mean output and the outer expectation are over the same law; here "
         "both are over the same finite set of draws, so that the sides differ by rounding only",
-        forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
+        stated=Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread))),
         constants=_constants_i2,
         measure=lambda case: (case.mean_loss(case.outputs[:, 0]), case.mean_loss(case.wens_outputs)),
         symbols={
@@ -175,19 +173,17 @@ STATEMENTS = (
         note="(12) and (14) print the covariance over all k, k', which repeats the variance term. Theorem 1 in the "
         "main text and (11) have k' != k and are right, so an index condition was left out. The excess is always "
         "the variance term",
-        forms={
-            Form.STATED: Claim(
-                2 * VARIANCE + COVARIANCE,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                witness=two_coins,
-                reading="(12) and (14) alike; Theorem 1 and (11) have k' != k",
-                note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
-                consequence="The theorem in the main text is not affected; code that follows the appendix counts the "
-                "variance twice.",
-            ),
-            Form.REPAIRED: Claim(VARIANCE + COVARIANCE),
-        },
+        stated=Claim(
+            2 * VARIANCE + COVARIANCE,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            witness=two_coins,
+            reading="(12) and (14) alike; Theorem 1 and (11) have k' != k",
+            note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
+            consequence="The theorem in the main text is not affected; code that follows the appendix counts the "
+            "variance twice.",
+        ),
+        repaired=Claim(VARIANCE + COVARIANCE),
         constants=factors,
         measure=lambda case: case.mean_variance(case.wens_outputs),
         symbols=MEANINGS,
@@ -211,19 +207,17 @@ STATEMENTS = (
         "of one model's set only. Under the product law the clients are independent and every covariance is 0. "
         "This cannot be meant, since the paper measures the covariance and bounds it from below. It means the "
         "joint law of a round, in which clients share their start",
-        forms={
-            Form.STATED: Claim(
-                sp.Trace(shares.T * apart * shares),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                witness=shared_coin,
-                reading="Theorem 1, its proof and Corollary 2 print the same product sign",
-                note="covariances under the product law: each client is drawn independently",
-                consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
-                "Corollary 1; with the joint law all of it stands.",
-            ),
-            Form.REPAIRED: Claim(COVARIANCE),
-        },
+        stated=Claim(
+            sp.Trace(shares.T * apart * shares),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.READING,
+            witness=shared_coin,
+            reading="Theorem 1, its proof and Corollary 2 print the same product sign",
+            note="covariances under the product law: each client is drawn independently",
+            consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
+            "Corollary 1; with the joint law all of it stands.",
+        ),
+        repaired=Claim(COVARIANCE),
         constants=_constants_i6,
         measure=_measure,
         symbols=MEANINGS | {apart: "as C, for clients that are drawn independently"},

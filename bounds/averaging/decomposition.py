@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from flint import arb
 
-from bounds import IMA, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Change, Claim, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.averaging.cases.built_ensembles import across_a_kink, one_coin_each
 from bounds.averaging.factors import (
     BIAS,
@@ -154,15 +154,13 @@ STATEMENTS = (
         "gives the constant of O(). The expectation is over the joint law of a round (see I6), the covariance over "
         "k != k' (see I5). Train bias and heterogeneous bias are the parts of one squared sum, which has a cross "
         "term. R can have either sign, so that a smaller Delta need not mean a smaller loss",
-        forms={
-            Form.STATED: Claim(
-                up_to_distance(DECOMPOSED),
-                hypotheses=(NO_KINK_BETWEEN,),
-                families=lambda options: ensemble_families(options, amplitude=CLOSE),
-                note="O(Delta^2) with its constant written out",
-            ),
-            Form.NEW: Claim(DECOMPOSED + remainder),
-        },
+        stated=Claim(
+            up_to_distance(DECOMPOSED),
+            hypotheses=(NO_KINK_BETWEEN,),
+            families=lambda options: ensemble_families(options, amplitude=CLOSE),
+            note="O(Delta^2) with its constant written out",
+        ),
+        new=Claim(DECOMPOSED + remainder),
         constants=lambda case: factors(case) | locality(case),
         measure=lambda case: case.mean_loss(case.fma_outputs),
         symbols=MEANINGS | LOCAL_MEANINGS,
@@ -184,21 +182,18 @@ STATEMENTS = (
     Statement(
         id="averaging/I8",
         title="The covariance term is at least (K-1)/K of the smallest covariance",
-        kind=Kind.UPPER,
         source=Source(IMA, "Corollary 1, Eq (4)"),
         note="a mean is at least its smallest entry. (4) prints the double sum without k' != k, and holds with or "
         "without it. The new form is for the sum over k' != k, with the further lower bound -(1/K) mean Var. With "
         "two clients it is an equality",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
-        forms={
-            Form.STATED: Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
-            Form.NEW: Claim(
-                COVARIANCE,
-                measure=_sharper,
-                left_formula=f"max({FLOOR}, - sum_k E_x Var f_k(x) / K^2)",
-                note="the sum over k' != k, as in Theorem 1",
-            ),
-        },
+        stated=Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
+        new=Claim(
+            COVARIANCE,
+            measure=_sharper,
+            left_formula=f"max({FLOOR}, - sum_k E_x Var f_k(x) / K^2)",
+            note="the sum over k' != k, as in Theorem 1",
+        ),
         constants=factors,
         measure=smallest_covariance,
         symbols=MEANINGS,
@@ -226,17 +221,15 @@ STATEMENTS = (
         "whose bound is 0. In the paper's experiments the similarity of clients is positive, and so is the "
         "covariance of clients with a shared start in most runs here",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
-        forms={
-            Form.STATED: Claim(
-                sp.Integer(0),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                witness=opposed,
-                reading="the words 'non-zero' and 'lower bounded' in section 5.3.4",
-                consequence="The experiments show that diversity of clients reduces the loss only to a limited extent; "
-                "Corollary 1 does not imply it.",
-            )
-        },
+        stated=Claim(
+            sp.Integer(0),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.READING,
+            witness=opposed,
+            reading="the words 'non-zero' and 'lower bounded' in section 5.3.4",
+            consequence="The experiments show that diversity of clients reduces the loss only to a limited extent; "
+            "Corollary 1 does not imply it.",
+        ),
         measure=smallest_covariance,
         left_formula=FLOOR,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
@@ -254,15 +247,13 @@ STATEMENTS = (
         "between them, with its constant written out, so that the identity is checked to 1e-6. The new form has "
         "the exact remainder R",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
-        forms={
-            Form.STATED: Claim(
-                up_to_distance(AVERAGED),
-                hypotheses=(NO_KINK_BETWEEN,),
-                families=lambda options: ensemble_families(options, amplitude=CLOSE, equal=True),
-                note="O(Delta^2) with its constant written out",
-            ),
-            Form.NEW: Claim(AVERAGED + remainder),
-        },
+        stated=Claim(
+            up_to_distance(AVERAGED),
+            hypotheses=(NO_KINK_BETWEEN,),
+            families=lambda options: ensemble_families(options, amplitude=CLOSE, equal=True),
+            note="O(Delta^2) with its constant written out",
+        ),
+        new=Claim(AVERAGED + remainder),
         constants=_constants,
         measure=lambda case: case.mean_loss(case.fma_outputs),
         symbols=MEANINGS

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
-from bounds import IMA, Case, Change, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
+from bounds import IMA, Case, Change, Claim, Family, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.cases.ensembles import ball_array, estimated, forward, inputs, squared
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, without
 from bounds.strategies import problems
@@ -146,18 +146,16 @@ STATEMENTS = (
         "outputs (correlation 1). Independent clients have Cov = 0, and their mean the variance Var/K. With a "
         "shared start Cov = Var E(f | start), and averaging gains (1 - 1/K) E Var(f | start), the part of Var that "
         "the start does not explain",
-        forms={
-            Form.STATED: Claim(
-                single,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
-                witness=four_coins,
-                reading="printed twice alike, in section 5.3.3 and in appendix C",
-                consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
-                "the part that their common start explains. The claim that the gain flattens with K stands.",
-            ),
-            Form.REPAIRED: Claim(single - (1 - 1 / K) * within),
-        },
+        stated=Claim(
+            single,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SUBSTANCE,
+            witness=four_coins,
+            reading="printed twice alike, in section 5.3.3 and in appendix C",
+            consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
+            "the part that their common start explains. The claim that the gain flattens with K stands.",
+        ),
+        repaired=Claim(single - (1 - 1 / K) * within),
         constants=lambda case: {
             single: case.single_variance,
             within: case.variance_given_start,

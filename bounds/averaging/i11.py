@@ -9,7 +9,7 @@ import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 
-from bounds import IMA, Case, Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Case, Change, Claim, Family, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
 from ntkfl.balls import enclosure, precision
@@ -96,19 +96,16 @@ STATEMENTS = (
         "needs t >= max(t_s, P-1). The second part follows from (5), and its value differs between windows of "
         "different P: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = 1/((P + rho)(1 - rho)) "
         "(docs/proofs/linear_methods.md#noise-in-a-window)",
-        forms={
-            Form.STATED: Claim(
-                (window + 1, _left_over(window + 1)),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                witness=lambda: NoisyQuadratic(90, 5),
-                reading="printed once, in the sentence under (5)",
-                note="for the stored set tau = t-P..t",
-                consequence="The algorithm is right; a server that follows the text stores one model more than it "
-                "uses.",
-            ),
-            Form.REPAIRED: Claim((window, _left_over(window)), note="for the set tau = t-P+1..t"),
-        },
+        stated=Claim(
+            (window + 1, _left_over(window + 1)),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            witness=lambda: NoisyQuadratic(90, 5),
+            reading="printed once, in the sentence under (5)",
+            note="for the stored set tau = t-P..t",
+            consequence="The algorithm is right; a server that follows the text stores one model more than it uses.",
+        ),
+        repaired=Claim((window, _left_over(window)), note="for the set tau = t-P+1..t"),
         constants=lambda case: {window: case.window, contraction: exact(Fraction(case.hundredths, 100))},
         measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
         symbols={window: "size P of the window", contraction: "factor of a round on the distance to the optimum"},

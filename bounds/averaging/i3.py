@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float, Int
 
-from bounds import IMA, Case, Claim, Family, Form, Hypothesis, Kind, Source, Statement
+from bounds import IMA, Case, Claim, Family, Hypothesis, Kind, Source, Statement
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
 from ntkfl.estimate import Estimate
@@ -285,7 +285,7 @@ def _in_norm(
         source=Source(IMA, "Lemma 1, Eq (6)-(7)"),
         note=note,
         hypotheses=(*needed, SECOND_ORDER),
-        forms={Form.NEW: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
+        new=Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks"),
         measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
         left_formula=tuple(f"exponent in Delta of {left} of {network} networks" for network in ("ReLU", "tanh")),
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
@@ -309,7 +309,7 @@ STATEMENTS = (
         "for ReLU at a fixed x that no kink crosses, where the gap is exactly of second order. At an x on a kink "
         "the exponent is 1. For the largest value over x see I3-sup, for the mean square I3-L2, for the mean I3-L1",
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
-        forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
+        stated=Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks"),
         measure=lambda case: tuple(exponent(case.fixed_gap(activation)) for activation in (relu, np.tanh)),
         left_formula=tuple(
             f"exponent in Delta of |f_WENS(x) - f_FMA(x)| of {name} networks" for name in ("ReLU", "tanh")

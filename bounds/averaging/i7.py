@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn, SearchStrategy
 from jaxtyping import Float
 
-from bounds import IMA, Case, Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import IMA, Case, Change, Claim, Family, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.ensembles import ball_array, estimated, squared
 from bounds.mutants import power, replaced
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
@@ -252,24 +252,22 @@ STATEMENTS = (
         "of the variance over all data with the mean over D_k. The theorem is about the mean over all data, which "
         "is larger if the client has not seen all data",
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
-        forms={
-            Form.STATED: Claim(
-                eps,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                witness=blocks,
-                reading="printed once, in Theorem 2 and the sentence under it",
-                note="O(eps): the smaller of the remainders of the U- and the V-statistic with kernel K",
-                consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
-                "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",
-            ),
-            Form.REPAIRED: Claim(
-                (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam),
-                measure=lambda case: abs(case.remainders(SQUARED, unbiased=True)),
-                left_formula="|E_D Var - lambda_D - n_k (MMD_{K^2}^2 - beta_D) / (2 lambda_k)|",
-                note="unbiased statistic with kernel K^2",
-            ),
-        },
+        stated=Claim(
+            eps,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            witness=blocks,
+            reading="printed once, in Theorem 2 and the sentence under it",
+            note="O(eps): the smaller of the remainders of the U- and the V-statistic with kernel K",
+            consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
+            "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",
+        ),
+        repaired=Claim(
+            (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam),
+            measure=lambda case: abs(case.remainders(SQUARED, unbiased=True)),
+            left_formula="|E_D Var - lambda_D - n_k (MMD_{K^2}^2 - beta_D) / (2 lambda_k)|",
+            note="unbiased statistic with kernel K^2",
+        ),
         constants=_constants,
         measure=_with_kernel,
         symbols={

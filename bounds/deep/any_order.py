@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Hypothesis, Source, Statement
 from bounds.deep.cases.method_rounds import ROUNDS, SMALL_METHOD_ROUNDS, MethodRounds, method_case
 from bounds.deep.cases.ordered_windows import (
     OTHER_LOSSES,
@@ -169,7 +169,6 @@ def _linear_loss() -> OrderedWindows:
 ANY_ORDER = Statement(
     id="deep/any-order",
     title="From a certified checkpoint every window of training brings a smooth network nearer to a fit",
-    kind=Kind.UPPER,
     source=Source(BEYOND, "docs/proofs/smooth_networks.md#the-theorem"),
     note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, and come from norms "
     "of layers. Windows visit each sample once (v = 1); with two clients a model has the weight p = 1/2 in the "
@@ -185,7 +184,7 @@ ANY_ORDER = Statement(
         Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
         Hypothesis("often", "in a window no sample's steps sum to more than another's", lambda case: 1 - case.uneven),
     ),
-    forms={Form.NEW: Claim((FALL, distance, REACH))},
+    new=Claim((FALL, distance, REACH)),
     constants=_constants,
     measure=_measure,
     symbols={
@@ -230,7 +229,6 @@ STATEMENTS = (
     Statement(
         id="deep/any-method",
         title="From a certified checkpoint of a smooth network momentum, SCAFFOLD, FedDyn and FedProx fit the data",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/any_method.md#smooth-networks"),
         note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
         "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "
@@ -245,7 +243,7 @@ STATEMENTS = (
             Hypothesis("steps", "the steps are those of the certificate", lambda case: -abs(case.longer - 1)),
             Hypothesis("memory", "server and clients remember nothing at the start", lambda case: -case.remembered),
         ),
-        forms={Form.NEW: Claim((SHRUNK, reach))},
+        new=Claim((SHRUNK, reach)),
         constants=_method_constants,
         measure=_measure_method,
         symbols={
@@ -291,7 +289,7 @@ STATEMENTS = (
                 lambda case: case.loss.halved - case.run.farthest,
             ),
         ),
-        forms={Form.NEW: Claim((FALL, distance, REACH_OF_LOSSES))},
+        new=Claim((FALL, distance, REACH_OF_LOSSES)),
         symbols={
             **ANY_ORDER.symbols,
             residual: "distance of the kept outputs from the minimisers of their losses at the checkpoint",

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Case, Claim, Family, Form, Kind, Nature, Outcome, Statement
+from bounds import Case, Claim, Family, Kind, Nature, Outcome, Statement
 from bounds.case import described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders, equal_points, pooled
 from bounds.deep.cases.network_stack import NetworkStack
@@ -109,25 +109,23 @@ STATEMENTS = (
         "code stores the distance of the two outputs in each round, and no released script draws this distance or "
         "compares widths",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
-        forms={
-            Form.STATED: Claim(
-                HALF,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.REPORTED,
-                measure=lambda ladder: ladder.exponent("pooled"),
-                left_formula=f"exponent in m of {APART}",
-                witness=lambda: deep_ladder(ERF, 0).first_look(1 / 4),
-                hypotheses=(EQUAL,),
-                reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
-                note="the exponent if the limits were equal: both networks would approach one limit as m^(-1/2)",
-                consequence="the step size, not the width, decides how far FedAvg is from centralised descent: see "
-                "deep/centralised-steps",
-            ),
-            Form.REPAIRED: Claim(
-                (ZERO, sp.log(q)),
-                note="the exponent of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, and the logarithm of its limit",
-            ),
-        },
+        stated=Claim(
+            HALF,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.REPORTED,
+            measure=lambda ladder: ladder.exponent("pooled"),
+            left_formula=f"exponent in m of {APART}",
+            witness=lambda: deep_ladder(ERF, 0).first_look(1 / 4),
+            hypotheses=(EQUAL,),
+            reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
+            note="the exponent if the limits were equal: both networks would approach one limit as m^(-1/2)",
+            consequence="the step size, not the width, decides how far FedAvg is from centralised descent: see "
+            "deep/centralised-steps",
+        ),
+        repaired=Claim(
+            (ZERO, sp.log(q)),
+            note="the exponent of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, and the logarithm of its limit",
+        ),
         constants=lambda ladder: {q: ladder.limit_pooled},
         measure=lambda ladder: ladder.tends_to("pooled"),
         symbols={q: "max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| in the kernel regime of the limit"},
@@ -151,7 +149,7 @@ STATEMENTS = (
         note="T3 is true in the limit of gradient flow, at any width. The maps of a round differ in the second "
         "order of the step, and a run takes of the order of 1/eta_l rounds",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
-        forms={Form.NEW: Claim(sp.Integer(1))},
+        new=Claim(sp.Integer(1)),
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
         left_formula=f"exponent in eta_l of {APART}",
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, with "

@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Limit, Options, Source, Statement
+from bounds import BEYOND, Case, Change, Claim, Family, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.cases.cube_networks import user_rows
 from bounds.mutants import MILLIONTH_MORE
 from bounds.part_strategies import points
@@ -211,7 +211,7 @@ STATEMENTS = (
         "kernels, erf's an arcsine; GELU's follow by Stein's identity. A test checks by mean kernels that finite "
         "networks have this limit (tests/ntkfl/test_gram_deep.py)",
         hypotheses=(UNPARALLEL,),
-        forms={Form.NEW: Claim(lambda: _formulas())},
+        new=Claim(lambda: _formulas()),
         constants=_constants,
         measure=_measure,
         symbols={

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
 from bounds.deep.cases.network_stack import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
@@ -48,7 +48,7 @@ STATEMENTS = (
         note="X.1 and X.8 with H = J J^T: their proofs do not use that a network has two layers. Checked on fully "
         "connected and convolutional networks with all layers trained",
         hypotheses=(POSITIVE_SPECTRUM,),
-        forms={Form.NEW: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
+        new=Claim((ROUND_MAP**T * start, MOVEMENT) * 2),
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

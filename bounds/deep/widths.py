@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Kind, Source, Statement
 from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import ERF, LEFT, RELU, SECTION, SETUP, deep_ladders, equal_points
 from bounds.deep.cases.network_stack import NetworkStack
@@ -145,7 +145,7 @@ STATEMENTS = (
         note="reported: sup_t |f_lin - f| = O(width^-1/2). This is true. For smooth activations the error is of "
         "order 1/m (deep/smooth); for ReLU its mean is of order m^(-1/2) at large widths (deep/kinks) and smaller "
         "at these widths",
-        forms={Form.STATED: Claim(1 / sp.sqrt(m), note="O(): the ratio of the two sides must not grow with the width")},
+        stated=Claim(1 / sp.sqrt(m), note="O(): the ratio of the two sides must not grow with the width"),
         constants=lambda ladder: {m: Estimate.exact(ladder.sizes)},
         measure=lambda ladder: ladder.root_mean_square("own"),
         left_formula="rms_{networks} max_t |y_m(t) - y_{own}(t)| / |r_0|",
@@ -164,19 +164,17 @@ STATEMENTS = (
         "one neuron. Over all parameters the divergence is of order 1, as is the round's own movement, and "
         "their ratio tends to a number that depends on data, partition, steps and the limit kernel",
         hypotheses=(SEVERAL_CLIENTS, SERVER_ONE),
-        forms={
-            Form.STATED: Claim(
-                HALF,
-                measure=lambda ladder: ladder.exponent("neuron", biased=True),
-                left_formula=OF_A_NEURON,
-                note="for a neuron: the distance over all parameters, divided by the root of the width",
-            ),
-            Form.NEW: Claim(
-                (HALF, ZERO, sp.log(q)),
-                note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over |theta' - "
-                "theta|; the logarithm of the second quantity's limit",
-            ),
-        },
+        stated=Claim(
+            HALF,
+            measure=lambda ladder: ladder.exponent("neuron", biased=True),
+            left_formula=OF_A_NEURON,
+            note="for a neuron: the distance over all parameters, divided by the root of the width",
+        ),
+        new=Claim(
+            (HALF, ZERO, sp.log(q)),
+            note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over |theta' - "
+            "theta|; the logarithm of the second quantity's limit",
+        ),
         constants=lambda ladder: {q: ladder.limit_divergence},
         measure=lambda ladder: (ladder.exponent("neuron", biased=True), *ladder.tends_to("divergence")),
         symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
@@ -201,7 +199,7 @@ STATEMENTS = (
         "Slopes over few widths show 1/m: at these widths the fluctuation is larger than the mean, and its "
         "exponent moves from -1 to -3/4. The literature's O(m^(-1/2)) is therefore sharp for ReLU; for smooth "
         "activations it is not (deep/smooth)",
-        forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
+        new=Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm"),
         constants=lambda ladder: {third: evaluate(THIRD, {})},
         measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian, the law of the initial readout weights"},

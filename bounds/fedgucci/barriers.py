@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, FEDGUCCI, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, FEDGUCCI, Change, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import (
     ROUNDING,
@@ -234,11 +234,7 @@ STATEMENTS = (
         source=Source(FEDGUCCI, "Definition 2.1, Eq (3)"),
         note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. It is "
         "checked with the squared and the absolute loss, whose barriers are exact",
-        forms={
-            Form.STATED: Claim(
-                (between_loss - alpha * first_loss - (1 - alpha) * second_loss, highest_loss, farthest_gap)
-            )
-        },
+        stated=Claim((between_loss - alpha * first_loss - (1 - alpha) * second_loss, highest_loss, farthest_gap)),
         constants=_constants_f1,
         measure=_measure_f1,
         symbols={
@@ -274,7 +270,7 @@ STATEMENTS = (
         "where no sample is correct. It is then at least 0 because it is 0 at the ends, and at most 1 because no "
         "accuracy is negative",
         hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
-        forms={Form.STATED: Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},
+        stated=Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy)),
         constants=_constants_f1b,
         measure=_measure_f1b,
         symbols={
@@ -302,7 +298,7 @@ STATEMENTS = (
         "The loss barrier and the accuracy barrier may be negative; the paper claims [0, 1] for Definition 2.1 "
         "only. The accuracy barrier needs a positive mean accuracy. The loss here is squared",
         hypotheses=(SOME_ACCURATE,),
-        forms={Form.STATED: Claim((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
+        stated=Claim((mean_network_loss - losses / K, mean_accuracy / (accuracies / K))),
         constants=_constants_f14,
         measure=_measure_f14,
         symbols={
@@ -331,7 +327,7 @@ STATEMENTS = (
         note="a unit changes its sign at no more than n h points of the segment, the kinks. Between kinks an "
         "output is quadratic in alpha and the mean squared error quartic; the mean absolute loss is quadratic "
         "between kinks and roots of residuals",
-        forms={Form.NEW: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
+        new=Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss)),
         hypotheses=(ACTIVE,),
         constants=_constants_x1,
         measure=_measure_x1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Provenance, Source
+from bounds import BEYOND, FEDGUCCI, Claim, Kind, Nature, Outcome, Provenance, Source
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
@@ -115,22 +115,20 @@ STATEMENTS = (
         "fedgucci/F9",
         "Transitivity of linear connectivity: the barrier between two networks near one anchor",
         Source(FEDGUCCI, "Theorem 3.5 (B.2), Eqs (6), (32)-(37)"),
-        {
-            Form.STATED: Claim(
-                THEOREM.subs(C, 1),
-                failure=delta,
-                trivial=SURE,
-                nature=Nature.PROOF_GAP,
-                hypotheses=(AS_ASSUMED, CONNECTED),
-                measure=barrier,
-                left_formula=BARRIER,
-                families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
-                consequence="none for the inequality, which is true. But for inputs spread over the ball and up to a "
-                "thousand hidden units it is weaker than the sure bound, which holds without probability; so it does "
-                "not by itself explain small barriers",
-            ),
-            Form.REPAIRED: Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
-        },
+        stated=Claim(
+            THEOREM.subs(C, 1),
+            failure=delta,
+            trivial=SURE,
+            nature=Nature.PROOF_GAP,
+            hypotheses=(AS_ASSUMED, CONNECTED),
+            measure=barrier,
+            left_formula=BARRIER,
+            families=lambda options: (*unit_loss_families(options), *low_loss_families(options)),
+            consequence="none for the inequality, which is true. But for inputs spread over the ball and up to a "
+            "thousand hidden units it is weaker than the sure bound, which holds without probability; so it does "
+            "not by itself explain small barriers",
+        ),
+        repaired=Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         note="read with the prefactor sqrt(2h) b, which (30) gives and the KDD version prints, and the exponent "
         "2/(hl+h). The printed theorem is for one output and a 1-Lipschitz loss. The repaired form is for any "
         "loss, times its own constant L, and for C outputs; it follows from the paper's own proof with a union "
@@ -152,23 +150,21 @@ STATEMENTS = (
         "fedgucci/F9-all-x",
         "Eq (32) read for all inputs of the ball at once",
         Source(FEDGUCCI, "Theorem 3.5, Eq (32)"),
-        {
-            Form.STATED: Claim(
-                AT_TRUE_SIDE.subs(C, 1),
-                failure=delta,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                hypotheses=(FAILURE_PROBABILITY,),
-                measure=absolute_value,
-                left_formula="|z_x(alpha)|",
-                read=Provenance.OURS,
-                families=(WORST_INPUTS,),
-                witness=lambda: WORST_INPUTS.case(0),
-                consequence="(32) may be averaged over data that are fixed before the draw; it is no bound for inputs "
-                "that are chosen after the draw, such as adversarial inputs",
-            ),
-            Form.REPAIRED: Claim(EVERY_INPUT),
-        },
+        stated=Claim(
+            AT_TRUE_SIDE.subs(C, 1),
+            failure=delta,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.READING,
+            hypotheses=(FAILURE_PROBABILITY,),
+            measure=absolute_value,
+            left_formula="|z_x(alpha)|",
+            read=Provenance.OURS,
+            families=(WORST_INPUTS,),
+            witness=lambda: WORST_INPUTS.case(0),
+            consequence="(32) may be averaged over data that are fixed before the draw; it is no bound for inputs "
+            "that are chosen after the draw, such as adversarial inputs",
+        ),
+        repaired=Claim(EVERY_INPUT),
         note="a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over |x| <= b "
         "of |z_x| at the same delta. It fails, since the largest singular value of U_1 - U_2 grows like d "
         "sqrt(l/6), and (32) has no such term. For one unit, u_anc = 0, v_anc = 100, d = 1, l = 1600, left/right "
@@ -189,24 +185,22 @@ STATEMENTS = (
         "fedgucci/F10",
         "Theorem 3.5 with the prefactor sqrt(2hb), as a scan reads it in places",
         Source(FEDGUCCI, "Eqs (14), (33), (37) of the ICLR version", read=Provenance.SCAN),
-        {
-            Form.STATED: Claim(
-                sp.sqrt(2 * h * b) * REST.subs(C, 1),
-                failure=delta,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                hypotheses=(AS_ASSUMED,),
-                measure=signed_value,
-                left_formula="max(0, E_x z_x(alpha))",
-                families=(LONG_INPUTS,),
-                witness=lambda: LONG_INPUTS.case(1),
-                reading="sqrt(2hb) in (10), (14), (33), (37) and (38), sqrt(2) h b in (6) and (53); the KDD text has "
-                "sqrt(2h) b in all of them",
-                consequence="none for readers of the KDD text; for inputs longer than 1 the scan's bound is too small "
-                "by a factor sqrt(b); normalised inputs, b = 1, are not affected",
-            ),
-            Form.REPAIRED: Claim(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
-        },
+        stated=Claim(
+            sp.sqrt(2 * h * b) * REST.subs(C, 1),
+            failure=delta,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            hypotheses=(AS_ASSUMED,),
+            measure=signed_value,
+            left_formula="max(0, E_x z_x(alpha))",
+            families=(LONG_INPUTS,),
+            witness=lambda: LONG_INPUTS.case(1),
+            reading="sqrt(2hb) in (10), (14), (33), (37) and (38), sqrt(2) h b in (6) and (53); the KDD text has "
+            "sqrt(2h) b in all of them",
+            consequence="none for readers of the KDD text; for inputs longer than 1 the scan's bound is too small "
+            "by a factor sqrt(b); normalised inputs, b = 1, are not affected",
+        ),
+        repaired=Claim(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         note="no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives this prefactor. "
         "The machine that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and read that "
         "version's line numbers into the text. The form stays for readers of that version. z is homogeneous of "
@@ -226,21 +220,19 @@ STATEMENTS = (
         "fedgucci/F18",
         "Transitivity of group connectivity under data heterogeneity",
         Source(FEDGUCCI, "Theorem 3.8 (B.3), Eqs (10), (38)"),
-        {
-            Form.STATED: Claim(
-                STATED,
-                failure=delta,
-                trivial=SURE,
-                nature=Nature.PROOF_GAP,
-                hypotheses=(AS_ASSUMED, CONNECTED),
-                measure=mean_group_deviation,
-                left_formula=GROUP_GAP,
-                families=lambda options: (*counted(unit_loss_families(options)), *low_loss_families(options, own=True)),
-                consequence="the dependence on gamma and Gamma is not established; the repaired form bounds the "
-                "barrier of the group without them, and without growth in the number of clients",
-            ),
-            Form.REPAIRED: Claim(with_loss(MEAN_GAP), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
-        },
+        stated=Claim(
+            STATED,
+            failure=delta,
+            trivial=SURE,
+            nature=Nature.PROOF_GAP,
+            hypotheses=(AS_ASSUMED, CONNECTED),
+            measure=mean_group_deviation,
+            left_formula=GROUP_GAP,
+            families=lambda options: (*counted(unit_loss_families(options)), *low_loss_families(options, own=True)),
+            consequence="the dependence on gamma and Gamma is not established; the repaired form bounds the "
+            "barrier of the group without them, and without growth in the number of clients",
+        ),
+        repaired=Claim(with_loss(MEAN_GAP), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         note="d_* stands for d_{epsilon + gamma Gamma^2} (the appendix prints epsilon + Gamma, a loss plus a "
         "length). The step (51), which gives gamma Gamma^2, is not true, and (52) uses Definition 3.7's Gamma, the "
         "clients' distances to the global minimum, for their distances to the anchor (F17). For this architecture "
@@ -268,7 +260,7 @@ STATEMENTS = (
         "fedgucci/R1",
         "Barrier between two networks of a cube, second moment of the data known",
         Source(BEYOND, "docs/proofs/connectivity.md#two-networks-of-a-cube"),
-        {Form.NEW: Claim(with_loss(R1), failure=delta)},
+        new=Claim(with_loss(R1), failure=delta),
         note="x uniform in the ball has E x x^T = b^2/(l+2) I; the proof uses the second moment "
         "alone, so s^2 = lambda_max(E x x^T) gives it for any data fixed before the draw, samples included. "
         "Surely E_x |(U_1 - U_2) x| <= E1 = d s sqrt(h l). The terms of v_1 - v_anc and v_2 - v_anc: tails "
@@ -283,7 +275,7 @@ STATEMENTS = (
         "fedgucci/R1g",
         "Barrier between two networks of a cube, any data of bounded length",
         Source(BEYOND, "docs/proofs/connectivity.md#two-networks-of-a-cube"),
-        {Form.NEW: Claim(with_loss(R1G), failure=delta)},
+        new=Claim(with_loss(R1G), failure=delta),
         note="for any law of x on |x| <= b that is fixed before the draw, also for a single point. With y = "
         "log(12Ch/delta), E_x ((U_1 - U_2)_i x)^2 <= d^2 b^2 y for all rows i except with probability .034 delta. "
         "R1's tail with p = 2 exp(-y) = delta/(6Ch) at N = ceil(sqrt(Ch)) <= Ch places of two readouts costs "
@@ -295,7 +287,7 @@ STATEMENTS = (
         "fedgucci/R4",
         "Group barrier of networks of a cube, whatever their number",
         Source(BEYOND, "docs/proofs/connectivity.md#groups"),
-        {Form.NEW: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},
+        new=Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta),
         note="(1/K) sum |U_i - mean U|_F^2 <= h l d^2/4 surely (Popoviciu). So the anchor's term is at most E1 "
         "d_anc/4. The other terms are one sub-Gaussian sum, averaged over x by Jensen; with C outputs there is one "
         "sum for each, by (J_C) of R1 at p = delta. Of the three right sides the first does not contain K; the "

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
 from bounds.fedgucci.families.far_labels import small_families
@@ -48,7 +48,7 @@ STATEMENTS = (
         note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
         "alpha, so three Gauss points, exact to degree 5, make no error; a single rule of 5 points on [0, 1] is "
         "off by 1e-4. One uniform alpha for each batch gives an unbiased estimate",
-        forms={Form.STATED: Claim((GAUSS, own_loss + beta * GAUSS))},
+        stated=Claim((GAUSS, own_loss + beta * GAUSS)),
         constants=_constants,
         measure=_measure,
         symbols={

@@ -8,7 +8,7 @@ import sympy as sp
 from flint import arb
 from hypothesis import strategies as st
 
-from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Hypothesis, Nature, Outcome, Source, Statement
 from bounds.mutants import power, replaced, without
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -190,7 +190,6 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F17",
         title="Replacing the anchor by a client's own minimiser",
-        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Eqs (51)-(52); (52)-(53) of the KDD text"),
         note="(51) is checked as printed, with Delta = |w_anc - w_anc,i|. (52) puts Definition 3.7's Gamma = max_i "
         "|w_i* - w*| in place of Delta. The two are equal only if the anchor is the global minimum w*, and the "
@@ -205,20 +204,18 @@ STATEMENTS = (
         "sqrt(epsilon) + sqrt(gamma/2) Delta; this needs no minimiser. It implies the printed bound where Delta >= "
         "2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that it is smooth on "
         "the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
-        forms={
-            Form.STATED: Claim(
-                PRINTED,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
-                hypotheses=(MINIMISER,),
-                witness=planar_counterexample,
-                reading="the KDD text and the scan agree in every sign",
-                consequence="from a low barrier to the common anchor a low barrier to the client's own minimiser "
-                "follows only with a term of first order in the heterogeneity; a term of second order alone is not "
-                "enough",
-            ),
-            Form.REPAIRED: Claim(MOVED),
-        },
+        stated=Claim(
+            PRINTED,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SUBSTANCE,
+            hypotheses=(MINIMISER,),
+            witness=planar_counterexample,
+            reading="the KDD text and the scan agree in every sign",
+            consequence="from a low barrier to the common anchor a low barrier to the client's own minimiser "
+            "follows only with a term of first order in the heterogeneity; a term of second order alone is not "
+            "enough",
+        ),
+        repaired=Claim(MOVED),
         constants=lambda case: {eps: case.old_supremum, gamma: case.smoothness, shift: case.shift},
         measure=lambda case: case.new_supremum,
         symbols={

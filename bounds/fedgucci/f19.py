@@ -9,7 +9,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds import FEDGUCCI, Case, Claim, Family, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Case, Claim, Family, Kind, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
 from bounds.symbols import N, t
 from ntkfl.connectivity.barrier import connectivity_loss
@@ -120,11 +120,7 @@ STATEMENTS = (
         note="the window always contains the current global model, at which the client starts; with N = 1 the "
         "start is the only anchor. For the squared loss and outputs linear along the segment the connectivity loss "
         "is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
-        forms={
-            Form.STATED: Claim(
-                (sp.Min(t, N), sp.Max(1, t - N + 1), t, own + beta * (own + (cross + anchors) / size) / 3)
-            )
-        },
+        stated=Claim((sp.Min(t, N), sp.Max(1, t - N + 1), t, own + beta * (own + (cross + anchors) / size) / 3)),
         constants=_constants,
         measure=_measure,
         symbols={

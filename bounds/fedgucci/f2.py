@@ -7,7 +7,7 @@ import sympy as sp
 from flint import arb
 from hypothesis import strategies as st
 
-from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.network_pair import lipschitz_constant
 from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
@@ -189,10 +189,8 @@ STATEMENTS = (
         "every bound is multiplied by sqrt 2, |z| is the l2 norm of the vector of gaps, and the bounds for C "
         "outputs apply (F9, R1, R1g, sure, R4). The squared loss has no constant on an unbounded set, and 2R on |f "
         "- y| <= R",
-        forms={
-            Form.STATED: Claim(sp.Integer(1), families=(SCALAR_LOSSES,)),
-            Form.NEW: Claim(lipschitz),
-        },
+        stated=Claim(sp.Integer(1), families=(SCALAR_LOSSES,)),
+        new=Claim(lipschitz),
         constants=lambda case: {lipschitz: lipschitz_constant(case.loss, case.reach)},
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
@@ -218,18 +216,16 @@ STATEMENTS = (
         "in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; "
         "on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
         "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
-        forms={
-            Form.STATED: Claim(
-                gamma,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISSING_HYPOTHESIS,
-                witness=short_row,
-                reading="in words, which both versions print alike",
-                consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "
-                "and a bound that contains gamma (Theorem 3.8) is infinite on a domain with a dead row",
-            ),
-            Form.REPAIRED: Claim(readout * b / (sp.pi * length)),
-        },
+        stated=Claim(
+            gamma,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISSING_HYPOTHESIS,
+            witness=short_row,
+            reading="in words, which both versions print alike",
+            consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "
+            "and a bound that contains gamma (Theorem 3.8) is infinite on a domain with a dead row",
+        ),
+        repaired=Claim(readout * b / (sp.pi * length)),
         constants=lambda case: {
             readout: case.readout,
             length: case.length,

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import FEDGUCCI, Case, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Kind, Source, Statement
 from bounds.cases.bounded_sum import exact
 from bounds.mutants import power, replaced
 from bounds.symbols import side
@@ -98,10 +98,8 @@ STATEMENTS = (
         source=Source(FEDGUCCI, "display before Eq (17)"),
         note="Hoeffding's inequality, constant 2. Uniform laws are strictly sub-Gaussian, "
         "sinh(s)/s <= exp(s^2/6) because 6^k k! <= (2k+1)!, so the constant 6 holds as well",
-        forms={
-            Form.STATED: Claim(2 * sp.exp(-2 * RATE)),
-            Form.NEW: Claim(2 * sp.exp(-6 * RATE)),
-        },
+        stated=Claim(2 * sp.exp(-2 * RATE)),
+        new=Claim(2 * sp.exp(-6 * RATE)),
         constants=lambda case: {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)},
         measure=lambda case: case.probability(),
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},

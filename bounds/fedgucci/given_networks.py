@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from scipy.special import gammaln
 
-from bounds import BEYOND, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import LIPSCHITZ_LOSS, STEEP_PAIRS, NetworkPair, pair_families
 from bounds.fedgucci.families.cube_families import loss_families
@@ -197,7 +197,7 @@ STATEMENTS = (
         "fedgucci/sure",
         "Barrier between any two networks of a cube",
         Source(BEYOND, "docs/proofs/connectivity.md#the-sure-bound"),
-        {Form.NEW: Claim(with_loss(SURE))},
+        new=Claim(with_loss(SURE)),
         note="no randomness is used: |V_i - V_anc|_F <= d sqrt(C h)/2, |V_anc J| <= |V_anc| |J| and E_x |(U_1 - "
         "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right "
         "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
@@ -215,7 +215,6 @@ STATEMENTS = (
     Statement(
         id="fedgucci/R2",
         title="Data-dependent bound on the loss barrier, in closed form",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="from the identity z = -alpha(1-alpha)(v_1 - v_2).(s_1 - s_2) - (alpha v_1 + (1-alpha) v_2).J (X2) "
         "and J_i <= |a_i c_i|/(|a_i| + |c_i|) where the signs of a = U_1 x and c = U_2 x differ, J_i = 0 "
@@ -226,7 +225,7 @@ STATEMENTS = (
         "against 12.0 when trained with the connectivity loss. So the constant sqrt(2) matters little. R2 measures "
         "the gap of the outputs, not the flatness of the loss at these outputs, and does not distinguish the two",
         hypotheses=(LIPSCHITZ_LOSS,),
-        forms={Form.NEW: Claim(L * (p / 4 + q))},
+        new=Claim(L * (p / 4 + q)),
         constants=lambda case: {
             L: case.lipschitz,
             p: case.bilinear_term,
@@ -257,7 +256,7 @@ STATEMENTS = (
         "fedgucci/R3",
         "A bound of second order in the side of the cube, for anchors without dead rows",
         Source(BEYOND, "docs/proofs/connectivity.md#second-order-in-the-side"),
-        {Form.NEW: Claim(R3, failure=delta)},
+        new=Claim(R3, failure=delta),
         note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
         "<= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d sqrt(l)/|u_anc,i|, "
         "since the density of u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2)). So R1's "

@@ -17,7 +17,6 @@ from bounds import (
     Change,
     Claim,
     Family,
-    Form,
     Hypothesis,
     Kind,
     Nature,
@@ -322,17 +321,14 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F3",
         title="P(connected to the anchor) <= (d_eps/d)^S",
-        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Lemma 3.3 / B.1, Eqs (5) and (13)"),
         note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
         "prints it. The scan of the ICLR version reads 'there exists w' in this definition, and no part of the "
         "proof uses these words. Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU "
         "network's E_eps is infinite (rescale u and v), and so is d_eps; on a box both grow with the box. "
         "Continuity of L is enough. The check uses losses with exact volumes",
-        forms={
-            Form.STATED: Claim((SHARE, SHARE), families=(WELLS, ONE_WELL, *WIDE_CUBES)),
-            Form.NEW: Claim((volume_inside / side**n_parameters, SHARE)),
-        },
+        stated=Claim((SHARE, SHARE), families=(WELLS, ONE_WELL, *WIDE_CUBES)),
+        new=Claim((volume_inside / side**n_parameters, SHARE)),
         constants=_constants_f3,
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
@@ -356,19 +352,17 @@ STATEMENTS = (
         "(w - 1)^2 on (0, 2), eps = 1 and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no "
         "star, and yet P = |E_eps|/d. Equality holds if and only if the part of E_eps outside the cube, and its "
         "part outside the connected set, are null sets",
-        forms={
-            Form.STATED: Claim(
-                SHARE,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                hypotheses=(_inside(2), STAR),
-                witness=wide_well,
-                reading="the lemma and its copy in the appendix print d alike, in both versions",
-                consequence="d_eps/d may exceed 1 for a star within d of the anchor, and a probability cannot: "
-                "equality needs the cube of half-side d/2. (5) itself is not affected.",
-            ),
-            Form.REPAIRED: Claim(SHARE, hypotheses=(_inside(1), STAR)),
-        },
+        stated=Claim(
+            SHARE,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            hypotheses=(_inside(2), STAR),
+            witness=wide_well,
+            reading="the lemma and its copy in the appendix print d alike, in both versions",
+            consequence="d_eps/d may exceed 1 for a star within d of the anchor, and a probability cannot: "
+            "equality needs the cube of half-side d/2. (5) itself is not affected.",
+        ),
+        repaired=Claim(SHARE, hypotheses=(_inside(1), STAR)),
         constants=_constants_f3,
         measure=lambda case: case.probability(),
         symbols=SYMBOLS,
@@ -387,7 +381,6 @@ STATEMENTS = (
     Statement(
         id="fedgucci/R5",
         title="Where every client's loss is low in most of a cube, so is the mean loss, however unlike the clients are",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/connectivity.md#groups"),
         note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
         "L_i < epsilon have at least the share 1 - K delta of the cube in common, and on this share the mean loss "
@@ -407,7 +400,7 @@ STATEMENTS = (
                 lambda case: 0.632 - float(case.joint_failure),
             ),
         ),
-        forms={Form.NEW: Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)))},
+        new=Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S))),
         constants=_constants_r5,
         measure=lambda case: (Estimate.exact(case.side),) * 2,
         symbols={

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, FEDGUCCI, Change, Claim, Kind, Source, Statement
 from bounds.cases.cube_networks import EPS, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, kink_terms, pair, rounding, sides
 from bounds.fedgucci.families.cube_families import counted, gap_families, scattered, sharp_families
@@ -48,7 +48,7 @@ STATEMENTS = (
         "fedgucci/F15",
         "Mean network against mean output, at one input",
         Source(FEDGUCCI, "Eqs (43)-(46)"),
-        {Form.STATED: Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2)},
+        stated=Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2),
         note="(44) multiplies d_anc too by sqrt(log(4K/delta)/2). This needs a root of at least 1, that is delta "
         "<= 4K/e^2, which is true for K >= 2; for K = 1 the claim is empty. |.| of a vector is its l2 norm. There "
         "are K Hoeffding events, each of probability delta/(2K)",
@@ -66,16 +66,14 @@ STATEMENTS = (
         "fedgucci/F16",
         "Mean network against mean output of networks of a cube",
         Source(FEDGUCCI, "Eqs (47)-(50)"),
-        {
-            Form.STATED: Claim(
-                PRINTED,
-                failure=delta,
-                measure=lambda case: group_deviation(case)[0],
-                left_formula="|z(x)|_2",
-                families=lambda options: counted(sharp_families(options)),
-            ),
-            Form.NEW: Claim(MEAN_GAP, failure=delta),
-        },
+        stated=Claim(
+            PRINTED,
+            failure=delta,
+            measure=lambda case: group_deviation(case)[0],
+            left_formula="|z(x)|_2",
+            families=lambda options: counted(sharp_families(options)),
+        ),
+        new=Claim(MEAN_GAP, failure=delta),
         note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K <= "
         "1: the bound holds at a fixed x. It grows like log K^2, which the problem does not require. The new form "
         "is for the mean over any data on |x| <= b that are fixed before the draw, hence also for one x. By Jensen "
@@ -97,7 +95,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="J is 0 on units that have the same sign in both networks: without kinks z is a parabola, largest at 1/2",
-        forms={Form.NEW: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))},
+        new=Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks)),
         constants=_constants,
         measure=lambda case: gap(case, ALPHAS),
         symbols={

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import FEDGUCCI, Change, Claim, Form, Kind, Options, Source, Statement
+from bounds import FEDGUCCI, Change, Claim, Kind, Options, Source, Statement
 from bounds.cases.cube_networks import EPS, CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import (
     ALPHAS,
@@ -154,9 +154,7 @@ STATEMENTS = (
         "independent of both; k = 6 as in the paper. Both right sides fail together, with probability at most "
         "delta/k",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
-        forms={
-            Form.STATED: Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart_f5), failure=delta / k)
-        },
+        stated=Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart_f5), failure=delta / k),
         constants=_constants_f5,
         measure=_measure_f5,
         symbols={
@@ -176,19 +174,16 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F6",
         title="The anchor's readout's part of the gap",
-        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Eqs (21), (22) and (23)"),
         note="for any two networks. The new form combines both terms of the anchor's readout before it bounds "
         "them, which gives half of the paper's sum of two bounds; and only units whose sign differs between the "
         "networks count",
-        forms={
-            Form.STATED: Claim(
-                alpha * (1 - alpha) * anchor_norm * sides_apart_f6,
-                left_formula="alpha |v_anc^T (relu(g_alpha(x)) - relu(U_1 x))|",
-                measure=_as_printed,
-            ),
-            Form.NEW: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
-        },
+        stated=Claim(
+            alpha * (1 - alpha) * anchor_norm * sides_apart_f6,
+            left_formula="alpha |v_anc^T (relu(g_alpha(x)) - relu(U_1 x))|",
+            measure=_as_printed,
+        ),
+        new=Claim(alpha * (1 - alpha) * anchor_norm * crossing),
         constants=_constants_f6,
         measure=_measure_f6,
         symbols={
@@ -216,15 +211,13 @@ STATEMENTS = (
         "failure probability: one bounds the mean over the inputs by their second moment (for x uniform in the "
         "ball the largest eigenvalue is b^2/(l+2)), one bounds the value at each input",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
-        forms={
-            Form.STATED: Claim(
-                (side * length * HOEFFDING, side * b * HOEFFDING),
-                failure=delta / k,
-                measure=lambda case: (distance_of_sides(case)[0],) * 2,
-                left_formula=("|(U_2 - U_1) x|",) * 2,
-            ),
-            Form.NEW: Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
-        },
+        stated=Claim(
+            (side * length * HOEFFDING, side * b * HOEFFDING),
+            failure=delta / k,
+            measure=lambda case: (distance_of_sides(case)[0],) * 2,
+            left_formula=("|(U_2 - U_1) x|",) * 2,
+        ),
+        new=Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
         constants=_constants_f7,
         measure=_mean_distance,
         symbols={
@@ -250,10 +243,8 @@ STATEMENTS = (
         "(32) are checked. There are three events: one for v_1, one for v_2, and one for (U_2 - U_1) x. So k = 3 "
         "is enough, and the two terms of the anchor's readout count once (F6)",
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
-        forms={
-            Form.STATED: Claim((gap_bound(6, 2), printed_bound(6)), failure=delta),
-            Form.NEW: Claim((gap_bound(3, 1), printed_bound(3)), failure=delta),
-        },
+        stated=Claim((gap_bound(6, 2), printed_bound(6)), failure=delta),
+        new=Claim((gap_bound(3, 1), printed_bound(3)), failure=delta),
         constants=lambda case: {
             side: case.side,
             anchor_norm: case.anchor_norm,

@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import BEYOND, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fedgucci.cases.linear_case import (
     BETA,
@@ -222,9 +222,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime"),
         note=NOTE,
         hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
-        forms={
-            Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of the FedAvg run whose weights are compared")
-        },
+        new=RescaledFedAvg((LOCAL, SERVER), note="the two steps of the FedAvg run whose weights are compared"),
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,
@@ -253,12 +251,10 @@ STATEMENTS = (
         "their displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean "
         "counts. Since s is a mean of past models it acts as a negative momentum",
         hypotheses=(SQUARED_LOSS, NO_DECAY),
-        forms={
-            Form.NEW: RescaledFedAvg(
-                (LOCAL, SERVER, PULL),
-                note="the two steps of FedAvg, and the pull of the clients' start to the anchors' mean",
-            )
-        },
+        new=RescaledFedAvg(
+            (LOCAL, SERVER, PULL),
+            note="the two steps of FedAvg, and the pull of the clients' start to the anchors' mean",
+        ),
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,
@@ -288,7 +284,7 @@ STATEMENTS = (
         "imply a larger spread of the clients: the spread may fall. The paper's claim is about the barrier between "
         "clients",
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
-        forms={Form.NEW: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
+        new=Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move),
         constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
         measure=lambda case: case.client_moves(connected=True).norm(axis=1),
         symbols=BETA
@@ -321,7 +317,7 @@ STATEMENTS = (
         "plus beta times the mean loss on the line to the anchor. If f = 0 at the start, its outputs end at (1 + "
         "c) y, which is 1.125 y at beta = 1",
         hypotheses=(SQUARED_LOSS, NO_DECAY),
-        forms={Form.NEW: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
+        new=Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r),
         constants=_constants,
         measure=lambda case: case.client_residual(trained=True),
         symbols=BETA

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Case, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeFamily
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
@@ -87,7 +87,7 @@ STATEMENTS = (
         "parts of z are of second order: the product of the layers' differences, and the kinks (R3). At U_anc = 0 "
         "a unit switches on a share of the inputs that does not fall with d. A ladder from d = .2 to .0125 gave "
         "1.86, since its larger sides are not small against the rows",
-        forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d, for unit rows and for U_anc = 0")},
+        new=Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d, for unit rows and for U_anc = 0"),
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         left_formula=(
             "exponent in d, anchor rows of length 1, of sup_alpha E_x |z_x(alpha)|",

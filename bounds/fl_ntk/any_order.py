@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Hypothesis, Options, Source, Statement
 from bounds.fl_ntk.cases.certified_method import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
@@ -268,7 +268,6 @@ def _eager_server_with_hinge() -> OrderedTraining:
 ANY_ORDER = Statement(
     id="fl-ntk/any-order",
     title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
-    kind=Kind.UPPER,
     source=Source(BEYOND, "docs/proofs/any_order.md#the-theorem"),
     note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
     "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
@@ -288,7 +287,7 @@ ANY_ORDER = Statement(
         ),
         Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
     ),
-    forms={Form.NEW: Claim((sp.Integer(1), D**2, 2 * D))},
+    new=Claim((sp.Integer(1), D**2, 2 * D)),
     constants=lambda case: {D: case.fit[1].distance},
     measure=_measure,
     symbols={
@@ -316,7 +315,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/any-method",
         title="From a certified checkpoint momentum, SCAFFOLD, FedDyn and FedProx converge at their own rate",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/any_method.md#the-theorem"),
         note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
         "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "
@@ -331,7 +329,7 @@ STATEMENTS = (
             Hypothesis("steps", "the steps are those of the certificate", lambda case: 1 - case.longer),
             Hypothesis("memory", "server and clients remember nothing at the start", lambda case: -case.remembered),
         ),
-        forms={Form.NEW: Claim((radius, SHRUNK, radius))},
+        new=Claim((radius, SHRUNK, radius)),
         constants=_constants,
         measure=_measure_method,
         symbols={

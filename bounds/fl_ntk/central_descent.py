@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Case, Claim, Family, Form, Kind, Nature, Options, Outcome, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Kind, Nature, Options, Outcome, Source, Statement
 from bounds.case import described, prepared
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_families
 from bounds.family import AnyFamily
@@ -232,20 +232,18 @@ STATEMENTS = (
         "gradients. It draws both loss curves, with K steps of descent for each round. It computes no limit, and "
         "neither shows nor excludes the difference",
         hypotheses=(at_most(60), POSITIVE_LIMIT, EQUAL),
-        forms={
-            Form.STATED: Claim(
-                CENTRALISED ** (K * T) * start,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.REPORTED,
-                hypotheses=(SERVER_ONE,),
-                witness=_two_samples,
-                note="the reported claim: T rounds of K local steps are K T steps of gradient descent",
-                reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
-                consequence="heterogeneity, N and K change the rate and the stability limit at any width; the closed "
-                "form without them describes gradient flow",
-            ),
-            Form.REPAIRED: Claim(ROUND_MAP**T * start),
-        },
+        stated=Claim(
+            CENTRALISED ** (K * T) * start,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.REPORTED,
+            hypotheses=(SERVER_ONE,),
+            witness=_two_samples,
+            note="the reported claim: T rounds of K local steps are K T steps of gradient descent",
+            reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
+            consequence="heterogeneity, N and K change the rate and the stability limit at any width; the closed "
+            "form without them describes gradient flow",
+        ),
+        repaired=Claim(ROUND_MAP**T * start),
         constants=_constants,
         measure=_trained,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly", start: "y(0) - y, from y(0) = 0"},
@@ -262,13 +260,11 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
         note="the maps differ by a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a "
         "rounds",
-        forms={
-            Form.NEW: Claim(
-                (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
-                note="exponents in eta_l of |M - (I - a H)^K|, of the norm of this difference less its leading term, "
-                "and of sup_t of the residuals' distance",
-            )
-        },
+        new=Claim(
+            (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
+            note="exponents in eta_l of |M - (I - a H)^K|, of the norm of this difference less its leading term, "
+            "and of sup_t of the residuals' distance",
+        ),
         measure=lambda ladder: tuple(slope(ladder.sizes, values) for values in ladder.differences()),
         left_formula=(
             "exponent in eta_l of |M - M_{GD}|_F",
@@ -288,19 +284,17 @@ STATEMENTS = (
         note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "
         "parametrisation a round also moves a neuron by that order. The ratio of the two tends to a number that "
         "depends on data, partition and steps, 1.3 to 1.9 here. Width does not bring the clients together",
-        forms={
-            Form.STATED: Claim(
-                -sp.Rational(1, 2),
-                measure=lambda ladder: _measure(ladder)[0],
-                left_formula=OF_A_NEURON,
-                note="for a neuron: the root mean square over all neurons",
-            ),
-            Form.NEW: Claim(
-                (-sp.Rational(1, 2), sp.Integer(0), sp.log(q)),
-                note="exponents in the width of mean_c |w_c - u(t+1)|/sqrt(m), and of mean_c |w_c - u(t+1)| over "
-                "|u(t+1) - u(t)|; the logarithm of the second quantity's limit",
-            ),
-        },
+        stated=Claim(
+            -sp.Rational(1, 2),
+            measure=lambda ladder: _measure(ladder)[0],
+            left_formula=OF_A_NEURON,
+            note="for a neuron: the root mean square over all neurons",
+        ),
+        new=Claim(
+            (-sp.Rational(1, 2), sp.Integer(0), sp.log(q)),
+            note="exponents in the width of mean_c |w_c - u(t+1)|/sqrt(m), and of mean_c |w_c - u(t+1)| over "
+            "|u(t+1) - u(t)|; the logarithm of the second quantity's limit",
+        ),
         constants=lambda ladder: {q: ladder.limit},
         measure=_measure,
         symbols={q: "mean_c |w_c - u(t+1)| over |u(t+1) - u(t)| at infinite width"},

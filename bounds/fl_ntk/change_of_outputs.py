@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, FL_NTK, Case, Change, Claim, Family, Kind, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_families
@@ -139,7 +139,7 @@ STATEMENTS = (
         note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active; Q_i leaves out the "
         "neurons with -R |x_i| <= u_r.x_i < R |x_i|. For networks of small integers both conditions are decided in "
         "integers",
-        forms={Form.STATED: Claim((inner_product * both / m, inner_product * local / m, inner_product * outside / m))},
+        stated=Claim((inner_product * both / m, inner_product * local / m, inner_product * outside / m)),
         constants=_constants_counts,
         measure=_measure,
         symbols={
@@ -163,7 +163,7 @@ STATEMENTS = (
         title="Expansion of the squared residual over one round",
         kind=Kind.EQUALITY,
         source=Source(FL_NTK, "Eq (1), printed again as Eq (6)"),
-        forms={Form.STATED: Claim(r_t**2 - 2 * residual_change + change)},
+        stated=Claim(r_t**2 - 2 * residual_change + change),
         constants=_constants_eq1,
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols={residual_change: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
@@ -185,7 +185,7 @@ STATEMENTS = (
         note="the equations hold where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights "
         "need not be. R is the movement of the run, so the condition is met by construction. The dynamics "
         "displayed in section 3.2 lack the factor eta_g eta_l/N of (3) and (4)",
-        forms={Form.STATED: Claim(eta_global * eta_local / N * (H - H_perp) * residual)},
+        stated=Claim(eta_global * eta_local / N * (H - H_perp) * residual),
         constants=_constants_eq3_4,
         measure=lambda case: snapshot(case).change(snapshot(case).safe),
         symbols={
@@ -210,7 +210,7 @@ STATEMENTS = (
         source=Source(BEYOND, "sharpens Eqs (3), (4) of FL-NTK: docs/proofs/certificates.md#one-step"),
         note="the mean slope of relu between u(t).x_i and u(t+1).x_i replaces 1{u(t).x_i >= 0}; the terms C_2 and "
         "C_3 disappear",
-        forms={Form.NEW: Claim(eta_global * eta_local / N * G * residual)},
+        new=Claim(eta_global * eta_local / N * G * residual),
         constants=_constants_mean_slope,
         measure=lambda case: snapshot(case).change(),
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},

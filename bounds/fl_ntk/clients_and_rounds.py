@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Limit, Options, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.premises import (
@@ -197,7 +197,7 @@ STATEMENTS = (
         note="every client fits its own samples exactly, and the server adds eta_g/N times their movements: P "
         "tends to blockdiag H_cc^-1, and the limit does not depend on eta_l",
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
-        forms={Form.NEW: Claim(IDENTITY - eta_global / N * H * D**-1)},
+        new=Claim(IDENTITY - eta_global / N * H * D**-1),
         constants=_constants_x_4,
         measure=limit_map,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly"},
@@ -229,7 +229,7 @@ STATEMENTS = (
                 "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth
             ),
         ),
-        forms={Form.NEW: Claim(AFTER, note="cases without growth are rejected; the other cases prove existence")},
+        new=Claim(AFTER, note="cases without growth are rejected; the other cases prove existence"),
         constants=_constants_x_5,
         measure=lambda case: case.observed("residual_norm")[1:2].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
@@ -269,7 +269,7 @@ STATEMENTS = (
                 eased_by=("eta_local",),
             ),
         ),
-        forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
+        new=Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N"),
         measure=_measure,
         left_formula=tuple(
             f"exponent in N, eta_g = {step}, of min {{t : |y - y(t)| <= 10^{{-6}} |y|}}" for step in ("1", "N")

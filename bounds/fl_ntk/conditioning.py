@@ -11,7 +11,7 @@ import sympy as sp
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from bounds import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Claim, Hypothesis, Kind, Source, Statement
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, scaled
@@ -165,7 +165,7 @@ APART = Hypothesis(
 )
 OF_TUNED_STEPS: dict[str, Any] = {
     "hypotheses": (at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, APART),
-    "forms": {Form.NEW: Claim(RATES, note="for averaging, heavy ball, and Nesterov's momentum at the server")},
+    "new": Claim(RATES, note="for averaging, heavy ball, and Nesterov's momentum at the server"),
     "constants": lambda case: {slow: case.nu_by_size[0], fast: case.nu_by_size[-1]},
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
     "families": partial(kernel_families, reach=1.9, most=12),
@@ -185,10 +185,8 @@ STATEMENTS = (
         "nu)/((M - 1) nu), a larger bound. For N = 2 this bound equals the value of block Jacobi, (1 + cos)/(1 - "
         "cos) of the angle between the clients' tangent spaces; 1/nu is smaller. Related work, not consulted: "
         "optimal block scaling (Demmel; Elsner)",
-        forms={
-            Form.STATED: Claim(1 / nu, note="the mean over all signs"),
-            Form.NEW: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
-        },
+        stated=Claim(1 / nu, note="the mean over all signs"),
+        new=Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
         measure=lambda case: _condition(case, _searched(case)),
         left_formula="min_{P that were tried} lambda_max(H P) / lambda_min(H P)",
         says_left="the least condition number of H P over block Jacobi, local steps, random P, and the end of a "
@@ -202,11 +200,10 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/block-conditioning-jacobi",
         title="Infinitely many local steps, block Jacobi, come within a factor N of the best conditioning",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
         note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
         "most 1",
-        forms={Form.NEW: Claim(N / nu)},
+        new=Claim(N / nu),
         measure=_jacobi,
         left_formula="lambda_max(H H_D^{-1}) / lambda_min(H H_D^{-1})",
         says_left="the condition number of H H_D^-1",

@@ -12,9 +12,7 @@ from bounds import (
     Change,
     Claim,
     Family,
-    Form,
     Hypothesis,
-    Kind,
     Limit,
     Nature,
     Options,
@@ -235,16 +233,13 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq5",
         title="Contraction of the squared residual in every round",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (5), section 6; Eq (9) of appendix B"),
         note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
         "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
         "condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a round "
         "although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
         "condition comes from the proof of B.3-certificate at beta = 1/2",
-        forms={
-            Form.STATED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
-        },
+        stated=Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         constants=_constants,
         measure=next_square,
         left_formula="|y - y(t+1)|^2",
@@ -261,17 +256,14 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq8",
         title="One round of the residual, term by term",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (8)"),
         note="the paper prints the term of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
         "This does no harm: under the premise the difference is at most .0031 rho lambda, and the bound on C_1 "
         "leaves .98 rho lambda unused; both forms hold. The display before (8) lacks the leading |y - y(t)|^2. The "
         "random events are a hypothesis, for the given R",
         hypotheses=PREMISE,
-        forms={
-            Form.STATED: Claim(_bound(1)),
-            Form.NEW: Claim(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
-        },
+        stated=Claim(_bound(1)),
+        new=Claim(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
         constants=round_constants,
         measure=next_square,
         symbols={R: "lambda/(1000 n), which no weight vector leaves"},
@@ -290,13 +282,12 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq9",
         title="One round contracts the residual",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (9)"),
         note="the induction step of Eq (7). The printed constants prove 1.95 rho lambda in place of the claimed "
         "rho lambda/2, and along the bottom eigenvector of H(0) the measured contraction is 2 rho lambda. Where "
         "eta_l K is not small the equation is false (X.5). The random events are a hypothesis, for the given R",
         hypotheses=PREMISE,
-        forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},
+        stated=Claim((1 - STEP * lam / 2) * r_t**2),
         constants=round_constants,
         measure=next_square,
         left_formula="|y - y(t+1)|^2",
@@ -313,34 +304,31 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.3",
         title="Linear convergence of the training residual",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
         note="the theorem asks for a width and a step that are out of reach, so its conclusion is checked at sizes "
         "that can be run. The proof uses |y_i| = O(1), which no statement assumes; see B.3-unbounded-labels in the "
         "list of statements",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
-        forms={
-            Form.STATED: Claim(
-                (1 - rho * lam / 2) ** t * r0**2,
-                failure=delta,
-                premise={m: STATED_WIDTH, eta_local: PAPER_STEP},
-                nature=Nature.OUT_OF_REACH,
-                note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
-                consequence="the conclusion may be expected at widths far below the required ones, but there the "
-                "theorem does not prove it; a certificate (B.3-certificate, X.12) proves it for one given network",
-            ),
-            Form.PROVED: Claim(
-                (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
-                failure=delta,
-                premise={m: PROVED_WIDTH, eta_local: PAPER_STEP},
-                nature=Nature.OUT_OF_REACH,
-                families=lambda options: federated_families(options, label="eta_l=.01", eta_local=0.01),
-                note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "
-                "lambda/(1000 n)",
-                consequence="wherever the theorem's argument applies, take the rate 1.95 rho lambda in place of rho "
-                "lambda/2",
-            ),
-        },
+        stated=Claim(
+            (1 - rho * lam / 2) ** t * r0**2,
+            failure=delta,
+            premise={m: STATED_WIDTH, eta_local: PAPER_STEP},
+            nature=Nature.OUT_OF_REACH,
+            note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
+            consequence="the conclusion may be expected at widths far below the required ones, but there the "
+            "theorem does not prove it; a certificate (B.3-certificate, X.12) proves it for one given network",
+        ),
+        proved=Claim(
+            (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
+            failure=delta,
+            premise={m: PROVED_WIDTH, eta_local: PAPER_STEP},
+            nature=Nature.OUT_OF_REACH,
+            families=lambda options: federated_families(options, label="eta_l=.01", eta_local=0.01),
+            note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "
+            "lambda/(1000 n)",
+            consequence="wherever the theorem's argument applies, take the rate 1.95 rho lambda in place of rho "
+            "lambda/2",
+        ),
         constants=lambda case: run_values(case, rho, lam, kappa, r0, t, n, K) | {delta: 0.1},
         measure=next_square,
         left_formula="|y - y(t)|^2",
@@ -358,7 +346,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.3-unbounded-labels",
         title="Linear convergence needs bounded labels",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
         note="the proofs of Lemma B.8 and Claim C.8 use |y_i| = O(1), which no statement assumes: a hypothesis "
         "left out by oversight. Both forms have every other requirement of the theorem as a hypothesis: its steps "
@@ -367,28 +354,26 @@ STATEMENTS = (
         "the weights. Two points at an angle of 2.5 and y = (Y, Y) with Y far above sqrt(m)/eta_l break (7) in the "
         "first round, in every draw of the network.",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
-        forms={
-            Form.STATED: Claim(
-                FROM_THE_START,
-                failure=delta,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISSING_HYPOTHESIS,
-                families=_huge_families,
-                witness=lambda: opposed_run(0, None),
-                reading="no sign is in question: the theorem says nothing about labels; Lemma B.8 and Claim C.8 use "
-                "|y_i| = O(1)",
-                consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
-            ),
-            Form.REPAIRED: Claim(
-                FROM_THE_START,
-                failure=delta,
-                hypotheses=(BOUNDED_LABELS,),
-                note="observed, not proved: with bounded labels the proof asks for 6.4e7 n^3 r_0^2/lambda^4 neurons "
-                "(B.3, proved form), here there are lambda^-4 n^4 log(n/delta), and few rounds are run at steps so "
-                "small. Two results are proved without probability: B.3-certificate, where labels enter through r_0 "
-                "alone, and one round under small-steps (Eq5)",
-            ),
-        },
+        stated=Claim(
+            FROM_THE_START,
+            failure=delta,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISSING_HYPOTHESIS,
+            families=_huge_families,
+            witness=lambda: opposed_run(0, None),
+            reading="no sign is in question: the theorem says nothing about labels; Lemma B.8 and Claim C.8 use "
+            "|y_i| = O(1)",
+            consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
+        ),
+        repaired=Claim(
+            FROM_THE_START,
+            failure=delta,
+            hypotheses=(BOUNDED_LABELS,),
+            note="observed, not proved: with bounded labels the proof asks for 6.4e7 n^3 r_0^2/lambda^4 neurons "
+            "(B.3, proved form), here there are lambda^-4 n^4 log(n/delta), and few rounds are run at steps so "
+            "small. Two results are proved without probability: B.3-certificate, where labels enter through r_0 "
+            "alone, and one round under small-steps (Eq5)",
+        ),
         constants=_constants_of_any_labels,
         measure=next_square,
         left_formula="|y - y(t)|^2",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
-from bounds import BEYOND, Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Case, Change, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.cases.measured_regime import EPS
 from bounds.cases.run_values import run_values
 from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
@@ -245,14 +245,13 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/convex-loss",
         title="Any convex loss: the mean local loss is at most kernel regression with the ridge N over the total step",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/convex_loss.md#the-mean-loss"),
         note="l >= 0 is convex with |l'|^2 <= 2 b l, and L = b max_c |H_cc|; any K, N and partition. The mean is "
         "over rounds and local steps, of the sum of the clients' losses, each at the client's own model. The proof "
         "sums |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), where w+ is w after a local "
         "step; the server's step is a convex combination",
         hypotheses=(at_most(400), SIGNS, SHORT, SERVER_AT_MOST_1),
-        forms={Form.NEW: Claim((_bound(0), _bound(1)), note="first the logistic loss, then squares")},
+        new=Claim((_bound(0), _bound(1)), note="first the logistic loss, then squares"),
         constants=_constants,
         measure=lambda case: (case.mean_loss(0), case.mean_loss(1)),
         symbols={
@@ -279,7 +278,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/convex_loss.md#the-recursion"),
         note="a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c); the server adds eta_g/N times their coefficients",
         hypotheses=(at_most(400), SIGNS),
-        forms={Form.NEW: Claim((_round(0), _round(0), _round(1), _round(1)), note="logistic, squares")},
+        new=Claim((_round(0), _round(0), _round(1), _round(1)), note="logistic, squares"),
         constants=_rounds_constants,
         measure=_measure_rounds,
         symbols={

@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import BEYOND, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Kind, Source, Statement
 from bounds.fl_ntk.cases.drawn_memory import SIZES, DrawnMemory, drawn_memory
 from bounds.fl_ntk.terms.canonical import Canonical, blocks
 from bounds.fl_ntk.terms.local_methods import OF_PROX, mu
@@ -118,7 +118,7 @@ STATEMENTS = (
         "t = eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = "
         "-mu, S = -P, where P has the pull mu; the server sums the noise up, so that with xi its effect on the "
         "outputs the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
-        forms={Form.NEW: Claim(_moments)},
+        new=Claim(_moments),
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

@@ -11,7 +11,6 @@ from bounds import (
     Change,
     Claim,
     Family,
-    Form,
     Hypothesis,
     Kind,
     Limit,
@@ -217,19 +216,17 @@ STATEMENTS = (
         "does use (15) for k = 0; [K] is nowhere defined. If [K] means 1..K, as [n] means 1..n, the display is "
         "false. In the display y_c^{(k)}(t) lacks its index j, and dL_c/du_r is printed with a sum over all n, "
         "where S_c is meant",
-        forms={
-            Form.STATED: Claim(
-                AVERAGED * pull_printed,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                witness=small_run,
-                note="k in [K] read as 1..K",
-                reading="Algorithm 1 and six displays print the indices alike",
-                consequence="index local steps from 0 to K-1; with 1..K the update of a round comes out wrong "
-                "by the size of one local step",
-            ),
-            Form.REPAIRED: Claim(AVERAGED * pull, note="k = 0..K-1"),
-        },
+        stated=Claim(
+            AVERAGED * pull_printed,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.READING,
+            witness=small_run,
+            note="k in [K] read as 1..K",
+            reading="Algorithm 1 and six displays print the indices alike",
+            consequence="index local steps from 0 to K-1; with 1..K the update of a round comes out wrong "
+            "by the size of one local step",
+        ),
+        repaired=Claim(AVERAGED * pull, note="k = 0..K-1"),
         constants=_update_constants,
         measure=_update,
         symbols={
@@ -257,17 +254,15 @@ STATEMENTS = (
         note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, and "
         "x for x_i. (3) and section 6 have u_r(t) + eta_g Delta u_r(t); this is meant, and may well be printed "
         "here too",
-        forms={
-            Form.STATED: Claim(
-                (after_printed - before) / sp.sqrt(m),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                witness=lambda: small_run(4),
-                reading="the line occurs once; the same bracket has u_r(t) in (3), in section 6 and in the appendix",
-                consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
-            ),
-            Form.REPAIRED: Claim((after - before) / sp.sqrt(m)),
-        },
+        stated=Claim(
+            (after_printed - before) / sp.sqrt(m),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            witness=lambda: small_run(4),
+            reading="the line occurs once; the same bracket has u_r(t) in (3), in section 6 and in the appendix",
+            consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
+        ),
+        repaired=Claim((after - before) / sp.sqrt(m)),
         constants=_constants_eq2,
         measure=_measure,
         symbols={
@@ -298,17 +293,15 @@ STATEMENTS = (
         "every round but round c. Further, k runs over 0..K-1, not [K] = 1..K; the a_i in the display of |J - "
         "J(0)|^2 is a_r; in the display of v_1 below, the first sum is over [n], not S_c, and the term with "
         "H(t,k,c)^perp has the opposite sign, which changes no norm. Appendix C writes U(t) transposed",
-        forms={
-            Form.STATED: Claim(
-                -rho / K * pull_printed,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                witness=lambda: small_run(4),
-                reading="J(k,c) in both lines of (17), J(k,t) in the definition and everywhere else",
-                consequence="none: read J(k,t)",
-            ),
-            Form.REPAIRED: Claim(-rho / K * pull),
-        },
+        stated=Claim(
+            -rho / K * pull_printed,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            witness=lambda: small_run(4),
+            reading="J(k,c) in both lines of (17), J(k,t) in the definition and everywhere else",
+            consequence="none: read J(k,t)",
+        ),
+        repaired=Claim(-rho / K * pull),
         constants=_constants_eq17,
         measure=updates,
         symbols={
@@ -334,7 +327,7 @@ STATEMENTS = (
         note="the paper says this in words ('essentially'). It is exact for half the sum of squares over all n "
         "samples, which is N times the paper's L",
         hypotheses=(ONE_STEP,),
-        forms={Form.STATED: Claim(u - eta_global * eta_local / N * gradient)},
+        stated=Claim(u - eta_global * eta_local / N * gradient),
         constants=_constants_k1_is_gd,
         measure=lambda case: BALL.estimate(np.array(global_weights(case)[1:], dtype=object)),
         symbols={

@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from bounds import BEYOND, Case, Claim, Family, Form, Hypothesis, Kind, Options, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.case import prepared
 from bounds.federated_run import FederatedFamily, compiled, federated_families
 from bounds.fl_ntk.cases.sliding_ladder import SLIDING_LADDERS, STEP_SIZES, SlidingLadder, sliding_case
@@ -239,13 +239,11 @@ STATEMENTS = (
                 _settled,
             ),
         ),
-        forms={
-            Form.NEW: Claim(
-                (sp.Integer(0), sp.log(q)),
-                note="for the number of pairs within .3 |r(t)|/sqrt(m) of a kink over n sqrt(m): the exponent in the "
-                "width at the last round, or in 1/|r(t)| along long runs; the logarithm of the coefficient",
-            )
-        },
+        new=Claim(
+            (sp.Integer(0), sp.log(q)),
+            note="for the number of pairs within .3 |r(t)|/sqrt(m) of a kink over n sqrt(m): the exponent in the "
+            "width at the last round, or in 1/|r(t)| along long runs; the logarithm of the coefficient",
+        ),
         constants=_constants,
         measure=_measure,
         symbols={
@@ -285,13 +283,11 @@ STATEMENTS = (
             ),
             Hypothesis("clear", "along the flow no other pair comes to its kink", lambda case: case.clearance),
         ),
-        forms={
-            Form.NEW: Claim(
-                (sp.Integer(1), sp.Integer(1)),
-                note="powers of the step in |r_eta(t) - exp(-t H_P) r_0|, and in the difference between a pair's share "
-                "of active local steps and the mean of psi",
-            )
-        },
+        new=Claim(
+            (sp.Integer(1), sp.Integer(1)),
+            note="powers of the step in |r_eta(t) - exp(-t H_P) r_0|, and in the difference between a pair's share "
+            "of active local steps and the mean of psi",
+        ),
         measure=lambda case: (_power(case.runs[0]), _power(case.runs[1])),
         left_formula=(
             "exponent in K eta/N of |r_eta(t) - exp(-t H_P) r_0|",

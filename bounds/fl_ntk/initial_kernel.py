@@ -16,7 +16,6 @@ from bounds import (
     Change,
     Claim,
     Family,
-    Form,
     Hypothesis,
     Kind,
     Limit,
@@ -181,7 +180,7 @@ STATEMENTS = (
         note="the mean of x_i.x_j 1{w.x_i >= 0} 1{w.x_j >= 0} over Gaussian w: a share (pi - theta)/(2 pi) of all "
         "directions lies in both half-spaces",
         hypotheses=(at_most(150), TWO_SAMPLES, POSITIVE_LIMIT),
-        forms={Form.STATED: Claim((inner * (sp.pi - angle) / (2 * sp.pi), angle, MIDDLE - APART, MIDDLE + APART))},
+        stated=Claim((inner * (sp.pi - angle) / (2 * sp.pi), angle, MIDDLE - APART, MIDDLE + APART)),
         constants=_constants_h_inf,
         measure=_measure,
         symbols={
@@ -218,12 +217,8 @@ STATEMENTS = (
         "the left side is always 1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). "
         "With delta <= 1/2 and unit rows the lemma follows from the new form, since ln(n + 1) <= (2 sqrt m - 1) "
         "ln(n / delta). The new form is Hoeffding's inequality for each of the n(n+1)/2 entries",
-        forms={
-            Form.STATED: Claim(
-                n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta, hypotheses=(UNIT_ROWS, SMALL_DELTA)
-            ),
-            Form.NEW: Claim(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
-        },
+        stated=Claim(n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta, hypotheses=(UNIT_ROWS, SMALL_DELTA)),
+        new=Claim(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
         constants=_constants_c_6,
         measure=lambda case: case.gram_deviation,
         symbols={gram_norm: "|X X^T|_F"},
@@ -239,14 +234,13 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Weyl",
         title="No eigenvalue of H(0) is further from that of H_inf than |H(0) - H_inf|_2",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start"),
         note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order. "
         "So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all eigenvalues "
         "between. The inequality is an equality for one sample, and nearly an equality where H(0), H_inf and their "
         "difference have the same top eigenvector",
         hypotheses=(at_most(150),),
-        forms={Form.STATED: Claim(sp.Max(top, -bottom))},
+        stated=Claim(sp.Max(top, -bottom)),
         constants=lambda case: {
             top: gram.largest_eigenvalue(_change(case)),
             bottom: gram.smallest_eigenvalue(_change(case)),
@@ -282,7 +276,7 @@ STATEMENTS = (
                 "nontrivial", "some c_p is not 0", lambda case: float(np.abs(case.coefficients.value).max()) - 1e-6
             ),
         ),
-        forms={Form.NEW: Claim(H_minus * c)},
+        new=Claim(H_minus * c),
         constants=lambda case: {H_minus: _columns(case, -1), c: case.coefficients},
         measure=lambda case: _columns(case, 1) @ case.coefficients,
         symbols={

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import FL_NTK, Case, Claim, Family, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Case, Claim, Family, Kind, Nature, Outcome, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families
 from bounds.fl_ntk.families.few_points import (
     long_row_converging,
@@ -82,29 +82,26 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.12",
         title="Movement of the global weights",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.12"),
         note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
         "of the lemma's own proof and R in C.11. A scan easily loses how far the bar of a root reaches: the paper "
         "may well print sqrt(m) lambda throughout",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
-        forms={
-            Form.STATED: Claim(
-                8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                witness=one_neuron_wedge,
-                reading="the bar covers lambda here and in C.7, which repeats this bound, and ends before it "
-                "everywhere else, in the last line of the lemma's own proof too",
-                consequence="use sqrt(m) lambda: with lambda under the root the radius is too small by a factor "
-                "sqrt(lambda), and a width chosen from that radius would be too small as well",
-            ),
-            Form.PROVED: Claim(
-                8 * (1 + 2 * eta_local * n * K) * REACH,
-                note="the last line of the proof, with its sum of square roots computed correctly",
-            ),
-            Form.REPAIRED: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
-        },
+        stated=Claim(
+            8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            witness=one_neuron_wedge,
+            reading="the bar covers lambda here and in C.7, which repeats this bound, and ends before it "
+            "everywhere else, in the last line of the lemma's own proof too",
+            consequence="use sqrt(m) lambda: with lambda under the root the radius is too small by a factor "
+            "sqrt(lambda), and a width chosen from that radius would be too small as well",
+        ),
+        proved=Claim(
+            8 * (1 + 2 * eta_local * n * K) * REACH,
+            note="the last line of the proof, with its sum of square roots computed correctly",
+        ),
+        repaired=Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         constants=constants,
         measure=lambda case: case.observed("movement"),
         left_formula="max_r |u_r(t) - u_r(0)|",
@@ -127,12 +124,8 @@ STATEMENTS = (
         note="the lemma agrees with the proof of B.12, not with B.12 as the scan reads; the constant 4(1 + 2 eta_l "
         "n K) suffices",
         hypotheses=tuple(h.of_every("run", _runs) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
-        forms={
-            Form.STATED: Claim(
-                REACH, note="O(): the ratio of the two sides must not grow as m grows or as lambda falls"
-            ),
-            Form.NEW: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
-        },
+        stated=Claim(REACH, note="O(): the ratio of the two sides must not grow as m grows or as lambda falls"),
+        new=Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         constants=_constants,
         measure=lambda ladder: _stacked([run.observed("movement")[-1] for run in row] for row in ladder.runs),
         left_formula="max_r |u_r(T) - u_r(0)|",

@@ -153,12 +153,11 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/lazy-error",
         title="A round changes the outputs by at most a multiple of the residual",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "section 3.2, third observation"),
         note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
         "n K), which is O(1) at the paper's steps, and twice the constant that Lemma B.10's new form gives",
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
-        forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
+        stated=Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t),
         constants=lambda case: run_constants(case) | {rho: case.rho},
         measure=output_changes,
         left_formula="|y(t+1) - y(t)|",
@@ -188,21 +187,19 @@ STATEMENTS = (
         "form. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), "
         "where D has the clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by "
         "B.10, 2 eta_l n K |y - y(t)|, which has no m either",
-        forms={
-            Form.STATED: Claim(
-                -sp.Rational(1, 2),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
-                measure=_printed_rate,
-                left_formula=_left("(I - rho H_inf)"),
-                witness=CircleLadder,
-                reading="both lines of (18) and the bound on e(t) have sqrt(m) in the denominator",
-                note=AT_PRINTED_STEP,
-                consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny step the "
-                "extra term is below 2e-6 of rho lambda |r|; at practical steps it dominates",
-            ),
-            Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
-        },
+        stated=Claim(
+            -sp.Rational(1, 2),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SUBSTANCE,
+            measure=_printed_rate,
+            left_formula=_left("(I - rho H_inf)"),
+            witness=CircleLadder,
+            reading="both lines of (18) and the bound on e(t) have sqrt(m) in the denominator",
+            note=AT_PRINTED_STEP,
+            consequence="for K >= 2 linearise with the exact round map M of X.1. At the paper's own tiny step the "
+            "extra term is below 2e-6 of rho lambda |r|; at practical steps it dominates",
+        ),
+        repaired=Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         measure=lambda ladder: rate(ladder, exact_map(ladder)),
         left_formula=_left("M"),
         says_left="log-log slope of the RMS over networks of (sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi from the "

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, distance
 from bounds.fl_ntk.cases.weight_path import weight_path
@@ -122,14 +122,11 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq16",
         title="Local residuals are bounded by the global one",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (16)"),
         note="its first '=' must be '<='; the factor 2 is not needed (triangle inequality)",
         hypotheses=(UNIT_ROWS,),
-        forms={
-            Form.STATED: Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.NEW: Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),
-        },
+        stated=Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
+        new=Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),
         constants=lambda case: run_constants(case) | {r_t: case.observed("residual_norm")[:-1, None]},
         measure=lambda case: distance(case.observed("local_outputs"), case.problem.y).squared(),
         left_formula="|y - y^{(k)}(t)|^2",
@@ -149,15 +146,12 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-13",
         title="Local training contracts the client's residual",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (13)"),
         note="the paper names no step and gives no proof. The equation is read under the small steps of the "
         "theorems that use it (see the convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= "
         "E, and lambda_min(H_cc(0)) >= lambda. Theorem B.3's steps are far smaller than is required here. The case "
         "that shows the condition to be necessary has eta_l = 3/|H(0)|, and every local step doubles its residual",
-        forms={
-            Form.STATED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
-        },
+        stated=Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
         constants=_contraction_constants,
         measure=lambda case: _residuals(case)[1][:, :, 1:].squared(),
         symbols={k: "local step, 1..K"},
@@ -175,28 +169,25 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-14",
         title="Local weights stay near the global ones",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (14)"),
         note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
         "t', and B.10 and B.4 need the same round. The repaired form has the same round and n_c for n; its second "
         "part is the sharper bound by K gradient steps",
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
-        forms={
-            Form.STATED: Claim(
-                sp.sqrt(n) * DISTANCE,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                left_formula="max_r |w_{k,c,r}(t+1) - u_r(t)|",
-                measure=_printed_distance_measure,
-                witness=satisfied_client,
-                reading="the display occurs once; (13) and (15) beside it have t alone",
-                consequence="read w_{k,c,r}(t) - u_r(t), within one round, as the later proofs do",
-            ),
-            Form.REPAIRED: Claim(
-                (sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m)),
-                hypotheses=(LOCAL_CONTRACTION,),
-            ),
-        },
+        stated=Claim(
+            sp.sqrt(n) * DISTANCE,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            left_formula="max_r |w_{k,c,r}(t+1) - u_r(t)|",
+            measure=_printed_distance_measure,
+            witness=satisfied_client,
+            reading="the display occurs once; (13) and (15) beside it have t alone",
+            consequence="read w_{k,c,r}(t) - u_r(t), within one round, as the later proofs do",
+        ),
+        repaired=Claim(
+            (sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m)),
+            hypotheses=(LOCAL_CONTRACTION,),
+        ),
         constants=_distance_constants,
         measure=_distance_measure,
         symbols=SAMPLES,
@@ -214,14 +205,11 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-15",
         title="How far one local step changes the client's outputs",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (15)"),
         note="holds for any weights and any step: relu is 1-Lipschitz, and the client sees its own n_c samples",
         hypotheses=(UNIT_ROWS,),
-        forms={
-            Form.STATED: Claim(eta_local**2 * n**2 * r_client_local**2),
-            Form.NEW: Claim(eta_local**2 * n_c**2 * r_client_local**2),
-        },
+        stated=Claim(eta_local**2 * n**2 * r_client_local**2),
+        new=Claim(eta_local**2 * n_c**2 * r_client_local**2),
         constants=_step_constants,
         measure=_step_measure,
         symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},
@@ -238,19 +226,16 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.10",
         title="Drift of local outputs, and size of the averaged update",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.10"),
         note="'the choice of eta_local' is read as eta_l n K <= 1.2564, which is enough for every K. The exact "
         "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
         hypotheses=(UNIT_ROWS,),
-        forms={
-            Form.STATED: Claim((DRIFT, 2 * UPDATE), hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.NEW: Claim(
-                (DRIFT, UPDATE),
-                hypotheses=(SMALL_FOR_K,),
-                note="the second bound loses its factor 2, since Eq (16) loses its factor sqrt 2",
-            ),
-        },
+        stated=Claim((DRIFT, 2 * UPDATE), hypotheses=(SMALL_LOCAL_STEPS,)),
+        new=Claim(
+            (DRIFT, UPDATE),
+            hypotheses=(SMALL_FOR_K,),
+            note="the second bound loses its factor 2, since Eq (16) loses its factor sqrt 2",
+        ),
         constants=_constants,
         measure=_measure,
         left_formula=("|y_c(t) - y_c^{(k)}(t)|", "max_r |Delta u_r(t)|"),

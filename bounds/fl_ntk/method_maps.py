@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Hypothesis, Kind, Source, Statement
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, TWO_LOCAL_STEPS, at_most
@@ -53,7 +53,7 @@ def method_maps(
         source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps"),
         note=note,
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, *hypotheses),
-        forms={Form.NEW: Claim(lambda: after() * 2, note=", ".join(methods))},
+        new=Claim(lambda: after() * 2, note=", ".join(methods)),
         constants=constants,
         measure=lambda case: final_residuals(case, trainings(case)),
         symbols=MAP_SYMBOLS
@@ -270,16 +270,14 @@ STATEMENTS = (
         "mean of the residuals in the last round's local steps. a is H^-1 N/(eta_g eta_l K) times the decrease of "
         "the residual in that round, so that two rounds determine the next",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM, TWO_LOCAL_STEPS),
-        forms={
-            Form.NEW: Claim(
-                (
-                    FEDPROX * prox,
-                    (IDENTITY - eta_global * H * shares * OF_MOMENTUM) * heavy,
-                    scaffold - eta_global / N * H * (RESPONSE * scaffold - CORRECTION),
-                ),
-                note="two local steps; SCAFFOLD from its second round on",
-            )
-        },
+        new=Claim(
+            (
+                FEDPROX * prox,
+                (IDENTITY - eta_global * H * shares * OF_MOMENTUM) * heavy,
+                scaffold - eta_global / N * H * (RESPONSE * scaffold - CORRECTION),
+            ),
+            note="two local steps; SCAFFOLD from its second round on",
+        ),
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

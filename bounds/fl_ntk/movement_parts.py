@@ -7,7 +7,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement, with_own
+from bounds import FL_NTK, Change, Claim, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
@@ -217,18 +217,15 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.8",
         title="B_1: movement by the initial features under the limiting kernel",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.8"),
         note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
         "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
         "gives this constant for delta <= n/(n+1)). Only the proof assumes labels of size O(1)",
         hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        forms={
-            Form.STATED: Claim(
-                sp.Trace(Dy.T * SIZED_H * Dy) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
-                failure=delta,
-            )
-        },
+        stated=Claim(
+            sp.Trace(Dy.T * SIZED_H * Dy) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
+            failure=delta,
+        ),
         constants=_constants_c_8,
         measure=_measure_c_8,
         symbols={
@@ -249,7 +246,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.9",
         title="B_2: movement by gradients that have changed",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.9"),
         note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
         "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. This factor is sqrt(n R/sigma) with "
@@ -258,22 +254,20 @@ STATEMENTS = (
         "independent. The O-constant is taken as 1, poly(log(m/delta)) as the power 3/4 of the logarithm, |y| as "
         "at most sqrt(n)",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        forms={
-            Form.STATED: Claim(
-                n ** sp.Rational(3, 2)
-                * sp.log(m / delta) ** sp.Rational(3, 4)
-                / (m ** sp.Rational(1, 4) * sp.sqrt(sigma) * lam ** sp.Rational(3, 2)),
-                failure=delta,
-                nature=Nature.PROOF_GAP,
-                hypotheses=(SMALL_LABELS,),
-                consequence="the stated rate stands with the repaired bound on J, which needs no independence",
-            ),
-            Form.REPAIRED: Claim(
-                sp.sqrt(n * NEAR) * label_norm / lam,
-                failure=crowding,
-                note="the bound on J of C.7-J, for every R at once, summed with (1 - rho lambda)^t",
-            ),
-        },
+        stated=Claim(
+            n ** sp.Rational(3, 2)
+            * sp.log(m / delta) ** sp.Rational(3, 4)
+            / (m ** sp.Rational(1, 4) * sp.sqrt(sigma) * lam ** sp.Rational(3, 2)),
+            failure=delta,
+            nature=Nature.PROOF_GAP,
+            hypotheses=(SMALL_LABELS,),
+            consequence="the stated rate stands with the repaired bound on J, which needs no independence",
+        ),
+        repaired=Claim(
+            sp.sqrt(n * NEAR) * label_norm / lam,
+            failure=crowding,
+            note="the bound on J of C.7-J, for every R at once, summed with (1 - rho lambda)^t",
+        ),
         constants=_constants_c_9,
         measure=lambda case: norm(changed_gradient_part(case), case.bits),
         symbols={
@@ -296,7 +290,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.10",
         title="B_3: what the printed linear map and the error term leave of the movement",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.10"),
         note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper has this "
         "from Eq (18), and it is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; the "
@@ -314,25 +307,23 @@ STATEMENTS = (
         "B_3 is the whole movement less B_1, in which neither m nor sigma occurs. O-constants are taken as 1, "
         "poly(log(m/delta)) as the third power of the logarithm",
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        forms={
-            Form.STATED: Claim(
-                PRINTED,
-                failure=delta,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
-                witness=_printed_step,
-                reading="the bound is printed three times alike: in the claim, at the end of its proof, in the proof "
-                "of C.7",
-                consequence="for K >= 2 add the exact term of the limit; it vanishes as T grows, so that C.7's second "
-                "part and C.11 are not affected",
-            ),
-            Form.REPAIRED: Claim(
-                PRINTED + EXTRA,
-                failure=delta,
-                note="with the exact term added: an identity in the limit; observed at finite m, where the printed "
-                "part alone is far above |B_3|",
-            ),
-        },
+        stated=Claim(
+            PRINTED,
+            failure=delta,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SUBSTANCE,
+            witness=_printed_step,
+            reading="the bound is printed three times alike: in the claim, at the end of its proof, in the proof "
+            "of C.7",
+            consequence="for K >= 2 add the exact term of the limit; it vanishes as T grows, so that C.7's second "
+            "part and C.11 are not affected",
+        ),
+        repaired=Claim(
+            PRINTED + EXTRA,
+            failure=delta,
+            note="with the exact term added: an identity in the limit; observed at finite m, where the printed "
+            "part alone is far above |B_3|",
+        ),
         constants=_constants_c_10,
         measure=_measure_c_10,
         symbols={

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import (
     EQUAL,
     MOMENTUM_ROUNDS,
@@ -175,7 +175,7 @@ STATEMENTS = (
         "standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- b v + "
         "mean and adds eta_g v; u = H v is the effect of v on the outputs. Drawing clients adds H N(C) H to the "
         "memory's moments, the noise adds sigma_w^2 H",
-        forms={Form.NEW: Claim(_heavy_ball_moments)},
+        new=Claim(_heavy_ball_moments),
         constants=of_momentum,
         measure=measure,
         symbols=SYMBOLS,
@@ -202,7 +202,7 @@ STATEMENTS = (
         "client takes one local step on a batch of b_1 samples, drawn without replacement and scaled by n_c/b_1. "
         "Noise of standard deviation sigma_w is added to every weight of the clients' mean. The server keeps v <- "
         "b v + mean and adds eta_g (mean + b v), as in DiLoCo; u = H v is the effect of v on the outputs",
-        forms={Form.NEW: Claim(_nesterov_moments)},
+        new=Claim(_nesterov_moments),
         constants=_constants,
         measure=measure,
         symbols=SYMBOLS | {diagonal: "the diagonal of C", drawn: "samples in a batch"},
@@ -229,7 +229,7 @@ STATEMENTS = (
         note="a round lowers E |r|^2 by 2 g b - g^2 a, with b = E r.Hd and a = E |Hd|^2, where d is the clients' "
         "mean displacement. The loss after the round is least at g = b/a, and smaller than at g = 1 for g between "
         "1 and 2 b/a - 1",
-        forms={Form.NEW: Claim((descent / energy, (descent - energy) ** 2 / energy))},
+        new=Claim((descent / energy, (descent - energy) ** 2 / energy)),
         constants=_rate_moments,
         measure=_best,
         symbols={
@@ -253,11 +253,10 @@ STATEMENTS = (
         id="fl-ntk/outer-rate-convex",
         title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides whether a larger "
         "rate helps",
-        kind=Kind.UPPER,
         source=Source(BEYOND, ANCHOR),
         note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
         "and by no more than the tangent falls",
-        forms={Form.NEW: Claim(((near + far) / 2, far))},
+        new=Claim(((near + far) / 2, far)),
         constants=_radii,
         measure=_convex,
         symbols={

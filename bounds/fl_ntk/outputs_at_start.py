@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Nature, Options, Source, Statement
+from bounds import FL_NTK, Change, Claim, Hypothesis, Kind, Limit, Nature, Options, Source, Statement
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT, initial_outputs, network_constants
 from bounds.initial_network import InitialNetwork, initial_network_families, one_point
@@ -68,9 +68,7 @@ STATEMENTS = (
         note="the bound rests on E_1 and E_2 of Lemma B.8 scaled by sigma. The mean of |y(0)|^2 is sigma^2 n/2, "
         "thousands of times below the bound",
         hypotheses=(UNIT_ROWS,),
-        forms={
-            Form.STATED: Claim(2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta)
-        },
+        stated=Claim(2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta),
         constants=lambda case: network_constants(case) | {sigma: case.sigma},
         measure=lambda case: initial_outputs(case).norm().squared(),
         left_formula="|y(0)|^2",
@@ -107,16 +105,14 @@ STATEMENTS = (
                 eased_by=("width",),
             ),
         ),
-        forms={
-            Form.STATED: Claim(
-                _parts(STATED_OUTPUT),
-                failure=delta,
-                nature=Nature.PROOF_GAP,
-                consequence="none for the events; the bound on |y - y(0)|^2 is O(n) only up to logarithms of m "
-                "(B.8-hoeffding has none)",
-            ),
-            Form.REPAIRED: Claim(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
-        },
+        stated=Claim(
+            _parts(STATED_OUTPUT),
+            failure=delta,
+            nature=Nature.PROOF_GAP,
+            consequence="none for the events; the bound on |y - y(0)|^2 is O(n) only up to logarithms of m "
+            "(B.8-hoeffding has none)",
+        ),
+        repaired=Claim(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
         constants=network_constants,
         measure=_measure,
         left_formula=(
@@ -144,7 +140,7 @@ STATEMENTS = (
         source=Source(FL_NTK, "repairs Lemma B.8"),
         note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m. No m enters the logarithm, "
         "and the width of Theorem B.3 needs a bound without m",
-        forms={Form.NEW: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
+        new=Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta),
         constants=_hoeffding_constants,
         measure=lambda case: abs(initial_outputs(case)),
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},

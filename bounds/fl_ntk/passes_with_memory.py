@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import BEYOND, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Family, Kind, Source, Statement
 from bounds.fl_ntk.cases.drawn_memory import OPTIONS, SIZES, DrawnMemory, drawn_memory
 from bounds.fl_ntk.terms.local_methods import mu
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, D, H, map_constants
@@ -169,7 +169,7 @@ STATEMENTS = (
         "A round takes z = (r, m) to A z + sum B_c z over the drawn clients, and a client's displacement at its "
         "own samples has the mean F r + G e, with e what a unit of step along its correction lowers its residual "
         "by, and the covariance V given z, averaged",
-        forms={Form.NEW: Claim(_moments)},
+        new=Claim(_moments),
         constants=_constants,
         measure=_measure,
         symbols={H: "Gram matrix H_inf", D: MAP_SYMBOLS[D], s: "clients in a round", mu: "FedDyn's alpha"}

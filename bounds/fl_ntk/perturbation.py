@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Limit, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Hypothesis, Kind, Limit, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import BOUNDED_SUMS, BoundedSum, GaussianTail, exact, gaussian_tails
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.initial_network import InitialNetwork, initial_network_families, one_point
@@ -54,20 +54,18 @@ STATEMENTS = (
         note="the scan reads Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form. "
         "Nothing suggests that the paper prints another form",
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
-        forms={
-            Form.STATED: Claim(
-                TAIL,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                measure=lambda case: case.probability(above=False),
-                left_formula="Pr(sum_i X_i <= t)",
-                witness=lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1)),
-                note="the left side is Pr[sum <= t], as the scan reads",
-                reading="the lemma occurs once; the four places that apply it read '>' or '>=', which is right",
-                consequence="none: every use in the paper is of the upper tail, for which the bound is right",
-            ),
-            Form.REPAIRED: Claim(TAIL),
-        },
+        stated=Claim(
+            TAIL,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            measure=lambda case: case.probability(above=False),
+            left_formula="Pr(sum_i X_i <= t)",
+            witness=lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1)),
+            note="the left side is Pr[sum <= t], as the scan reads",
+            reading="the lemma occurs once; the four places that apply it read '>' or '>=', which is right",
+            consequence="none: every use in the paper is of the upper tail, for which the bound is right",
+        ),
+        repaired=Claim(TAIL),
         constants=lambda case: {V: exact(case.count * case.variance), M: exact(case.bound), threshold: exact(case.t)},
         measure=lambda case: case.probability(above=True),
         symbols={V: "sum of the variances", M: "bound on |X_i|", threshold: "threshold"},
@@ -89,14 +87,12 @@ STATEMENTS = (
         note="the proof writes N(0, delta^2) for N(0, sigma^2); only the upper side is used, in Eq (11), "
         "and it is true for all t > 0",
         hypotheses=(Hypothesis("t-at-most-sigma", "0 < t <= sigma", lambda case: min(case.t, case.sigma - case.t)),),
-        forms={
-            Form.STATED: Claim(UPPER, lower=2 * half_width / (3 * sigma)),
-            Form.NEW: Claim(
-                UPPER,
-                lower=sp.erf(1 / sp.sqrt(2)) * half_width / sigma,
-                note="the best lower constant, reached at t = sigma",
-            ),
-        },
+        stated=Claim(UPPER, lower=2 * half_width / (3 * sigma)),
+        new=Claim(
+            UPPER,
+            lower=sp.erf(1 / sp.sqrt(2)) * half_width / sigma,
+            note="the best lower constant, reached at t = sigma",
+        ),
         constants=lambda case: {half_width: case.t, sigma: case.sigma},
         measure=GaussianTail.probability,
         symbols={half_width: "threshold", sigma: "standard deviation of X"},
@@ -118,17 +114,15 @@ STATEMENTS = (
         source=Source(FL_NTK, "Eq (11)"),
         note="section 6 and C.7 take for R the movement of the run, which depends on w; the new form is uniform in "
         "R (one-sided Dvoretzky-Kiefer-Wolfowitz inequality, union over the samples)",
-        forms={
-            Form.STATED: Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
-            Form.NEW: Claim(
-                sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
-                failure=delta,
-                left_formula="|{r : |w_r^T x_i| <= R |x_i|}| / m",
-                families=initial_network_families,
-                note="for all R > 0 and all samples at once; checked at the R where the share of neurons exceeds the "
-                "first term most",
-            ),
-        },
+        stated=Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
+        new=Claim(
+            sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
+            failure=delta,
+            left_formula="|{r : |w_r^T x_i| <= R |x_i|}| / m",
+            families=initial_network_families,
+            note="for all R > 0 and all samples at once; checked at the R where the share of neurons exceeds the "
+            "first term most",
+        ),
         constants=_constants,
         measure=_measure,
         left_formula="Pr(|w^T x| <= R)",
@@ -164,17 +158,15 @@ STATEMENTS = (
             ),
             Hypothesis("radius-below-1", "0 < R < 1", lambda case: min(case.radius, 1 - case.radius)),
         ),
-        forms={
-            Form.STATED: Claim(
-                2 * n * R,
-                failure=n**2 * sp.exp(-m * R / 10),
-                nature=Nature.PROOF_GAP,
-                consequence="none: the bound and its probability are right, also for weights that depend on the "
-                "initialisation",
-            ),
-            Form.PROVED: Claim(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
-            Form.REPAIRED: Claim(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
-        },
+        stated=Claim(
+            2 * n * R,
+            failure=n**2 * sp.exp(-m * R / 10),
+            nature=Nature.PROOF_GAP,
+            consequence="none: the bound and its probability are right, also for weights that depend on the "
+            "initialisation",
+        ),
+        proved=Claim(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
+        repaired=Claim(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
         constants=lambda case: {n: case.problem.n, m: case.width, R: case.radius},
         measure=lambda case: case.reachable_deviation,
         left_formula="sup |H(w~, w^) - H(0)|_F",

@@ -16,7 +16,6 @@ from bounds import (
     Change,
     Claim,
     Family,
-    Form,
     Hypothesis,
     Kind,
     Limit,
@@ -185,28 +184,26 @@ STATEMENTS = (
         "Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - delta/9 for delta/9. The step to 2/sqrt n needs "
         "sigma below lambda/(n polylog), and drops the term (2 log/m)^(1/4)",
         hypotheses=(FAILURE_PROBABILITY, NON_DEGENERATE, LIPSCHITZ, BOUNDED),
-        forms={
-            Form.STATED: Claim(
-                MAIN + REST,
-                failure=delta,
-                premise=PREMISE,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISSING_HYPOTHESIS,
-                witness=constant_loss,
-                reading="no sign is in question: both theorems require only a 1-Lipschitz loss with values in [0, 1]; "
-                "Arora et al., whose theorem this one follows, require l(y,y) = 0 as well",
-                consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
-            ),
-            Form.REPAIRED: Claim(
-                MAIN + REST,
-                failure=delta,
-                premise=PREMISE,
-                hypotheses=(ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS),
-                note="not proved here; checked at infinite width, where the premise on m is no restriction. At delta = "
-                ".01 and y = x_1/2 the bound is below the trivial bound 1 from n of about 150 on. For random signs it "
-                "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, whose mean is 2n or more",
-            ),
-        },
+        stated=Claim(
+            MAIN + REST,
+            failure=delta,
+            premise=PREMISE,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISSING_HYPOTHESIS,
+            witness=constant_loss,
+            reading="no sign is in question: both theorems require only a 1-Lipschitz loss with values in [0, 1]; "
+            "Arora et al., whose theorem this one follows, require l(y,y) = 0 as well",
+            consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
+        ),
+        repaired=Claim(
+            MAIN + REST,
+            failure=delta,
+            premise=PREMISE,
+            hypotheses=(ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS),
+            note="not proved here; checked at infinite width, where the premise on m is no restriction. At delta = "
+            ".01 and y = x_1/2 the bound is below the trivial bound 1 from n of about 150 on. For random signs it "
+            "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, whose mean is 2n or more",
+        ),
         constants=constants,
         measure=lambda case: case.population_loss,
         symbols={
@@ -239,18 +236,16 @@ STATEMENTS = (
             FAILURE_PROBABILITY,
             *(h.of_every("sample", SAMPLES) for h in (NON_DEGENERATE, LIPSCHITZ, BOUNDED)),
         ),
-        forms={
-            Form.STATED: Claim(
-                MAIN + sp.sqrt(sp.log(n / (lam * delta)) / n),
-                premise=PREMISE,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISSING_HYPOTHESIS,
-                witness=constant_loss_ladder,
-                reading="no sign is in question, as for C.11",
-                note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
-                consequence="as for C.11: assume l(y, y) = 0",
-            )
-        },
+        stated=Claim(
+            MAIN + sp.sqrt(sp.log(n / (lam * delta)) / n),
+            premise=PREMISE,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISSING_HYPOTHESIS,
+            witness=constant_loss_ladder,
+            reading="no sign is in question, as for C.11",
+            note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
+            consequence="as for C.11: assume l(y, y) = 0",
+        ),
         constants=_constants,
         measure=lambda case: Estimate.stacked(sample.held_out_loss for sample in case.samples),
         symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},

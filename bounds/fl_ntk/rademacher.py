@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds import FL_NTK, Case, Change, Claim, Family, Form, Kind, Source, Statement
+from bounds import FL_NTK, Case, Change, Claim, Family, Kind, Source, Statement
 from bounds.case import described
 from bounds.fl_ntk.cases.generalisation_case import Loss
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
@@ -270,7 +270,7 @@ STATEMENTS = (
         "eta_l K/N, and R_S is the Rademacher complexity of the given sample. For an infinite class the left side "
         "is a supremum that cannot be evaluated; for a finite class and population every term can be evaluated",
         hypotheses=(FAILURE_PROBABILITY,),
-        forms={Form.STATED: Claim(2 * rho * complexity + REMAINDER, failure=delta)},
+        stated=Claim(2 * rho * complexity + REMAINDER, failure=delta),
         constants=_constants_c_4,
         measure=lambda case: case.largest_gap,
         symbols={
@@ -298,13 +298,11 @@ STATEMENTS = (
         "factor 2. Because of this term the bound is useful only where R is far below m^(-1/4) sqrt(sigma). "
         "Definition C.3 prints eps in R^d, where R^n is meant",
         hypotheses=(FAILURE_PROBABILITY, UNIT_ROWS),
-        forms={
-            Form.STATED: Claim(
-                LINEAR + 2 * R**2 * sp.sqrt(m) / sigma + R * sp.sqrt(LOG),
-                failure=delta,
-                note="the lemma is for all B > 0 at once; here B is chosen independently of the network",
-            )
-        },
+        stated=Claim(
+            LINEAR + 2 * R**2 * sp.sqrt(m) / sigma + R * sp.sqrt(LOG),
+            failure=delta,
+            note="the lemma is for all B > 0 at once; here B is chosen independently of the network",
+        ),
         constants=_constants_c_5,
         measure=lambda case: case.rademacher,
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},

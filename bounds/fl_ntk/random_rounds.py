@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SHUFFLED_ROUNDS, SIZES, RandomRound, operators
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, RESPONSE, H, map_constants
 from bounds.mutants import MILLIONTH_MORE, power, replaced, reversed_comparison, scaled, sign_flipped
@@ -163,7 +163,7 @@ STATEMENTS = (
         "b are drawn without replacement, independently from step to step, and scaled by n_c/b. Here there is one "
         "local step, whose noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc) with gamma = n_c (b - 1)/(b (n_c "
         "- 1)). For several steps the library has a recursion",
-        forms={Form.NEW: Claim(_moments)},
+        new=Claim(_moments),
         constants=_constants_moments,
         measure=_measure_moments,
         symbols=MAP_SYMBOLS
@@ -196,7 +196,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
         note="E r r' goes to C - h L1(C) + h^2 L2(C). L1^-1 and L2 map positive matrices to positive ones. So the "
         "radius of the map is below 1 exactly if the radius of h L1^-1 L2 is below 1",
-        forms={Form.NEW: Claim((N / rho, sp.Integer(1)))},
+        new=Claim((N / rho, sp.Integer(1))),
         constants=_constants,
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
@@ -210,10 +210,9 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/mean-square-sides",
         title="A thousandth below the largest stable step the mean square falls, a thousandth above it some grows",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
         note="checked without L1 and L2",
-        forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
+        new=Claim((sp.Integer(1), sp.Integer(1))),
         measure=_sides,
         left_formula=(
             f"{RADIUS} at eta_g = (1 - 10^{{-3}}) eta_{{max}}",
@@ -234,7 +233,7 @@ STATEMENTS = (
         "by one in a random order, with n_c times the step. l different samples come in a given order with "
         "probability 1/l!, so that for up to three samples the mean displacement is S - S B S/2 + S (B S B - B_2) "
         "S/6",
-        forms={Form.NEW: Claim(_shuffled_moments)},
+        new=Claim(_shuffled_moments),
         constants=_shuffled_constants,
         measure=_measure_shuffled,
         symbols={H: MAP_SYMBOLS[H]}

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_families, orthogonal_points
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.cases.run_values import run_values
@@ -142,7 +142,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#the-round-map"),
         note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.NEW: Claim((ROUND_MAP * r,) * 2)},
+        new=Claim((ROUND_MAP * r,) * 2),
         constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
         measure=_measure_x_1,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
@@ -165,7 +165,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         hypotheses=(at_most(150), POSITIVE_LIMIT),
-        forms={Form.NEW: Claim((1 - eta_global / N * nu,) * 2)},
+        new=Claim((1 - eta_global / N * nu,) * 2),
         constants=lambda case: run_values(case, eta_global, N) | {nu: case.nu},
         measure=_measure_x_2,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
@@ -184,7 +184,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.3",
         title="Stability: nu <= N max_q (1 - (1 - eta_l q)^K), and eta_g <= 1 is stable",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
         "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
@@ -194,7 +193,7 @@ STATEMENTS = (
             LOCALLY_STABLE,
             SERVER_AT_MOST_1,
         ),
-        forms={Form.NEW: Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
+        new=Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1))),
         constants=_constants_x_3,
         measure=_measure_x_3,
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
@@ -212,16 +211,13 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.3b",
         title="Rate of the kernel regime: at most 1 - (eta_g/N) (lambda/q)(1 - (1 - eta_l q)^K) a round",
-        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
         "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "
         "the factor is 1 - rho lambda, the paper's form (its squared residual has the exponent 2). As K grows, the "
         "factor falls no further than 1 - (eta_g/N) lambda/q. One local step attains it",
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
-        forms={
-            Form.NEW: Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|")
-        },
+        new=Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|"),
         constants=_constants_x_3b,
         measure=_measure_x_3b,
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},
@@ -243,7 +239,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step nu_max gives -1",
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
-        forms={Form.NEW: Claim((2 * N / top, sp.Integer(1)))},
+        new=Claim((2 * N / top, sp.Integer(1))),
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
         measure=_measure_x_3c,
         symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},

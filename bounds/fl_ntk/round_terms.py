@@ -7,7 +7,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import FL_NTK, Change, Claim, Family, Form, Hypothesis, Kind, Limit, Nature, Source, Statement, with_own
+from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Source, Statement, with_own
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_run
@@ -170,7 +170,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.4",
         title="C_1, the progress that H(t,k) makes",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim B.4"),
         note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
         "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
@@ -178,20 +177,18 @@ STATEMENTS = (
         "eta_l K^2 n in place of eta_l K n. R must bound the distance of the local weights from u(0); the "
         "proof cites a bound on their distance from u(t)",
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
-        forms={
-            Form.STATED: Claim(
-                _bound(4),
-                nature=Nature.PROOF_GAP,
-                hypotheses=(SMALL_LOCAL_STEPS, _gram_event(2)),
-                consequence="none for the claim; with B.11's 3nR, drop the sqrt 2 of Eq (16)",
-            ),
-            Form.PROVED: Claim(_bound(3 * sp.sqrt(2)), hypotheses=(SMALL_LOCAL_STEPS, _gram_event(3))),
-            Form.REPAIRED: Claim(
-                _bound(2),
-                hypotheses=(SMALL_FOR_K, _gram_event(2)),
-                note="2 n R of B.11, and Eq (16) by the triangle inequality",
-            ),
-        },
+        stated=Claim(
+            _bound(4),
+            nature=Nature.PROOF_GAP,
+            hypotheses=(SMALL_LOCAL_STEPS, _gram_event(2)),
+            consequence="none for the claim; with B.11's 3nR, drop the sqrt 2 of Eq (16)",
+        ),
+        proved=Claim(_bound(3 * sp.sqrt(2)), hypotheses=(SMALL_LOCAL_STEPS, _gram_event(3))),
+        repaired=Claim(
+            _bound(2),
+            hypotheses=(SMALL_FOR_K, _gram_event(2)),
+            note="2 n R of B.11, and Eq (16) by the triangle inequality",
+        ),
         constants=lambda case: snapshot_constants(case) | run_values(case, lam, kappa) | {R: _reach(case)},
         measure=_measure_b_4,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
@@ -213,15 +210,13 @@ STATEMENTS = (
         note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
         "run, and so does this check. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. The proof's '= "
         "n/m^2 ...' must be '<='; its Bernstein step gives exp(-9 m R / 4)",
-        forms={
-            Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.NEW: Claim(
-                (8 * SHARE * r_t**2, 4 * n * R),
-                failure=FAILURE,
-                hypotheses=(SMALL_FOR_K,),
-                note="half of the printed bound: the triangle inequality removes the factor 2 of Eq (16)",
-            ),
-        },
+        stated=Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
+        new=Claim(
+            (8 * SHARE * r_t**2, 4 * n * R),
+            failure=FAILURE,
+            hypotheses=(SMALL_FOR_K,),
+            note="half of the printed bound: the triangle inequality removes the factor 2 of Eq (16)",
+        ),
         measure=_measure_b_5,
         left_formula=("2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t))", "max_k |H(t,k)^perp|_F"),
         says_left="C_2 = 2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t)), and max_k |H(t,k)^perp|_F, "
@@ -239,17 +234,13 @@ STATEMENTS = (
         source=Source(FL_NTK, "Claim B.6"),
         note="the proof is for a radius R fixed beforehand; the paper applies the claim to the movement of the "
         "run, and so does this check. The second part is the proof's bound on |v_2|",
-        forms={
-            Form.STATED: Claim(
-                (16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)
-            ),
-            Form.NEW: Claim(
-                (8 * SHARE * r_t**2, 4 * SHARE * r_t),
-                failure=FAILURE,
-                hypotheses=(SMALL_FOR_K,),
-                note="half of the printed bound: the second bound of B.10 without its factor 2",
-            ),
-        },
+        stated=Claim((16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
+        new=Claim(
+            (8 * SHARE * r_t**2, 4 * SHARE * r_t),
+            failure=FAILURE,
+            hypotheses=(SMALL_FOR_K,),
+            note="half of the printed bound: the second bound of B.10 without its factor 2",
+        ),
         measure=_measure_b_6,
         left_formula=("-2 (y - y(t))^T v_2", "|v_2|"),
         says_left="C_3 = -2 (y - y(t)).v_2 and |v_2|, v_2 by direct summation over the neurons outside Q_i at the "
@@ -264,16 +255,11 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.7",
         title="C_4, the squared change of the outputs in a round",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim B.7"),
         note="the factor 1/N^2 allows eta_g up to N, so that the number of rounds need not grow with the number of "
         "clients (X.6)",
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
-        forms={
-            Form.STATED: Claim(
-                4 * eta_local**2 * eta_global**2 * n**2 * K**2 * (1 + 2 * eta_local * n * K) ** 2 / N**2 * r_t**2
-            )
-        },
+        stated=Claim(4 * eta_local**2 * eta_global**2 * n**2 * K**2 * (1 + 2 * eta_local * n * K) ** 2 / N**2 * r_t**2),
         constants=run_constants,
         measure=lambda case: output_changes(case).squared(),
         left_formula="|y(t+1) - y(t)|^2",
@@ -290,7 +276,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/L6.2",
         title="C_1 to C_4, informal version of Claims B.4 to B.7",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma 6.2"),
         note="the lemma has O() premises; it is checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
         "eta_g <= 1. Unlike the step of theorem B.3, the lemma's eta_l does not contain lambda, and this is right: "
@@ -298,23 +283,21 @@ STATEMENTS = (
         "new form has the constants that follow from Claims B.4 to B.7 under the steps of theorem B.3. Q_i is "
         "taken for the largest R, where C_2 and C_3 have the most neurons; the random events (those of B.11 and "
         "(10)) are a hypothesis",
-        forms={
-            Form.STATED: Claim(
-                (-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT),
-                hypotheses=(SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
-                families=(LEMMA_STEPS,),
+        stated=Claim(
+            (-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT),
+            hypotheses=(SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
+            families=(LEMMA_STEPS,),
+        ),
+        new=Claim(
+            (
+                -(2 - 8 * NEAR * GROWTH - sp.Rational(4, 1000)) * UNIT,
+                16 * NEAR * GROWTH * UNIT,
+                16 * NEAR * GROWTH * UNIT,
+                sp.Rational(4, 1000) * GROWTH**2 * UNIT,
             ),
-            Form.NEW: Claim(
-                (
-                    -(2 - 8 * NEAR * GROWTH - sp.Rational(4, 1000)) * UNIT,
-                    16 * NEAR * GROWTH * UNIT,
-                    16 * NEAR * GROWTH * UNIT,
-                    sp.Rational(4, 1000) * GROWTH**2 * UNIT,
-                ),
-                hypotheses=(SMALL_AS_PRINTED,),
-                note="the constants -1.988, .0161, .0161 and .0041 in place of -1, 1/40, 1/40 and 1/40",
-            ),
-        },
+            hypotheses=(SMALL_AS_PRINTED,),
+            note="the constants -1.988, .0161, .0161 and .0041 in place of -1, 1/40, 1/40 and 1/40",
+        ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, WITHIN_RADIUS, EVENTS),
         constants=lambda case: round_constants(case) | {r_t: case.observed("residual_norm")[case.snapshot_round]},
         measure=_measure_l6_2,

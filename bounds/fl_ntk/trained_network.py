@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds import BEYOND, Claim, Kind, Source, Statement
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import linearised_families
@@ -207,7 +207,7 @@ STATEMENTS = (
         note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T grows, the "
         "limit of f(x,T) does not depend on N, K, the steps or the partition",
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.NEW: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},
+        new=Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2),
         constants=_constants_x_8,
         measure=_measure_x_8,
         symbols=MAP_SYMBOLS
@@ -241,13 +241,11 @@ STATEMENTS = (
         "Gaussian w orthogonal to x_i. The average over both gives the share of flipped pairs, F m^(-1/2), and "
         "E[H(T) - H(0)] = B m^(-1/2). The drift is not of order 1/m, as it is for a smooth activation: a neuron's "
         "own sample pulls it on one side of the kink only, so that more neurons leave than enter",
-        forms={
-            Form.NEW: Claim(
-                (-HALF, -HALF, sp.log(F), B / F),
-                note="exponents in the width of the share of flips and of |E[H(T) - H(0)]|_F; the logarithm of the "
-                "coefficient of the share; the coefficient of the mean drift over that of the share, entry by entry",
-            )
-        },
+        new=Claim(
+            (-HALF, -HALF, sp.log(F), B / F),
+            note="exponents in the width of the share of flips and of |E[H(T) - H(0)]|_F; the logarithm of the "
+            "coefficient of the share; the coefficient of the mean drift over that of the share, entry by entry",
+        ),
         constants=_constants_x_9,
         measure=_measure_x_9,
         symbols={
@@ -283,14 +281,12 @@ STATEMENTS = (
         "of order m^(-1/2) is left; its coefficient depends on the data and the steps, and is the same for all "
         "networks. The drift is not only H(t) - H(0) at whole rounds: it acts in every local step (on a client's "
         "own samples) and in the server's step, with the mean slope of relu over the step.",
-        forms={
-            Form.NEW: Claim(
-                (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
-                note="exponents in the width of three remainders: y_lin - y_inf less the first part; y_m - y_inf less "
-                "the first part; y_m - y_inf less the first part and the drift term. Last, the coefficient of m^(-1/2) "
-                "in the second remainder, over |r_0|, at rounds T/6 and T/2",
-            )
-        },
+        new=Claim(
+            (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
+            note="exponents in the width of three remainders: y_lin - y_inf less the first part; y_m - y_inf less "
+            "the first part; y_m - y_inf less the first part and the drift term. Last, the coefficient of m^(-1/2) "
+            "in the second remainder, over |r_0|, at rounds T/6 and T/2",
+        ),
         constants=_constants_x_10,
         measure=_measure_x_10,
         symbols={drift: "drift term times sqrt(m), from the boundary layer"},

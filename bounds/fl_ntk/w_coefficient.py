@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds import Claim, Form, Hypothesis, Kind, Limit, Statement
+from bounds import Claim, Hypothesis, Kind, Limit, Statement
 from bounds.fl_ntk.sources import EXACT, ON_WIDTH
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, MAP_SYMBOLS, MOVEMENT, H, map_constants, start
 from bounds.formula import evaluate
@@ -119,7 +119,7 @@ STATEMENTS = (
         source=EXACT,
         note="exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to within a "
         "fifth",
-        forms={Form.NEW: _within(VARIANCE, FIFTH)},
+        new=_within(VARIANCE, FIFTH),
         constants=_initial_constants,
         measure=_deviations,
         symbols=GRAM_SYMBOLS,
@@ -135,7 +135,7 @@ STATEMENTS = (
         kind=Kind.TWO_SIDED,
         source=EXACT,
         note="exact at every width: sigma^2/2 for a unit row; claimed to within a fifth",
-        forms={Form.NEW: _within(OUTPUT, FIFTH)},
+        new=_within(OUTPUT, FIFTH),
         constants=_initial_constants,
         measure=_outputs,
         symbols=GRAM_SYMBOLS,
@@ -154,7 +154,7 @@ STATEMENTS = (
         "limit is not small beside the effects of a finite width. Larger steps do not make the limit larger: at "
         "eta_l q = 2 two local steps cancel, and the limit is 0",
         hypotheses=(NO_OVERSHOOT, GOES_FAR),
-        forms={Form.NEW: _within(MOVEMENT, TENTH)},
+        new=_within(MOVEMENT, TENTH),
         constants=_kernel_constants,
         measure=lambda ladder: _observed(ladder, "total_movement").squared(),
         symbols=MAP_SYMBOLS | {H: "Gram matrix at infinite width", start: "y - y(0)"},
@@ -173,7 +173,7 @@ STATEMENTS = (
         "exceed this maximum by 0 to 6%, without a trend in the width, so it is taken as a lower bound. A likely "
         "reason, not isolated here: about sqrt(m) neurons cross a kink on the way and may move farther. The "
         "maximum less a twentieth is claimed, at the largest width",
-        forms={Form.NEW: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
+        new=Claim((1 - TENTH / 2) * farthest / sp.sqrt(m)),
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},
         measure=lambda ladder: _observed(ladder, "movement"),
         symbols={farthest: "max_s |X^T (c_T * s)| over the initial patterns s, c_T = H_inf^-1 (I - M^T)(y - y(0))"},

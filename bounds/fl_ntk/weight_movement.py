@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement, with_own
+from bounds import FL_NTK, Claim, Hypothesis, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import NEAR, change_constants, crowding, farthest, jacobian_changes
@@ -117,7 +117,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-movement",
         title="Movement of the weights, lambda of H_inf",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma C.7, first bullet"),
         note="this is the bound of B.12; the scan reads sqrt(m lambda) here as there. Lemma 6.1, (14), the last "
         "line of B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - "
@@ -125,26 +124,24 @@ STATEMENTS = (
         "The repaired form adds K local gradient steps: it holds for the local weights too, and is within the "
         "printed 8 while eta_l n K is small",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
-        forms={
-            Form.STATED: Claim(
-                8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                left_formula="max_r |u_r(t) - u_r(0)|",
-                measure=lambda case: case.observed("movement"),
-                witness=one_neuron_wedge,
-                reading="the bar covers lambda in the four places where C.7 repeats the bound of B.12, and ends before "
-                "lambda in C.7's other bounds",
-                consequence="use sqrt(m) lambda, as for B.12",
+        stated=Claim(
+            8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            left_formula="max_r |u_r(t) - u_r(0)|",
+            measure=lambda case: case.observed("movement"),
+            witness=one_neuron_wedge,
+            reading="the bar covers lambda in the four places where C.7 repeats the bound of B.12, and ends before "
+            "lambda in C.7's other bounds",
+            consequence="use sqrt(m) lambda, as for B.12",
+        ),
+        repaired=Claim(
+            (
+                4 * (1 + 2 * eta_local * n * K) * REACH,
+                (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
             ),
-            Form.REPAIRED: Claim(
-                (
-                    4 * (1 + 2 * eta_local * n * K) * REACH,
-                    (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
-                ),
-                note="first the global, then the local weights",
-            ),
-        },
+            note="first the global, then the local weights",
+        ),
         constants=lambda case: run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest},
         measure=lambda case: (case.observed("movement"), case.observed("local_movement")),
         symbols={lam: LIMIT_SYMBOLS[lam]},
@@ -162,7 +159,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-error",
         title="The error term e(t) of the recursion with I - rho H_inf",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "proof of Lemma C.7, the bound on e(t) below Eq (19)"),
         note="the paper prints (1 - rho)^t twice, where (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1) are "
         "meant: |I - rho H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow only from the "
@@ -171,37 +167,34 @@ STATEMENTS = (
         "(18) itself lacks. O-constants are taken as 1; the first part of the repaired form has none: x is the "
         "run's own max |xi|/|r|",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        forms={
-            Form.STATED: Claim(
-                (1 - rho) ** t
-                * (INITIAL_OUTPUTS * sp.log(8 * n / delta) + t * rho * n**3 * LOGS / (lam * sigma * sp.sqrt(m))),
-                failure=6 * delta,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
-                hypotheses=(PRINTED_STEP,),
-                left_formula="|y(t) - y + (I - rho H_inf)^t y|",
-                measure=lambda case: error_norms(case)[1:],
-                witness=_slow_point,
-                reading="(1 - rho)^t is printed four times alike, here and in C.10; C.8 and C.9 have (1 - rho "
-                "lambda)^t",
-                consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
+        stated=Claim(
+            (1 - rho) ** t
+            * (INITIAL_OUTPUTS * sp.log(8 * n / delta) + t * rho * n**3 * LOGS / (lam * sigma * sp.sqrt(m))),
+            failure=6 * delta,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.MISPRINT,
+            hypotheses=(PRINTED_STEP,),
+            left_formula="|y(t) - y + (I - rho H_inf)^t y|",
+            measure=lambda case: error_norms(case)[1:],
+            witness=_slow_point,
+            reading="(1 - rho)^t is printed four times alike, here and in C.10; C.8 and C.9 have (1 - rho lambda)^t",
+            consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
+        ),
+        repaired=Claim(
+            (
+                (1 - rho * lam) ** t * y0 + t * (1 - rho * lam / 4) ** (t - 1) * ratio * r0,
+                (1 - rho * lam) ** t * INITIAL_OUTPUTS * sp.log(8 * n / delta)
+                + t
+                * (1 - rho * lam / 4) ** (t - 1)
+                * rho
+                * (n**3 * (mu / lam) * LOGS / (lam * sigma * sp.sqrt(m)) + EXTRA * r0),
             ),
-            Form.REPAIRED: Claim(
-                (
-                    (1 - rho * lam) ** t * y0 + t * (1 - rho * lam / 4) ** (t - 1) * ratio * r0,
-                    (1 - rho * lam) ** t * INITIAL_OUTPUTS * sp.log(8 * n / delta)
-                    + t
-                    * (1 - rho * lam / 4) ** (t - 1)
-                    * rho
-                    * (n**3 * (mu / lam) * LOGS / (lam * sigma * sp.sqrt(m)) + EXTRA * r0),
-                ),
-                failure=6 * delta,
-                hypotheses=(CONTRACTS_AT_LIMIT_RATE,),
-                note="the first part has the run's own remainder and holds without probability: it follows from the "
-                "recursion and contracts-so-far. The second part, the printed bound repaired, is observed, not proved: "
-                "it rests on Eq (18), which is not shown here with O-constants of 1",
-            ),
-        },
+            failure=6 * delta,
+            hypotheses=(CONTRACTS_AT_LIMIT_RATE,),
+            note="the first part has the run's own remainder and holds without probability: it follows from the "
+            "recursion and contracts-so-far. The second part, the printed bound repaired, is observed, not proved: "
+            "it rests on Eq (18), which is not shown here with O-constants of 1",
+        ),
         constants=_error_constants,
         measure=lambda case: (error_norms(case)[1:],) * 2,
         symbols=LIMIT_SYMBOLS
@@ -220,7 +213,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-norm",
         title="Norm of the movement of all weights",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma C.7, second bullet"),
         note="the printed form is checked on trained networks, over all weights, with lambda and H of H_inf, the "
         "O-constant 1 and the first power of log(m/delta) for the poly. Its proof absorbs lambda^(-3/2) and "
@@ -230,27 +222,25 @@ STATEMENTS = (
         "eigenvalues of M are in [0, 1], with no error term. The repaired form has y - y(0) where the printed form "
         "has y: a small sigma makes the two close",
         hypotheses=(at_most(400),),
-        forms={
-            Form.STATED: Claim(
-                sp.sqrt(quadratic)
-                + (n * sigma / lam + n ** sp.Rational(7, 2) / (sp.sqrt(sigma) * m ** sp.Rational(1, 4)))
-                * sp.log(m / delta),
-                failure=6 * delta,
-                premise={m: n**4 * sp.log(n / delta) / (lam**4 * sigma**2)},
-                nature=Nature.PROOF_GAP,
-                hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP, SMALL_LABELS),
-                left_formula="|U(t) - U(0)|_F",
-                measure=lambda case: case.observed("total_movement"),
-                families=(at_most_half(4096), THIN_START, FOUR_POINTS),
-                note="for trained networks, not for linearised ones",
-                consequence="none for the conclusion: the repaired form proves it without an error term",
-            ),
-            Form.REPAIRED: Claim(
-                start.T * H**-1 * start,
-                hypotheses=(POSITIVE_SPECTRUM, NO_OVERSHOOT_AT_START, SERVER_AT_MOST_1),
-                note="for networks linearised in their weights: at most (y - y(0))^T H^-1 (y - y(0))",
-            ),
-        },
+        stated=Claim(
+            sp.sqrt(quadratic)
+            + (n * sigma / lam + n ** sp.Rational(7, 2) / (sp.sqrt(sigma) * m ** sp.Rational(1, 4)))
+            * sp.log(m / delta),
+            failure=6 * delta,
+            premise={m: n**4 * sp.log(n / delta) / (lam**4 * sigma**2)},
+            nature=Nature.PROOF_GAP,
+            hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, PRINTED_STEP, SMALL_LABELS),
+            left_formula="|U(t) - U(0)|_F",
+            measure=lambda case: case.observed("total_movement"),
+            families=(at_most_half(4096), THIN_START, FOUR_POINTS),
+            note="for trained networks, not for linearised ones",
+            consequence="none for the conclusion: the repaired form proves it without an error term",
+        ),
+        repaired=Claim(
+            start.T * H**-1 * start,
+            hypotheses=(POSITIVE_SPECTRUM, NO_OVERSHOOT_AT_START, SERVER_AT_MOST_1),
+            note="for networks linearised in their weights: at most (y - y(0))^T H^-1 (y - y(0))",
+        ),
         constants=_norm_constants,
         measure=lambda case: case.observed("total_movement").squared(),
         symbols={
@@ -276,7 +266,6 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-J",
         title="How far the gradients J(k,t) get from J(0,0)",
-        kind=Kind.UPPER,
         source=Source(FL_NTK, "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F"),
         note="the proof's last line, as the scan reads, bounds |.|_F by 2n(R/sigma + delta). The lines above it "
         "show this bound for |.|_F^2; it falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With an exponent 2, "
@@ -293,35 +282,33 @@ STATEMENTS = (
         "at the start. Dvoretzky-Kiefer-Wolfowitz (Eq11) bounds the share of these neurons for all R and i at "
         "once, with probability 1 - delta_1, so that R may be the movement of the run",
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
-        forms={
-            Form.STATED: Claim(
-                n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
-                failure=6 * delta,
-                trivial=sp.sqrt(n),
-                note="with the O-constant 1 the bound is above sqrt(n) in all these cases, and |J - J(0)|_F never "
-                "exceeds sqrt(n) on unit rows. So the form holds, but is informative only for m above some 6e4 for one "
-                "point, and for far larger m for more points. The list of statements does not mark the form as out of "
-                "reach",
+        stated=Claim(
+            n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
+            failure=6 * delta,
+            trivial=sp.sqrt(n),
+            note="with the O-constant 1 the bound is above sqrt(n) in all these cases, and |J - J(0)|_F never "
+            "exceeds sqrt(n) on unit rows. So the form holds, but is informative only for m above some 6e4 for one "
+            "point, and for far larger m for more points. The list of statements does not mark the form as out of "
+            "reach",
+        ),
+        proved=Claim(
+            2 * n * (R / sigma + delta),
+            failure=n * sp.exp(-m * (R / sigma + delta) / 10),
+            recorded=Outcome.VIOLATED,
+            nature=Nature.SCAN,
+            hypotheses=(
+                PRINTED_STEP,
+                Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
             ),
-            Form.PROVED: Claim(
-                2 * n * (R / sigma + delta),
-                failure=n * sp.exp(-m * (R / sigma + delta) / 10),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.SCAN,
-                hypotheses=(
-                    PRINTED_STEP,
-                    Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
-                ),
-                witness=_flipping_point,
-                note="the proof's last line without a square on the left; R is the movement of the run",
-                reading="the line occurs once; the display that it closes begins with the square, and the claim has "
-                "the root",
-                consequence="use the repaired bound, of order m^(-1/4); m^(-1/2) is the order of the square",
-            ),
-            Form.REPAIRED: Claim(
-                sp.sqrt(n * NEAR), failure=crowding, note="proved, for every R at once; of order m^(-1/4) as claimed"
-            ),
-        },
+            witness=_flipping_point,
+            note="the proof's last line without a square on the left; R is the movement of the run",
+            reading="the line occurs once; the display that it closes begins with the square, and the claim has "
+            "the root",
+            consequence="use the repaired bound, of order m^(-1/4); m^(-1/2) is the order of the square",
+        ),
+        repaired=Claim(
+            sp.sqrt(n * NEAR), failure=crowding, note="proved, for every R at once; of order m^(-1/4) as claimed"
+        ),
         constants=lambda case: change_constants(case, DELTA),
         measure=jacobian_changes,
         symbols={

@@ -90,7 +90,7 @@ def width_rate(
         kind=Kind.RATE,
         source=source,
         note=note,
-        forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)},
+        **{form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)},
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
         left_formula=tuple(f"exponent in m of {quantity.left or quantity.name}" for quantity in quantities),
         says_left=says_left,

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Case, Change, Claim, Family, Form, Kind, Provenance, Source, Statement
+from bounds import Case, Change, Claim, Family, Kind, Provenance, Source, Statement
 from bounds.mutants import MILLIONTH_MORE, power, replaced
 from bounds.symbols import K, T, eta_local
 from ntkfl.estimate import Estimate
@@ -113,7 +113,7 @@ STATEMENTS = (
         note="E x_R = ((1 - gamma) I + gamma (I - eta Q)^H)^R x_0 on f(x) = x'Qx/2, for unbiased gradients; here along "
         "the eigenvectors of Q, with K local steps and T rounds. The conversion lacks the exponent R, since such "
         "conversions lose exponents; it is read with R",
-        forms={Form.STATED: Claim(tuple(ENDS))},
+        stated=Claim(tuple(ENDS)),
         constants=_constants,
         measure=lambda case: case.iterate(case.outer),
         symbols=SYMBOLS,

@@ -30,7 +30,7 @@
 # %%writefile my_theorem.py
 """How large an eigenvalue of H(0) can be, from the number of samples alone."""
 
-from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds import Claim, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.initial_network import initial_network_families
 from bounds.symbols import n
 from ntkfl import gram
@@ -44,7 +44,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source("my notes", "page 3"),
         hypotheses=(UNIT_ROWS,),
-        forms={Form.STATED: Claim(n / 2, recorded=Outcome.OPEN)},
+        stated=Claim(n / 2, recorded=Outcome.OPEN),
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
@@ -116,7 +116,7 @@ STATEMENTS = (
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import Claim, Family, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.initial_network import InitialNetwork, initial_network_families, initial_networks
 from bounds.mutants import power, scaled
 from bounds.symbols import n
@@ -150,16 +150,14 @@ STATEMENTS = (
         source=Source("my notes", "page 3"),
         note="the trace is n/2 in the mean; of the neurons drawn it is at most n",
         hypotheses=(UNIT_ROWS,),
-        forms={
-            Form.STATED: Claim(
-                n / 2,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.PROOF_GAP,
-                witness=lambda: one_neuron(1.0),
-                consequence="a step chosen from it may be unstable",
-            ),
-            Form.REPAIRED: Claim(n),
-        },
+        stated=Claim(
+            n / 2,
+            recorded=Outcome.VIOLATED,
+            nature=Nature.PROOF_GAP,
+            witness=lambda: one_neuron(1.0),
+            consequence="a step chosen from it may be unstable",
+        ),
+        repaired=Claim(n),
         necessity={"unit-rows": lambda: one_neuron(2.0)},
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),

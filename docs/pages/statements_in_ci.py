@@ -15,7 +15,7 @@
 
 # %%
 # %%writefile my_lemma.py
-from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds import Claim, Hypothesis, Kind, Source, Statement
 from bounds.initial_network import initial_network_families
 from bounds.symbols import n
 from ntkfl import gram
@@ -29,7 +29,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source("my notes", "page 3"),
         hypotheses=(UNIT_ROWS,),
-        forms={Form.STATED: Claim(n / 2)},
+        stated=Claim(n / 2),
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",

@@ -35,7 +35,7 @@ def test_these_are_the_false_ones():
 def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, seed):
     recorded = catalogue()[identifier]
     claims = {form: replace(claim, witness=None) for form, claim in recorded.forms.items()}
-    statement = replace(recorded, forms=claims, necessity={})
+    statement = replace(recorded.with_forms(claims), necessity={})
     counterexample = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).counterexample
     assert counterexample is not None
     again = rejudge(read(written(statement, form, counterexample)))

@@ -66,8 +66,8 @@ def test_a_statement_takes_families_or_a_function_of_the_options():
     as_values = replace(statement, families=(family(trials=50),))
     assert as_values.families_of(Form.REPAIRED, Options(trials=9)) == (family(trials=9),)
     assert as_values.families(Options(trials=9)) == as_values.families_of(Form.STATED, Options(trials=9))
-    with_claim = {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], families=(family(6, fixed=True),))}
-    assert replace(as_values, forms=with_claim).families_of(Form.REPAIRED, Options(trials=9)) == (
+    with_claim = replace(statement.repaired, families=(family(6, fixed=True),))
+    assert replace(as_values, repaired=with_claim).families_of(Form.REPAIRED, Options(trials=9)) == (
         family(6, fixed=True),
     )
 
@@ -82,9 +82,9 @@ def test_other_draws_are_refused_with_what_would_be_right(families):
 
 def test_other_draws_of_a_form_are_refused_too():
     statement = get("fl-ntk/A.1")
-    forms = dict(statement.forms) | {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], families=(Number(1),))}
+    repaired = replace(statement.repaired, families=(Number(1),))
     with pytest.raises(TypeError, match=r"families of the repaired form of fl-ntk/A.1 is .*; it must be a function of"):
-        replace(statement, forms=forms)
+        replace(statement, repaired=repaired)
 
 
 def test_mutants_that_are_no_tuple_are_refused():

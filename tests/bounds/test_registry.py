@@ -65,9 +65,9 @@ def test_no_earlier_register_is_rewritten():
         lambda s: replace(s, kind=Kind.UPPER),
         lambda s: replace(s, hypotheses=s.hypotheses[:-1]),
         lambda s: replace(s, hypotheses=(replace(s.hypotheses[0], says="anything"), *s.hypotheses[1:])),
-        lambda s: replace(s, forms={Form.NEW: s.forms[Form.NEW].mutated(lambda part: 2 * part)}),
-        lambda s: replace(s, forms={Form.NEW: replace(s.forms[Form.NEW], failure=sp.Rational(1, 2))}),
-        lambda s: replace(s, forms={Form.NEW: replace(s.forms[Form.NEW], premise={sp.Symbol("m"): sp.Integer(2)})}),
+        lambda s: replace(s, new=s.new.mutated(lambda part: 2 * part)),
+        lambda s: replace(s, new=replace(s.new, failure=sp.Rational(1, 2))),
+        lambda s: replace(s, new=replace(s.new, premise={sp.Symbol("m"): sp.Integer(2)})),
     ],
 )
 def test_another_meaning_is_a_new_version_that_the_changelog_must_have(change):

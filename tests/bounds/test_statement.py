@@ -20,7 +20,14 @@ def test_a_form_that_is_no_claim_is_refused():
     expression = SOUND.forms[Form.STATED].parts[0]
     for form in (expression, Formula(expression)):
         with pytest.raises(TypeError, match=r"the stated form of fl-ntk/A.2 is .*; it must be a Claim: Claim\("):
-            replace(SOUND, forms={Form.STATED: form})
+            replace(SOUND, stated=form)
+
+
+def test_a_statement_without_forms_and_the_former_argument_for_them_are_refused():
+    with pytest.raises(TypeError, match=r"fl-ntk/A.2 has no form; give stated=Claim\("):
+        SOUND.with_forms({})
+    with pytest.raises(TypeError, match=r"Statement has no forms: a form is an argument of its own, such as stated="):
+        replace(SOUND, forms=SOUND.forms)
 
 
 @pytest.mark.parametrize("name", ["constants", "measure", "families"])

@@ -116,7 +116,7 @@ def test_json_and_markdown_hold_the_same_verdicts(tmp_path):
 def test_a_verdict_that_differs_from_the_record_gives_status_1(monkeypatch):
     statement = get("fl-ntk/A.2")
     claims = {form: replace(claim, recorded=Outcome.VIOLATED) for form, claim in statement.forms.items()}
-    otherwise = replace(statement, forms=claims)
+    otherwise = statement.with_forms(claims)
     monkeypatch.setitem(own(), statement.id, otherwise)
     result = run(*CHEAP)
     assert result.exit_code == 1 and "DIFFERS from what is recorded: violated" in result.stdout

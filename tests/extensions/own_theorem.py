@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds import Claim, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.algebra import Vanishes
 from bounds.mutants import scaled, without
 from bounds.symbols import n
@@ -60,7 +60,7 @@ def statement(label, title, formula, outcome, family):
         title=title,
         kind=Kind.UPPER,
         source=Source("a test of this project", label),
-        forms={Form.STATED: Claim(formula, recorded=outcome)},
+        stated=Claim(formula, recorded=outcome),
         constants=constants,
         measure=total,
         families=lambda options: (family,),

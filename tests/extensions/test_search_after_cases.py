@@ -40,7 +40,7 @@ def statement(label, formula, recorded=Outcome.HOLDS):
         title="N^2 is at most a power of 2",
         kind=Kind.UPPER,
         source=Source("a test of this project", label),
-        forms={Form.STATED: Claim(formula, recorded=recorded)},
+        stated=Claim(formula, recorded=recorded),
         constants=lambda case: {N: case.number},
         measure=lambda case: Estimate.exact(case.number**2),
         families=lambda options: (FOUR_OR_MORE,),

@@ -204,7 +204,7 @@ def statement(kind, measure, *parts, lower=None):
         title="a test",
         kind=kind,
         source=Source("tests", "S"),
-        forms={Form.STATED: Claim(parts if len(parts) > 1 else parts[0], lower=lower, recorded=H)},
+        stated=Claim(parts if len(parts) > 1 else parts[0], lower=lower, recorded=H),
         constants=lambda case: {},
         measure=measure,
         families=lambda options: (),

@@ -28,7 +28,7 @@ def claim(formula, measure, hypotheses=(), constants=lambda case: {r0: case.init
         title="a claim about the first residual",
         kind=Kind.UPPER,
         source=Source("tests", "C"),
-        forms={STATED: Claim(formula)},
+        stated=Claim(formula),
         constants=constants,
         measure=measure,
         families=lambda options: (),

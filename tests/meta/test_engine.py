@@ -50,13 +50,12 @@ class Numbers(number_cases.Numbers):
 
 def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, families=(Numbers(),), **changes):
     """x <= formula, for a case x; every form has the same record."""
-    forms = changes.pop("forms", {Form.STATED: Claim(formula, recorded=recorded, witness=witness)})
     standard = Statement(
         id=identifier,
         title="a number against a formula",
         kind=Kind.UPPER,
         source=Source("tests", "E"),
-        forms=forms,
+        stated=Claim(formula, recorded=recorded, witness=witness),
         constants=lambda case: {X: case.value},
         measure=lambda case: Estimate.exact(case.value),
         families=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in families),
@@ -76,10 +75,8 @@ def nothing_built():
 def test_draws_that_are_equal_share_their_cases():
     both_forms = claim(
         "test/two",
-        forms={
-            Form.STATED: Claim(X),
-            Form.REPAIRED: Claim(2 * X),
-        },
+        stated=Claim(X),
+        repaired=Claim(2 * X),
     )
     statements = [claim("test/one"), both_forms, claim("test/more", families=(Numbers(), Numbers("others", 20)))]
     seen = []
@@ -168,8 +165,8 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
 @pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
 def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
     """Of the looks at 20, 50 and 200 numbers, the second excludes failures in a tenth, and none in a thousandth."""
-    may_fail = {Form.STATED: Claim(2 * X, failure=failure)}
-    statement = claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
+    may_fail = Claim(2 * X, failure=failure)
+    statement = claim(stated=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
     (verdict,) = verify(statement, Options(until_decided=True))
     assert (verdict.trials, verdict.outcome, verdict.mutants_killed) == (trials, Outcome.HOLDS, 1)
     assert (verdict.would_exclude is None) is (trials == 50)
@@ -283,10 +280,8 @@ def test_a_violation_on_the_first_look_outlives_an_interruption_of_the_second():
 
 def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
     two = claim(
-        forms={
-            Form.STATED: Claim(X),
-            Form.REPAIRED: Claim(2 * X),
-        },
+        stated=Claim(X),
+        repaired=Claim(2 * X),
     )
     (verdict,) = verify(two, Options(seed=100, trials=20), Form.REPAIRED)
     for options, form, said in (
@@ -374,8 +369,8 @@ def test_a_mutant_is_judged_until_no_more_cases_can_clear_it(monkeypatch):
         return judge(*given, **how)
 
     monkeypatch.setattr(check, "judge", counting)
-    may_fail = {Form.STATED: Claim(2 * X, failure=sp.Rational(1, 10))}
-    (verdict,) = verify(claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),)), options=Options(trials=200))
+    may_fail = Claim(2 * X, failure=sp.Rational(1, 10))
+    (verdict,) = verify(claim(stated=may_fail, mutants=(scaled(sp.Rational(1, 4)),)), options=Options(trials=200))
     assert verdict.mutants == {"times 1/4": "violated"} and judged["form"] == verdict.trials == 200
     few = judged["mutant"]
     assert 20 < few < 100
@@ -445,8 +440,8 @@ def test_a_violation_decides_though_another_case_cannot_be_computed():
 
 def test_where_a_claim_may_fail_a_case_that_cannot_be_computed_counts_as_a_failure():
     def found(limit):
-        forms = {Form.STATED: Claim(2 * X, failure=sp.Rational(1, 10))}
-        return verify(claim(forms=forms, measure=overflowing(limit)), options=Options(trials=200))[0]
+        may_fail = Claim(2 * X, failure=sp.Rational(1, 10))
+        return verify(claim(stated=may_fail, measure=overflowing(limit)), options=Options(trials=200))[0]
 
     few, many = found(192), found(180)
     assert (few.outcome, len(few.counts.not_computed), many.outcome) == (Outcome.HOLDS, 8, Outcome.UNRESOLVED)
@@ -593,16 +588,16 @@ def test_an_interruption_while_verdicts_are_settled_keeps_the_settled_ones():
 def test_a_premise_out_of_reach_is_vacuous_and_gives_its_number():
     width, step = sp.symbols("m eta_l", positive=True)
     premise = {width: 10**12 * X, step: X / 10**9}
-    (verdict,) = verify(claim(forms={Form.STATED: Claim(X, premise=premise)}))
+    (verdict,) = verify(claim(stated=Claim(X, premise=premise)))
     assert verdict.vacuous == Vacuous({"m": 1e12}, {"eta_l": 1e-9})
-    assert verify(claim(forms={Form.STATED: Claim(X, premise={width: X})}))[0].vacuous is None
+    assert verify(claim(stated=Claim(X, premise={width: X})))[0].vacuous is None
 
 
 def test_a_bound_that_may_fail_is_counted_like_a_probability():
-    mostly = claim(forms={Form.STATED: Claim(sp.Integer(190), failure=sp.Rational(1, 10))})
+    mostly = claim(stated=Claim(sp.Integer(190), failure=sp.Rational(1, 10)))
     (verdict,) = verify(mostly, options=Options(trials=200))
     assert (verdict.counts.violated, verdict.outcome) == (10, Outcome.HOLDS)
-    rarely = claim(forms={Form.STATED: Claim(sp.Integer(100), failure=sp.Rational(1, 10))})
+    rarely = claim(stated=Claim(sp.Integer(100), failure=sp.Rational(1, 10)))
     assert verify(rarely, options=Options(trials=200))[0].outcome is Outcome.VIOLATED
 
 

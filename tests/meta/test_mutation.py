@@ -36,7 +36,7 @@ def claim(formula=2 * X, kind=Kind.UPPER, families=NUMBERS, recorded=Outcome.HOL
         title="a number against a formula",
         kind=kind,
         source=Source("tests", "M"),
-        forms={Form.STATED: replace(given, recorded=recorded, witness=witness)},
+        stated=replace(given, recorded=recorded, witness=witness),
         constants=lambda case: {X: case.value, Y: 1.0},
         measure=lambda case: Estimate.exact(case.value),
         families=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in families),

@@ -22,6 +22,6 @@ def test_a_true_rate_is_never_violated(options):
 @pytest.mark.slow
 def test_a_wrong_rate_is_violated_and_another_ladder_agrees():
     wrong = RATE.forms[Form.STATED].mutated(shifted(sp.Rational(1, 4)).change)
-    (verdict,) = verify(replace(RATE, forms={Form.STATED: wrong}))
+    (verdict,) = verify(replace(RATE, stated=wrong))
     assert verdict.outcome is Outcome.VIOLATED
     assert verdict.confirmation is not None and str(verdict.confirmation.how).startswith("other networks agree")

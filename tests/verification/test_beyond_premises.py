@@ -35,7 +35,7 @@ def test_a_theorem_does_not_apply_to_a_case_that_breaks_it_beyond_its_premise():
 def test_without_a_premise_the_same_cases_count_against_the_claim():
     statement = get("fl-ntk/B.3")
     claim = replace(statement.forms[Form.STATED], premise=None, hypotheses=())
-    bare = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim})
+    bare = replace(statement, stated=claim)
     (verdict,) = verify(bare, Options(eta_local=3.0, trials=3), Form.STATED)
     assert verdict.counts.violated > 0
 
@@ -55,7 +55,7 @@ def test_cases_beyond_the_premise_excuse_no_failure_within_it():
         premise={m: sp.Integer(2), eta_local: sp.Rational(1, 50)},
         families=families,
     )
-    wrong = replace(statement, forms=dict(statement.forms) | {Form.STATED: claim}, mutants=(), necessity={})
+    wrong = replace(statement, stated=claim, mutants=(), necessity={})
     (verdict,) = verify(wrong, options, Form.STATED)
     assert verdict.outcome is Outcome.VIOLATED
     assert (verdict.counts.violated, verdict.counts.holds) == (8, 100)

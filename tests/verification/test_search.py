@@ -93,7 +93,7 @@ def without_witness(identifier):
     """The statement without its stored cases."""
     statement = get(identifier)
     claims = {form: replace(claim, witness=None) for form, claim in statement.forms.items()}
-    return replace(statement, forms=claims, necessity={})
+    return replace(statement.with_forms(claims), necessity={})
 
 
 @cache
@@ -548,7 +548,7 @@ def test_the_command_searches_writes_and_replays(tmp_path):
 def test_a_violated_true_form_is_a_finding(tmp_path, monkeypatch):
     statement = get("fl-ntk/A.1")
     claims = {form: replace(claim, recorded=Outcome.HOLDS, witness=None) for form, claim in statement.forms.items()}
-    claimed = replace(statement, forms=claims)
+    claimed = statement.with_forms(claims)
     monkeypatch.setattr("bounds.listing.find", lambda *_: (claimed,))
     command = ["attack", "fl-ntk/A.1", "--form", "stated", "--examples", "20", "--folder", str(tmp_path)]
     result = CliRunner().invoke(app, command)

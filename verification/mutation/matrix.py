@@ -152,7 +152,7 @@ def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
         changed: other fields of `Statement` to replace.
     """
     alone = {form: replace(statement.forms[form], witness=None)}
-    return replace(statement, **({"forms": alone, "necessity": {}} | changed))
+    return replace(statement.with_forms(alone), **({"necessity": {}} | changed))
 
 
 def mutation_matrix(

@@ -1,9 +1,8 @@
 """The common parts of statements with high-probability bounds on networks drawn in a cube."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from bounds import Change, Claim, Form, Kind, Source, Statement
+from bounds import Change, Kind, Source, Statement
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import loss_families, scattered, steep_loss
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L, d_anc, side
@@ -27,7 +26,7 @@ SAYS_BOTH = (
 )
 
 
-def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim], **changes: Any) -> Statement:
+def cube_bound(id: str, title: str, source: Source, **changes: Any) -> Statement:
     """A statement on two networks drawn in a cube, which bounds the two quantities of `with_loss`."""
     fields: dict[str, Any] = {
         "kind": Kind.PROBABILITY,
@@ -41,4 +40,4 @@ def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim],
         "mutants": (*MUTANTS, LOSS_MUTANT),
         "necessity": {name: NEEDED[name] for name in ("in-the-cube", LIPSCHITZ_LOSS.name)},
     }
-    return Statement(id=id, title=title, source=source, forms=forms, **(fields | changes))
+    return Statement(id=id, title=title, source=source, **(fields | changes))

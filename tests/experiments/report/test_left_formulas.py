@@ -48,7 +48,7 @@ def test_a_form_that_is_measured_in_its_own_way_does_not_take_the_formula_of_ano
     statement = own()["fl-ntk/A.1"]
     bare = replace(statement.forms[Form.STATED], left_formula=())
     assert bare.measure
-    assert replace(statement, forms={Form.STATED: bare}).left_formulas(Form.STATED) == ()
+    assert replace(statement, stated=bare).left_formulas(Form.STATED) == ()
     movement = own()["fl-ntk/C.7-movement"]
     assert [len(movement.left_formulas(form)) for form in movement.forms] == [1, 2]
 
