@@ -94,11 +94,6 @@ def _measure(case: Ensemble) -> Estimate:
         return estimated((squared(wens).sum() - squared(alone).sum()) / wens.size)
 
 
-def shared_coin() -> Ensemble:
-    """Two clients that both output the +-1 of their common start: covariance 1, or 0 if drawn independently."""
-    return one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin")
-
-
 STATEMENTS = (
     Statement(
         id="averaging/I1",
@@ -211,7 +206,8 @@ STATEMENTS = (
             sp.Trace(shares.T * apart * shares),
             recorded=Outcome.VIOLATED,
             nature=Nature.READING,
-            witness=shared_coin,
+            # Two clients that both output the +-1 of their common start: covariance 1, or 0 if drawn independently.
+            witness=lambda: one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin"),
             reading="Theorem 1, its proof and Corollary 2 print the same product sign",
             note="covariances under the product law: each client is drawn independently",
             consequence="With the product law the covariance factor disappears from Theorem 1, and with it "

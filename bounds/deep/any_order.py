@@ -42,21 +42,6 @@ def _measure_method(case: MethodRounds) -> tuple[Estimate, Estimate]:
     )
 
 
-def _curved() -> MethodRounds:
-    """A residual 20,000 times too large: gradients turn during training, and the linear model's rate fails."""
-    return method_case(2, "fedavgm", 2e4, "fc:3:erf", 8, 2, 0.6)
-
-
-def _long_method_steps() -> MethodRounds:
-    """A certified network, trained with local steps six times as long as the certified ones."""
-    return method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, longer=6.0)
-
-
-def _with_a_memory() -> MethodRounds:
-    """A certified network, trained from a velocity that is not 0."""
-    return method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, remembered=1.0)
-
-
 CLEAR = 1e4  # least distance for which a change is measured, in units of the rounding
 
 sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
@@ -111,61 +96,6 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
     )
 
 
-def _too_small_a_ball() -> OrderedWindows:
-    """A residual 10 times too large: the ball contains no fit, and gradients turn on the way to a fit."""
-    return small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9)
-
-
-def _long_steps() -> OrderedWindows:
-    """A certified network, steps 4 times as long as allowed."""
-    return small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0)
-
-
-def _left_out() -> OrderedWindows:
-    """A certified network, and windows that never visit one of the samples."""
-    return small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True)
-
-
-def _eager_server() -> OrderedWindows:
-    """A certified network, and a server that moves six times as far as the mean of two clients."""
-    return small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0)
-
-
-def _too_often() -> OrderedWindows:
-    """A certified network, and windows that visit one sample twenty times, the other with a far shorter step."""
-    return uneven_case(2, "fc:2:erf", 20)
-
-
-def _too_small_a_ball_with_band() -> OrderedWindows:
-    """Outputs 10 times too far from a band: the ball contains no fit, and gradients turn on the way to a fit."""
-    return loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9)
-
-
-def _long_steps_with_band() -> OrderedWindows:
-    """A certified network, steps 4 times as long as allowed: outputs jump across a narrow band."""
-    return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(1e-6), longer=4.0)
-
-
-def _left_out_with_band() -> OrderedWindows:
-    """A certified network, and windows that never visit one sample whose loss is not minimal."""
-    return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True)
-
-
-def _eager_server_with_band() -> OrderedWindows:
-    """A certified network, and a server that moves six times as far as the mean of two clients."""
-    return loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0)
-
-
-def _too_often_with_band() -> OrderedWindows:
-    """A certified network, and windows that visit one sample twenty times, the other with a far shorter step."""
-    return uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01)
-
-
-def _linear_loss() -> OrderedWindows:
-    """Outputs where Huber's loss is linear: its slope is far smaller than their distance from the labels."""
-    return loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=huber(1e-9))
-
-
 ANY_ORDER = Statement(
     id="deep/any-order",
     title="From a certified checkpoint every window of training brings a smooth network nearer to a fit",
@@ -216,11 +146,16 @@ ANY_ORDER = Statement(
         Mutant("models that stay within a third", lambda part: part / 3 if part == REACH else part),
     ),
     necessity={
-        "certified": _too_small_a_ball,
-        "steps": _long_steps,
-        "visits": _left_out,
-        "server": _eager_server,
-        "often": _too_often,
+        # A residual 10 times too large: the ball contains no fit, and gradients turn on the way to a fit.
+        "certified": lambda: small_case(4, 10.0, "fc:3:erf", 20, "random", ball=1e-9),
+        # A certified network, steps 4 times as long as allowed.
+        "steps": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", longer=4.0),
+        # A certified network, and windows that never visit one of the samples.
+        "visits": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True),
+        # A certified network, and a server that moves six times as far as the mean of two clients.
+        "server": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0),
+        # A certified network, and windows that visit one sample twenty times, the other with a far shorter step.
+        "often": lambda: uneven_case(2, "fc:2:erf", 20),
     },
 )
 
@@ -260,7 +195,14 @@ STATEMENTS = (
             power(rate, 2),
             Mutant("models that stay within an eighth", lambda part: part / 8 if part == reach else part),
         ),
-        necessity={"certified": _curved, "steps": _long_method_steps, "memory": _with_a_memory},
+        necessity={
+            # A residual 20,000 times too large: gradients turn during training, and the linear model's rate fails.
+            "certified": lambda: method_case(2, "fedavgm", 2e4, "fc:3:erf", 8, 2, 0.6),
+            # A certified network, trained with local steps six times as long as the certified ones.
+            "steps": lambda: method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, longer=6.0),
+            # A certified network, trained from a velocity that is not 0.
+            "memory": lambda: method_case(2, "fedavgm", 0.01, "fc:3:erf", 40, 2, 0.6, remembered=1.0),
+        },
     ),
     ANY_ORDER,
     replace(
@@ -303,12 +245,18 @@ STATEMENTS = (
             Mutant("models that stay within a quarter", lambda part: part / 4 if part == REACH_OF_LOSSES else part),
         ),
         necessity={
-            "certified": _too_small_a_ball_with_band,
-            "steps": _long_steps_with_band,
-            "visits": _left_out_with_band,
-            "server": _eager_server_with_band,
-            "often": _too_often_with_band,
-            "loss": _linear_loss,
+            # Outputs 10 times too far from a band: the ball contains no fit, and gradients turn on the way to a fit.
+            "certified": lambda: loss_case(0, 10.0, "fc:3:erf", 20, "random", loss=band(0.2), ball=1e-9),
+            # A certified network, steps 4 times as long as allowed: outputs jump across a narrow band.
+            "steps": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(1e-6), longer=4.0),
+            # A certified network, and windows that never visit one sample whose loss is not minimal.
+            "visits": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True),
+            # A certified network, and a server that moves six times as far as the mean of two clients.
+            "server": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0),
+            # A certified network, and windows that visit one sample twenty times, the other with a far shorter step.
+            "often": lambda: uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01),
+            # Outputs where Huber's loss is linear: its slope is far smaller than their distance from the labels.
+            "loss": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=huber(1e-9)),
         },
     ),
 )

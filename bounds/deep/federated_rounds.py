@@ -60,26 +60,6 @@ def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
     return ratios, ratios, Estimate(run.moved, run.moved_off, "rounding, generous")
 
 
-def _too_small_a_ball() -> FederatedRounds:
-    """A residual 300 times too large: the ball contains no fit, and gradients turn on the way to a fit."""
-    return rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9)
-
-
-def _long_steps() -> FederatedRounds:
-    """A certified network, local steps six times as long as those of the certificate."""
-    return rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, longer=6.0)
-
-
-def _eager_server() -> FederatedRounds:
-    """A certified network, and a server step ten times that of the certificate."""
-    return rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, farther=10.0)
-
-
-def _absent() -> FederatedRounds:
-    """A certified network; one of its clients never takes part."""
-    return rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, absent=True)
-
-
 STATEMENTS = (
     Statement(
         id="deep/federated-rounds",
@@ -134,10 +114,14 @@ STATEMENTS = (
             Mutant("models that stay within a fourth", lambda part: part / 4 if part == REACH else part),
         ),
         necessity={
-            "certified": _too_small_a_ball,
-            "steps": _long_steps,
-            "server": _eager_server,
-            "takes part": _absent,
+            # A residual 300 times too large: the ball contains no fit, and gradients turn on the way to a fit.
+            "certified": lambda: rounds_case(3, 300.0, "fc:3:erf", 20, 3, 0.5, ball=1e-9),
+            # A certified network, local steps six times as long as those of the certificate.
+            "steps": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, longer=6.0),
+            # A certified network, and a server step ten times that of the certificate.
+            "server": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, farther=10.0),
+            # A certified network; one of its clients never takes part.
+            "takes part": lambda: rounds_case(2, 0.01, "fc:3:erf", 40, 2, 0.8, absent=True),
         },
     ),
 )

@@ -171,11 +171,6 @@ CIRCLE_UNITS = Family(
 lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 
 
-def short_row() -> CircleNeuron:
-    """|u| = 1/64, where the curvature is 64 times that at |u| = 1."""
-    return CircleNeuron(readout=1.0, length=1 / 64)
-
-
 STATEMENTS = (
     Statement(
         id="fedgucci/F2-lipschitz",
@@ -220,7 +215,8 @@ STATEMENTS = (
             gamma,
             recorded=Outcome.VIOLATED,
             nature=Nature.MISSING_HYPOTHESIS,
-            witness=short_row,
+            # |u| = 1/64, where the curvature is 64 times that at |u| = 1.
+            witness=lambda: CircleNeuron(readout=1.0, length=1 / 64),
             reading="in words, which both versions print alike",
             consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "
             "and a bound that contains gamma (Theorem 3.8) is infinite on a domain with a dead row",

@@ -187,11 +187,6 @@ def _constants(case: CubeNetworks) -> dict:
     return cube_constants(case) | values | {ratios: _weighted_ratios(case.anchor)}
 
 
-def zero_rows() -> CubeNetworks:
-    """U_anc = 0: the share of inputs at which a unit switches does not fall with the side."""
-    return CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
-
-
 STATEMENTS = (
     cube_bound(
         "fedgucci/sure",
@@ -288,7 +283,10 @@ STATEMENTS = (
             power(side, 3),
             replaced(side, side / 20, "side over 20", Change.CONSTANT),
         ),
-        necessity={"rows-not-zero": zero_rows},
+        necessity={
+            # U_anc = 0: the share of inputs at which a unit switches does not fall with the side.
+            "rows-not-zero": lambda: CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
+        },
         uses=("fedgucci/R1", "fedgucci/R2"),
     ),
 )

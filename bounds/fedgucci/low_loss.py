@@ -307,16 +307,6 @@ def _constants_r5(case: LossTable) -> dict:
     return {K: case.clients, S: case.size, d_eps: case.radius} | shares
 
 
-def one_client_fails() -> LossTable:
-    """Three clients; one fails on two cells of five, so that K times the largest delta is above 1."""
-    return LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0)
-
-
-def both_fail_often() -> LossTable:
-    """Two clients; each fails on two cells of five, and no cell fails both."""
-    return LossTable(((0, 20), (0, 20), (20, 0), (20, 0), (0, 0)), 10, 1, 1.0)
-
-
 STATEMENTS = (
     Statement(
         id="fedgucci/F3",
@@ -419,7 +409,12 @@ STATEMENTS = (
             power(d_eps, 2),
             replaced(S, 2 * S, "root of 2S for S", Change.INDEX),
         ),
-        necessity={"few-failures": one_client_fails, "few-joint-failures": both_fail_often},
+        necessity={
+            # Three clients; one fails on two cells of five, so that K times the largest delta is above 1.
+            "few-failures": lambda: LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0),
+            # Two clients; each fails on two cells of five, and no cell fails both.
+            "few-joint-failures": lambda: LossTable(((0, 20), (0, 20), (20, 0), (20, 0), (0, 0)), 10, 1, 1.0),
+        },
         uses=("fedgucci/F3",),
     ),
 )

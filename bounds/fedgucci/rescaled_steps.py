@@ -161,11 +161,6 @@ NOTE = (
 )
 
 
-def two_anchors() -> LinearCase:
-    """From the second round on the previous global model is an anchor too."""
-    return small_case(anchors=2)
-
-
 PULL = beta / (6 + 3 * beta)  # c / (1 + c)
 
 
@@ -184,21 +179,6 @@ def one_sample(**changed) -> LinearCase:
     one, client = np.ones(1), np.zeros(1, int)
     fields: dict[str, Any] = {"features": np.ones((1, 1)), "labels": one, "owner": client, "scale": one, "weights": one}
     return small_case(3.0, **(fields | {"start": np.zeros(1), "participants": ((0,),)} | changed))
-
-
-def long_steps() -> LinearCase:
-    """eta_l = .9: with beta = 3 the first step overshoots the label, and the second brings the client back."""
-    return one_sample(eta_local=0.9)
-
-
-def far_quartic() -> LinearCase:
-    """The fourth power of a residual of 4: it has the slope 64, the square the slope 4."""
-    return one_sample(degree=4, labels=np.array([4.0]), eta_local=0.05)
-
-
-def decay_against_slope() -> LinearCase:
-    """One step in which decay and slope nearly cancel; the connectivity loss raises the slope only."""
-    return one_sample(decay=1.0, labels=np.array([1.9]), start=np.array([1.0]), local_steps=1)
 
 
 G = sp.MatrixSymbol("G", n, n)
@@ -239,7 +219,12 @@ STATEMENTS = (
             without(beta),
             replaced(LOCAL, SERVER * LOCAL / SERVER.subs(beta, 0), "local and server factor both local", Change.OTHER),
         ),
-        necessity={"one-anchor": two_anchors, "squared-loss": quartic_loss, "no-weight-decay": weight_decay},
+        necessity={
+            # From the second round on the previous global model is an anchor too.
+            "one-anchor": lambda: small_case(anchors=2),
+            "squared-loss": quartic_loss,
+            "no-weight-decay": weight_decay,
+        },
     ),
     Statement(
         id="fedgucci/X4-anchors",
@@ -301,9 +286,14 @@ STATEMENTS = (
             power(move, sp.Rational(1, 2)),
         ),
         necessity={
-            "no-local-overshoot": long_steps,
-            "squared-loss": far_quartic,
-            "no-weight-decay": decay_against_slope,
+            # eta_l = .9: with beta = 3 the first step overshoots the label, and the second brings the client back.
+            "no-local-overshoot": lambda: one_sample(eta_local=0.9),
+            # The fourth power of a residual of 4: it has the slope 64, the square the slope 4.
+            "squared-loss": lambda: one_sample(degree=4, labels=np.array([4.0]), eta_local=0.05),
+            # One step in which decay and slope nearly cancel; the connectivity loss raises the slope only.
+            "no-weight-decay": lambda: one_sample(
+                decay=1.0, labels=np.array([1.9]), start=np.array([1.0]), local_steps=1
+            ),
         },
         uses=("fedgucci/X4",),
     ),

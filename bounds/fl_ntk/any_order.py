@@ -39,21 +39,6 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
     )
 
 
-def _leaving_method() -> MethodTraining:
-    """Labels far from the outputs, 16 neurons: neurons cross their kinks."""
-    return method_case(0, "fedavgm", 3.0, 16)
-
-
-def _long_method_steps() -> MethodTraining:
-    """A certified network, trained with steps twenty times as long as the certified ones."""
-    return method_case(0, "fedavgm", 1e-4, 64, longer=20.0)
-
-
-def _with_a_memory() -> MethodTraining:
-    """A certified network, trained from a velocity that is not 0."""
-    return method_case(0, "fedavgm", 1e-4, 64, remembered=1.0)
-
-
 STEPS_RUN = 24
 EPS = 2e-3  # every step stays below the limit 2 by this share of it
 PROBES = 5
@@ -235,36 +220,6 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
     )
 
 
-def _leaving() -> OrderedTraining:
-    """Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed."""
-    return small_case(2, 1.0, 16, "distance")
-
-
-def _long_steps() -> OrderedTraining:
-    """A certified network, steps 1.5 times as long as allowed."""
-    return small_case(0, 1e-3, 64, "distance", longer=1.5)
-
-
-def _eager_server() -> OrderedTraining:
-    """A certified network, and a server that goes three times as far as the clients' mean."""
-    return small_case(0, 1e-3, 64, "distance", server=3.0)
-
-
-def _leaving_with_hinge() -> OrderedTraining:
-    """Outputs up to 3 below their margin, 8 neurons: neurons cross kinks that W* has not crossed."""
-    return loss_case(9, HINGE, 3.0, 8, "distance")
-
-
-def _long_steps_with_hinge() -> OrderedTraining:
-    """A certified network, steps 1.5 times as long as allowed."""
-    return loss_case(6, HINGE, 1e-3, 64, "distance", longer=1.5)
-
-
-def _eager_server_with_hinge() -> OrderedTraining:
-    """A certified network, and a server that goes three times as far as the clients' mean."""
-    return loss_case(3, HINGE, 1e-3, 64, "distance", server=3.0)
-
-
 ANY_ORDER = Statement(
     id="fl-ntk/any-order",
     title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
@@ -307,7 +262,14 @@ ANY_ORDER = Statement(
         replaced(D, D / 2, "half of the distance"),
         Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),
     ),
-    necessity={"certified": _leaving, "steps": _long_steps, "server": _eager_server},
+    necessity={
+        # Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed.
+        "certified": lambda: small_case(2, 1.0, 16, "distance"),
+        # A certified network, steps 1.5 times as long as allowed.
+        "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),
+        # A certified network, and a server that goes three times as far as the clients' mean.
+        "server": lambda: small_case(0, 1e-3, 64, "distance", server=3.0),
+    },
 )
 
 
@@ -348,7 +310,14 @@ STATEMENTS = (
             power(rate, 2),
             Mutant("predictions a hundredth as far", lambda part: part / 100 if part == radius else part),
         ),
-        necessity={"certified": _leaving_method, "steps": _long_method_steps, "memory": _with_a_memory},
+        necessity={
+            # Labels far from the outputs, 16 neurons: neurons cross their kinks.
+            "certified": lambda: method_case(0, "fedavgm", 3.0, 16),
+            # A certified network, trained with steps twenty times as long as the certified ones.
+            "steps": lambda: method_case(0, "fedavgm", 1e-4, 64, longer=20.0),
+            # A certified network, trained from a velocity that is not 0.
+            "memory": lambda: method_case(0, "fedavgm", 1e-4, 64, remembered=1.0),
+        },
     ),
     ANY_ORDER,
     replace(
@@ -373,9 +342,12 @@ STATEMENTS = (
         says_left=ANY_ORDER.says_left.replace("eta r^2 of a step", "eta r^2 of a step, r the slope of the loss,"),
         families=(OTHER_LOSSES,),
         necessity={
-            "certified": _leaving_with_hinge,
-            "steps": _long_steps_with_hinge,
-            "server": _eager_server_with_hinge,
+            # Outputs up to 3 below their margin, 8 neurons: neurons cross kinks that W* has not crossed.
+            "certified": lambda: loss_case(9, HINGE, 3.0, 8, "distance"),
+            # A certified network, steps 1.5 times as long as allowed.
+            "steps": lambda: loss_case(6, HINGE, 1e-3, 64, "distance", longer=1.5),
+            # A certified network, and a server that goes three times as far as the clients' mean.
+            "server": lambda: loss_case(3, HINGE, 1e-3, 64, "distance", server=3.0),
         },
     ),
 )

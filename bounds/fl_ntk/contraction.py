@@ -153,10 +153,6 @@ WIDE = Hypothesis(
 )
 
 
-def _constants_of_any_labels(case: FederatedRun) -> dict:
-    return round_constants(case) | {r0: case.initial_residual, t: case.rounds[1:], delta: DELTA}
-
-
 def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: float | None) -> FederatedRun:
     """The run with the theorem's width and step for these data.
 
@@ -220,10 +216,6 @@ def _chosen(options: Options) -> bool:
 def _families(options: Options) -> tuple[Family, ...]:
     opposed = () if _chosen(options) else (OPPOSED.with_trials(options.trials),)
     return (_premise(options), *opposed)
-
-
-def _huge_families(options: Options) -> tuple[Family, ...]:
-    return (_premise(options) if _chosen(options) else OPPOSED_HUGE.with_trials(options.trials),)
 
 
 FROM_THE_START = (1 - STEP * lam / 2) ** t * r0**2
@@ -359,7 +351,9 @@ STATEMENTS = (
             failure=delta,
             recorded=Outcome.VIOLATED,
             nature=Nature.MISSING_HYPOTHESIS,
-            families=_huge_families,
+            families=lambda options: (
+                _premise(options) if _chosen(options) else OPPOSED_HUGE.with_trials(options.trials),
+            ),
             witness=lambda: opposed_run(0, None),
             reading="no sign is in question: the theorem says nothing about labels; Lemma B.8 and Claim C.8 use "
             "|y_i| = O(1)",
@@ -374,7 +368,7 @@ STATEMENTS = (
             "small. Two results are proved without probability: B.3-certificate, where labels enter through r_0 "
             "alone, and one round under small-steps (Eq5)",
         ),
-        constants=_constants_of_any_labels,
+        constants=lambda case: round_constants(case) | {r0: case.initial_residual, t: case.rounds[1:], delta: DELTA},
         measure=next_square,
         left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",

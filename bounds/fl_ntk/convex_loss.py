@@ -236,11 +236,6 @@ SHORT = Hypothesis(
 SIGNS = Hypothesis("signs", "labels -1 and +1", lambda case: -float(np.abs(np.abs(case.problem.y) - 1).max()))
 
 
-def _eager_server() -> ConvexRun:
-    """One client whose steps fit the labels, and a server that goes five times as far: its overshoot grows."""
-    return gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/convex-loss",
@@ -269,7 +264,8 @@ STATEMENTS = (
             replaced(N, sp.sqrt(N), "N to the power 1/2", Change.POWER),
             index_shifted(K, 1),
         ),
-        necessity={"eta_g-at-most-1": _eager_server},
+        # One client whose steps fit the labels, and a server that goes five times as far: its overshoot grows.
+        necessity={"eta_g-at-most-1": lambda: gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)},
     ),
     Statement(
         id="fl-ntk/convex-loss-recursion",

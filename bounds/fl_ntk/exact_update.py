@@ -200,11 +200,6 @@ def _constants_k1_is_gd(case: FederatedRun) -> dict:
     }
 
 
-def _two_local_steps() -> FederatedRun:
-    """Six points on the sphere, two local steps: the second one starts where the first ended."""
-    return weight_families(Options(), local_steps=2)[1].case(0)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/Alg1-update",
@@ -344,7 +339,8 @@ STATEMENTS = (
             power(eta_local, sp.Rational(1, 2)),
             sign_flipped(gradient, "the gradient"),
         ),
-        necessity={"one-local-step": _two_local_steps},
+        # Six points on the sphere, two local steps: the second one starts where the first ended.
+        necessity={"one-local-step": lambda: weight_families(Options(), local_steps=2)[1].case(0)},
         uses=("fl-ntk/Alg1-update",),
     ),
 )

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from bounds import BEYOND, Case, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.case import prepared
 from bounds.federated_run import FederatedFamily, compiled, federated_families
-from bounds.fl_ntk.cases.sliding_ladder import SLIDING_LADDERS, STEP_SIZES, SlidingLadder, sliding_case
+from bounds.fl_ntk.cases.sliding_ladder import SLIDING_LADDERS, STEP_SIZES, sliding_case
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_families
@@ -201,16 +201,6 @@ def _power(values: np.ndarray) -> Estimate:
     return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite step")
 
 
-def _repelled() -> SlidingLadder:
-    """Neurons at kinks with a_r r_i > 0: both sides push them away from the kink."""
-    return sliding_case(0, repelled=True)
-
-
-def _crossing() -> SlidingLadder:
-    """A neuron near a kink that is not held there: it crosses the kink, and the kernel changes."""
-    return sliding_case(0, near=True)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/X.13",
@@ -297,7 +287,12 @@ STATEMENTS = (
         "square over 48 starts within a step of the kinks",
         families=SLIDING_LADDERS,
         mutants=tuple(shifted(sp.Rational(halves, 2)) for halves in (-1, 1)),
-        necessity={"pushed-back": _repelled, "clear": _crossing},
+        necessity={
+            # Neurons at kinks with a_r r_i > 0: both sides push them away from the kink.
+            "pushed-back": lambda: sliding_case(0, repelled=True),
+            # A neuron near a kink that is not held there: it crosses the kink, and the kernel changes.
+            "clear": lambda: sliding_case(0, near=True),
+        },
         uses=("fl-ntk/X.13",),
     ),
 )

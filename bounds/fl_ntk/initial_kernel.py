@@ -166,11 +166,6 @@ def _columns(case: AntipodalFamily, side: int) -> Estimate:
     return gram.infinite_estimate(np.concatenate([x, -x]), side * x)
 
 
-def _independent() -> AntipodalFamily:
-    """Two antipodal pairs in orthogonal directions: H_inf is positive."""
-    return AntipodalFamily(np.eye(2), Estimate.exact(np.ones(2)))
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/H-inf",
@@ -292,6 +287,7 @@ STATEMENTS = (
             sign_flipped(c, "one side"),
             replaced(c, H_minus.T * H_minus * c, "the kernel applied three times", Change.POWER),
         ),
-        necessity={"dependent-directions": _independent},
+        # Two antipodal pairs in orthogonal directions: H_inf is positive.
+        necessity={"dependent-directions": lambda: AntipodalFamily(np.eye(2), Estimate.exact(np.ones(2)))},
     ),
 )

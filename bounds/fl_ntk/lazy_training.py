@@ -141,10 +141,6 @@ AT_PRINTED_STEP = (
 )
 
 
-def _printed_rate(ladder: WidthLadder | CircleLadder) -> Estimate:
-    return ladder.rate if isinstance(ladder, CircleLadder) else rate(ladder, printed_round_map(ladder))
-
-
 def _left(round_map: str) -> str:
     return f"exponent in m of sqrt(sum_t |r(t+1) - {round_map} r(t)|^2 / sum_t |r(t)|^2)"
 
@@ -191,7 +187,9 @@ STATEMENTS = (
             -sp.Rational(1, 2),
             recorded=Outcome.VIOLATED,
             nature=Nature.SUBSTANCE,
-            measure=_printed_rate,
+            measure=lambda ladder: (
+                ladder.rate if isinstance(ladder, CircleLadder) else rate(ladder, printed_round_map(ladder))
+            ),
             left_formula=_left("(I - rho H_inf)"),
             witness=CircleLadder,
             reading="both lines of (18) and the bound on e(t) have sqrt(m) in the denominator",

@@ -157,15 +157,6 @@ def _large_step() -> FederatedRun:
 label_norm = sp.Symbol("|y|", positive=True)
 
 
-def _constants_c_9(case: FederatedRun) -> dict:
-    return change_constants(case, failure=0.1) | {label_norm: Estimate.exact(case.problem.y).norm()}
-
-
-def _long_row() -> FederatedRun:
-    """A row of norm 40: it scales the changes of the gradients directly, but enters the bound only by lambda = 800."""
-    return one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
-
-
 ROUNDS = 10  # rounds of a kernel case: enough for the two maps to differ, too few for both residuals to vanish
 DELTA = 1e-9
 # stand for m -> infinity with sigma = m^(-1/5), a limit in which the printed bound goes to 0
@@ -268,7 +259,9 @@ STATEMENTS = (
             failure=crowding,
             note="the bound on J of C.7-J, for every R at once, summed with (1 - rho lambda)^t",
         ),
-        constants=_constants_c_9,
+        constants=lambda case: (
+            change_constants(case, failure=0.1) | {label_norm: Estimate.exact(case.problem.y).norm()}
+        ),
         measure=lambda case: norm(changed_gradient_part(case), case.bits),
         symbols={
             lam: LIMIT_SYMBOLS[lam],
@@ -284,7 +277,11 @@ STATEMENTS = (
             replaced(NEAR, NEAR**4, "fourth power of their share", Change.POWER),
             replaced(lam, lam**-2, "lambda^2 for 1/lambda"),
         ),
-        necessity={"unit-rows": _long_row},
+        necessity={
+            # A row of norm 40: it scales the changes of the gradients directly, but enters the bound only by lambda =
+            # 800.
+            "unit-rows": lambda: one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
+        },
         uses=("fl-ntk/C.7-J", "fl-ntk/Eq17"),
     ),
     Statement(

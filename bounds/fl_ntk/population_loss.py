@@ -71,16 +71,6 @@ def constant_loss() -> TrainedOnSample:
     return TrainedOnSample(SphereDistribution(), 120, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
 
 
-def _steep_loss() -> TrainedOnSample:
-    """A loss that counts an output as wrong unless it is right to a millionth."""
-    return TrainedOnSample(SphereDistribution(), 200, Loss(slope=1e6), seed=0, delta=0.5)
-
-
-def _long_rows() -> TrainedOnSample:
-    """Random signs at points of length 1000: y^T H^-1 y is a millionth of its value on the unit sphere."""
-    return TrainedOnSample(SphereDistribution(signal=0.0, noise=1.0, length=1000.0), 300, Loss(), seed=0, delta=0.5)
-
-
 SIZES = (16, 32, 64, 128, 256)
 
 
@@ -163,11 +153,6 @@ def _constants(case: SampleLadder) -> dict:
     }
 
 
-def constant_loss_ladder() -> SampleLadder:
-    """A linear target, which is learnt better from more samples, and the constant loss 1."""
-    return SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/C.11",
@@ -219,7 +204,15 @@ STATEMENTS = (
             replaced(MAIN, -MAIN, "main term subtracted", Change.SIGN),
             replaced(REST, -REST, "remainder subtracted", Change.SIGN),
         ),
-        necessity={"zero-at-label": constant_loss, "1-Lipschitz": _steep_loss, "unit-rows": _long_rows},
+        necessity={
+            "zero-at-label": constant_loss,
+            # A loss that counts an output as wrong unless it is right to a millionth.
+            "1-Lipschitz": lambda: TrainedOnSample(SphereDistribution(), 200, Loss(slope=1e6), seed=0, delta=0.5),
+            # Random signs at points of length 1000: y^T H^-1 y is a millionth of its value on the unit sphere.
+            "unit-rows": lambda: TrainedOnSample(
+                SphereDistribution(signal=0.0, noise=1.0, length=1000.0), 300, Loss(), seed=0, delta=0.5
+            ),
+        },
         uses=("fl-ntk/C.4", "fl-ntk/C.5", "fl-ntk/C.7-norm", "fl-ntk/B.3"),
     ),
     Statement(
@@ -241,7 +234,8 @@ STATEMENTS = (
             premise=PREMISE,
             recorded=Outcome.VIOLATED,
             nature=Nature.MISSING_HYPOTHESIS,
-            witness=constant_loss_ladder,
+            # A linear target, which is learnt better from more samples, and the constant loss 1.
+            witness=lambda: SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0),
             reading="no sign is in question, as for C.11",
             note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
             consequence="as for C.11: assume l(y, y) = 0",

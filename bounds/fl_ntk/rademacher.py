@@ -132,10 +132,6 @@ complexity, c = sp.symbols("R_S c", positive=True)
 REMAINDER = 3 * c * sp.sqrt(sp.log(2 / delta) / (2 * n))
 
 
-def _constants_c_4(case: FiniteClass) -> dict:
-    return {complexity: case.rademacher, rho: case.loss.slope, c: case.loss.cap, n: case.n, delta: case.delta}
-
-
 MOST_SAMPLES = 10  # all 2^n signs are enumerated
 
 
@@ -271,7 +267,13 @@ STATEMENTS = (
         "is a supremum that cannot be evaluated; for a finite class and population every term can be evaluated",
         hypotheses=(FAILURE_PROBABILITY,),
         stated=Claim(2 * rho * complexity + REMAINDER, failure=delta),
-        constants=_constants_c_4,
+        constants=lambda case: {
+            complexity: case.rademacher,
+            rho: case.loss.slope,
+            c: case.loss.cap,
+            n: case.n,
+            delta: case.delta,
+        },
         measure=lambda case: case.largest_gap,
         symbols={
             rho: "Lipschitz constant of the loss in its first argument",

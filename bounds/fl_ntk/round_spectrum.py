@@ -73,16 +73,6 @@ def _measure_x_3(case: KernelCase) -> tuple[Estimate, Estimate]:
     return largest, case.rate
 
 
-def _alternating() -> KernelCase:
-    """Two local steps at eta_l q = 2.5: every client overshoots twice and ends farther from its labels."""
-    return orthogonal_points(Setup(eta_local=5.0, local_steps=2))
-
-
-def _eager_server_alone() -> KernelCase:
-    """One client whose step is stable alone (eta_l q = 1.9), and a server step of 1.5."""
-    return orthogonal_points(Setup(eta_local=3.8, eta_global=1.5, local_steps=1))
-
-
 FACTOR = 1 - eta_global / N * lam / q * (1 - (1 - eta_local * q) ** K)
 ROUNDS = 100
 
@@ -114,11 +104,6 @@ def _overshooting() -> KernelCase:
     """Three local steps with eta_l q near 2, beyond the condition: the response is larger at the largest q."""
     problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
     return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))
-
-
-def _eager_server() -> KernelCase:
-    """Clients that nearly fit their labels, and a server that goes almost twice as far: it lands beyond the labels."""
-    return orthogonal_points(Setup(eta_local=1.9, eta_global=1.9, local_steps=1))
 
 
 top = sp.Symbol("nu_max", positive=True)
@@ -205,7 +190,12 @@ STATEMENTS = (
             power(q, sp.Rational(1, 2)),
             index_shifted(K, -1),
         ),
-        necessity={"locally-stable": _alternating, "eta_g-at-most-1": _eager_server_alone},
+        necessity={
+            # Two local steps at eta_l q = 2.5: every client overshoots twice and ends farther from its labels.
+            "locally-stable": lambda: orthogonal_points(Setup(eta_local=5.0, local_steps=2)),
+            # One client whose step is stable alone (eta_l q = 1.9), and a server step of 1.5.
+            "eta_g-at-most-1": lambda: orthogonal_points(Setup(eta_local=3.8, eta_global=1.5, local_steps=1)),
+        },
         uses=("fl-ntk/X.2",),
     ),
     Statement(
@@ -229,7 +219,12 @@ STATEMENTS = (
             power(N, sp.Rational(1, 2)),
             index_shifted(K, 1),
         ),
-        necessity={"no-local-overshoot": _overshooting, "eta_g-at-most-1": _eager_server},
+        necessity={
+            "no-local-overshoot": _overshooting,
+            # Clients that nearly fit their labels, and a server that goes almost twice as far: it lands beyond the
+            # labels.
+            "eta_g-at-most-1": lambda: orthogonal_points(Setup(eta_local=1.9, eta_global=1.9, local_steps=1)),
+        },
         uses=("fl-ntk/X.2",),
     ),
     Statement(

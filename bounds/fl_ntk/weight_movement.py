@@ -69,11 +69,6 @@ def _error_constants(case: FederatedRun) -> dict:
     }
 
 
-def _slow_point() -> FederatedRun:
-    """The printed step on one point, 60 rounds: (1 - rho lambda)^t = .75^t against (1 - rho)^t = .5^t."""
-    return one_point_run(Setup(512, eta_local=0.5, local_steps=1, rounds=60))
-
-
 quadratic = sp.Symbol("Q", positive=True)
 
 
@@ -96,16 +91,6 @@ def _overshooting(eta_local: float, eta_global: float) -> FederatedRun:
 
 def _likely(case: FederatedRun) -> float:
     return case.setup.width * float(farthest(case).lo) / case.setup.sigma / 10 - np.log(case.problem.n) - 1e-9
-
-
-def _flipping_point() -> FederatedRun:
-    """4096 neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves as far as .03."""
-    return one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2))
-
-
-def _long_row() -> FederatedRun:
-    """A row of norm 12: |J - J(0)|_F^2 grows with the square of the norm, the movement only with the norm."""
-    return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0)
 
 
 # One point at the printed step, and one point whose label makes the weights move far. In the second the change of
@@ -176,7 +161,8 @@ STATEMENTS = (
             hypotheses=(PRINTED_STEP,),
             left_formula="|y(t) - y + (I - rho H_inf)^t y|",
             measure=lambda case: error_norms(case)[1:],
-            witness=_slow_point,
+            # The printed step on one point, 60 rounds: (1 - rho lambda)^t = .75^t against (1 - rho)^t = .5^t.
+            witness=lambda: one_point_run(Setup(512, eta_local=0.5, local_steps=1, rounds=60)),
             reading="(1 - rho)^t is printed four times alike, here and in C.10; C.8 and C.9 have (1 - rho lambda)^t",
             consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
         ),
@@ -300,7 +286,9 @@ STATEMENTS = (
                 PRINTED_STEP,
                 Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
             ),
-            witness=_flipping_point,
+            # 4096 neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves as far as
+            # .03.
+            witness=lambda: one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2)),
             note="the proof's last line without a square on the left; R is the movement of the run",
             reading="the line occurs once; the display that it closes begins with the square, and the claim has "
             "the root",
@@ -325,7 +313,12 @@ STATEMENTS = (
             power(n, -1),
             replaced(R, R / sp.sqrt(m), "R times m^(-1/2)"),
         ),
-        necessity={"unit-rows": _long_row},
+        necessity={
+            # A row of norm 12: |J - J(0)|_F^2 grows with the square of the norm, the movement only with the norm.
+            "unit-rows": lambda: one_point_run(
+                Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0
+            )
+        },
         uses=("fl-ntk/Eq11", "fl-ntk/B.5", "fl-ntk/C.7-movement"),
     ),
 )
