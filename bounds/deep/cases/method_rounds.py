@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family
+from bounds.cases.method_steps import WITH_MEMORY, MethodSteps, named
 from bounds.deep.cases.federated_rounds import LOST, OWNER, ROUNDING, SPECS, SmallNetwork, at_start, unit_rows
 from ntkfl import Problem, RoundsCertificate, Setup, certify_rounds, networks
 from ntkfl.smooth_networks.rounds import MethodStart, method_inequalities
@@ -18,21 +19,8 @@ from ntkfl.smooth_networks.window import Rounds
 if TYPE_CHECKING:  # torch is slow to load, so it is loaded when a case runs
     from torch import Tensor
 
-METHODS: dict[str, dict[str, Any]] = {
-    "fedavgm": {"momentum": 0.6},
-    "fedavgm, Nesterov": {"momentum": 0.6, "nesterov": True, "server_rate": 0.7},
-    "fedprox": {"mu": 0.3},
-    "scaffold": {},
-    "scaffold, option I": {"option": "I"},
-    "feddyn": {"alpha": 0.8},
-}
-KINDS = tuple(METHODS)
+KINDS = tuple(WITH_MEMORY)
 ROUNDS = 25
-
-
-def named(kind: str) -> tuple[str, dict[str, Any]]:
-    """The engine's name of a method, and its options."""
-    return kind.split(",")[0], METHODS[kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +77,14 @@ class MethodRounds(SmallNetwork):
         return {"network": self.spec, "m": self.width, "n": self.problem.n, "method": self.kind} | steps
 
 
-class MethodRun:
+class MethodRun(MethodSteps):
     """The method as the papers write it, with the gradients of the network, not of its linear model."""
 
     def __init__(self, case: MethodRounds) -> None:
         import torch
 
-        self.case, (self.name, self.options) = case, named(case.kind)
-        self.at, self.eta, self.moved = case.start, case.longer * case.setup.eta_local, 0.0
-        self.clients = [np.flatnonzero(case.problem.owner == c) for c in range(case.problem.n_clients)]
+        super().__init__(case.kind, case.problem.members, case.longer * case.setup.eta_local, case.setup.local_steps)
+        self.case, self.at, self.moved = case, case.start, 0.0
         kept = torch.zeros_like(self.at)
         if case.remembered:
             kept = torch.randn(len(self.at), generator=torch.Generator().manual_seed(case.seed), dtype=self.at.dtype)
@@ -121,50 +108,18 @@ class MethodRun:
         """The float64 error of `moved`."""
         return ROUNDING * float(self.case.start.norm())
 
+    def gradient(self, at: Tensor, members: np.ndarray) -> Tensor:
+        """The gradient of half the sum of squares over these samples."""
+        return self.case.gradient(at, members)
+
+    def seen(self, at: Tensor) -> None:
+        """Keep the largest distance of a model from the checkpoint."""
+        self.moved = max(self.moved, float((at - self.case.start).norm()))
+
     def round(self) -> None:
         """One round of all clients and the server."""
-        ends = [self._client(c, members) for c, members in enumerate(self.clients)]
-        moved, n = [end - self.at for end in ends], len(self.clients)
-        sized = self.name in ("fedavgm", "fedprox")
-        weight = [len(m) / self.case.problem.n if sized else 1 / n for m in self.clients]
-        mean = sum((p * d for p, d in zip(weight, moved, strict=True)), 0 * self.at)
-        rate = self.options.get("server_rate", 1.0)
-        if self.name == "fedavgm":
-            b = self.options["momentum"]
-            self.server = b * self.server + mean
-            self.at = self.at + rate * (mean + b * self.server if self.options.get("nesterov") else self.server)
-        elif self.name == "scaffold":
-            steps = self.case.setup.local_steps * self.eta
-            fresh = [own - self.server - d / steps for own, d in zip(self.own, moved, strict=True)]
-            if self.options.get("option") == "I":
-                fresh = [self.case.gradient(self.at, members) for members in self.clients]
-            self.own, self.server = fresh, sum(fresh, 0 * self.at) / n
-            self.at = self.at + rate * mean
-        elif self.name == "feddyn":
-            alpha = self.options["alpha"]
-            self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
-            self.at = (sum(ends, 0 * self.at) - sum(self.own, 0 * self.at) / alpha) / n
-        else:
-            self.at = self.at + rate * mean
-        self._seen(self.at)
+        super().round()
         self.sizes.append(self.size())
-
-    def _client(self, c: int, members: np.ndarray) -> Tensor:
-        at = self.at
-        for _ in range(self.case.setup.local_steps):
-            step = self.case.gradient(at, members)
-            if self.name == "fedprox":
-                step = step + self.options["mu"] * (at - self.at)
-            elif self.name == "scaffold":
-                step = step - self.own[c] + self.server
-            elif self.name == "feddyn":
-                step = step + self.options["alpha"] * (at - self.at) - self.own[c]
-            at = at - self.eta * step
-            self._seen(at)
-        return at
-
-    def _seen(self, at: Tensor) -> None:
-        self.moved = max(self.moved, float((at - self.case.start).norm()))
 
 
 def method_case(

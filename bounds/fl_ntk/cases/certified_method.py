@@ -8,33 +8,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Case, Family
+from bounds.cases.method_steps import METHODS, MethodSteps, named
 from ntkfl import MethodCertificate, Problem, Setup, Weights, certify_method
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 
-METHODS: dict[str, dict[str, Any]] = {
-    "fl-ntk": {"server_rate": 1.3},
-    "fedavg": {},
-    "fedavgm": {"momentum": 0.6},
-    "fedavgm, Nesterov": {"momentum": 0.6, "nesterov": True, "server_rate": 0.7},
-    "fedprox": {"mu": 0.3},
-    "scaffold": {},
-    "scaffold, option I": {"option": "I"},
-    "feddyn": {"alpha": 0.8},
-}
 KINDS = tuple(METHODS)
 ROUNDS, PROBES = 40, 5
 
 
-def named(kind: str) -> tuple[str, dict[str, Any]]:
-    """The engine's name of a method, and its options."""
-    return kind.split(",")[0], METHODS[kind]
+class MethodRun(MethodSteps):
+    """The method itself, in long precision, without the certificate; `models` holds all models of the last round."""
 
-
-class MethodRun:
-    """The method itself, in long precision; `models` holds all models of the last round.
-
-    It is written from the methods' papers, without the certificate's coefficients.
-    """
+    number = LONG
 
     def __init__(
         self,
@@ -45,16 +30,15 @@ class MethodRun:
         steps: int,
         remembered: np.ndarray | None = None,
     ) -> None:
-        self.name, self.options = named(kind)
+        super().__init__(kind, problem.members, eta, steps)
         self.x, self.y = problem.x.astype(LONG), problem.y.astype(LONG)
-        self.clients, self.eta, self.steps = problem.members, LONG(eta), steps
         self.signs = weights.signs.astype(LONG) / np.sqrt(LONG(len(weights.signs)))
-        self.w = weights.hidden.astype(LONG)
-        self.server = np.zeros_like(self.w)
-        self.own = [np.zeros_like(self.w) for _ in self.clients]
+        self.at = weights.hidden.astype(LONG)
+        self.server = np.zeros_like(self.at)
+        self.own = [np.zeros_like(self.at) for _ in self.clients]
         self.patterns = weights.hidden @ problem.x.T > 0
         self.frozen = True  # whether all gradients so far had the first patterns
-        self.models = [self.w]
+        self.models = [self.at]
         if remembered is not None:
             part = [
                 ((self.patterns[:, m] * remembered[m].astype(LONG)) @ self.x[m]) * self.signs[:, None]
@@ -75,53 +59,20 @@ class MethodRun:
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """The outputs of the server's model, (k,)."""
-        return np.maximum(x @ self.w.T, 0) @ self.signs
+        return np.maximum(x @ self.at.T, 0) @ self.signs
 
     def residual(self) -> float:
         """|y - f|."""
         return float(np.linalg.norm((self.y - self.outputs(self.x)).astype(float)))
 
+    def seen(self, at: np.ndarray) -> None:
+        """Keep the model."""
+        self.models.append(at)
+
     def round(self) -> None:
         """One round of all clients and the server."""
         self.models = []
-        ends = [self._client(c, members) for c, members in enumerate(self.clients)]
-        moved, n = [w - self.w for w in ends], LONG(len(self.clients))
-        rate = LONG(self.options.get("server_rate", 1.0))
-        size = self.name in ("fedavg", "fedavgm", "fedprox")
-        weight = [LONG(len(m)) / len(self.y) if size else 1 / n for m in self.clients]
-        mean = sum((p * d for p, d in zip(weight, moved, strict=True)), np.zeros_like(self.w))
-        if self.name == "fedavgm":
-            self.server = LONG(self.options["momentum"]) * self.server + mean
-            ahead = mean + LONG(self.options["momentum"]) * self.server if self.options.get("nesterov") else self.server
-            self.w = self.w + rate * ahead
-        elif self.name == "scaffold":
-            fresh = [own - self.server - d / (self.steps * self.eta) for own, d in zip(self.own, moved, strict=True)]
-            if self.options.get("option") == "I":
-                fresh = [self.gradient(self.w, members) for members in self.clients]
-            self.own, self.server = fresh, sum(fresh[1:], fresh[0]) / n
-            self.w = self.w + rate * mean
-        elif self.name == "feddyn":
-            alpha = LONG(self.options["alpha"])
-            self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
-            # the engine's h is the mean of the duals, with the same sign
-            self.w = (sum(ends[1:], ends[0]) - sum(self.own[1:], self.own[0]) / alpha) / n
-        else:
-            self.w = self.w + rate * mean
-        self.models.append(self.w)
-
-    def _client(self, c: int, members: np.ndarray) -> np.ndarray:
-        w = self.w.copy()
-        for _ in range(self.steps):
-            step = self.gradient(w, members)
-            if self.name == "fedprox":
-                step = step + LONG(self.options["mu"]) * (w - self.w)
-            elif self.name == "scaffold":
-                step = step - self.own[c] + self.server
-            elif self.name == "feddyn":
-                step = step + LONG(self.options["alpha"]) * (w - self.w) - self.own[c]
-            w = w - self.eta * step
-            self.models.append(w)
-        return w
+        super().round()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +114,7 @@ class MethodTraining(Case):
         farthest, changes = [], []
         for _ in range(ROUNDS):
             changes.append(np.abs(run.outputs(probes) - fitted).astype(float))
-            start = run.w
+            start = run.at
             run.round()
             farthest.append(max(float(np.sqrt(((w - point) ** 2).sum())) for w in (start, *run.models[:-1])))
         rounding = float(256 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack

@@ -205,17 +205,14 @@ def _drawn(batches: bool, seed: int) -> RandomRound:
     return random_round(seed, 1 + seed % 3, batch, steps, float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2)))
 
 
-def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
+def _any_of(batch: SearchStrategy, steps: SearchStrategy, **more: SearchStrategy) -> SearchStrategy[RandomRound]:
     """Small rounds with any number of drawn clients, steps up to the clients' limit, and any server step."""
-    return st.builds(
-        random_round,
-        st.integers(0, 2**16),
-        st.integers(1, 3),
-        st.integers(1, 2) if batches else st.none(),
-        st.just(1) if batches else st.integers(1, 4),
-        st.floats(0.01, 1.9),
-        st.floats(0.05, 4),
-    )
+    seeds, cohorts = st.integers(0, 2**16), st.integers(1, 3)
+    return st.builds(random_round, seeds, cohorts, batch, steps, st.floats(0.01, 1.9), st.floats(0.05, 4), **more)
+
+
+def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
+    return _any_of(st.integers(1, 2), st.just(1)) if batches else _any_of(st.none(), st.integers(1, 4))
 
 
 def _shuffled(seed: int) -> RandomRound:
@@ -241,18 +238,8 @@ def _with_momentum(seed: int) -> RandomRound:
 
 
 def _any_momentum() -> SearchStrategy[RandomRound]:
-    """The same, with steps up to the clients' limit, and any momentum below 1."""
-    return st.builds(
-        random_round,
-        st.integers(0, 2**16),
-        st.integers(1, 3),
-        st.none(),
-        st.integers(1, 4),
-        st.floats(0.01, 1.9),
-        st.floats(0.05, 4),
-        momentum=st.floats(0.01, 0.99),
-        noise=st.floats(0, 2),
-    )
+    """The same, with any momentum below 1."""
+    return _any_of(st.none(), st.integers(1, 4), momentum=st.floats(0.01, 0.99), noise=st.floats(0, 2))
 
 
 def _outer_nesterov(seed: int) -> RandomRound:
@@ -265,19 +252,9 @@ def _outer_nesterov(seed: int) -> RandomRound:
 
 
 def _any_nesterov() -> SearchStrategy[RandomRound]:
-    """The same, with steps up to the clients' limit, and any momentum below 1."""
-    return st.builds(
-        random_round,
-        st.integers(0, 2**16),
-        st.integers(1, 3),
-        st.integers(1, 2),
-        st.just(1),
-        st.floats(0.01, 1.9),
-        st.floats(0.05, 4),
-        momentum=st.floats(0.01, 0.99),
-        noise=st.floats(0, 2),
-        nesterov=st.just(True),
-    )
+    """The same, with any momentum below 1."""
+    memory, noise = st.floats(0.01, 0.99), st.floats(0, 2)
+    return _any_of(st.integers(1, 2), st.just(1), momentum=memory, noise=noise, nesterov=st.just(True))
 
 
 NESTEROV_ROUNDS = (

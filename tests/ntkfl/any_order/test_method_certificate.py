@@ -52,7 +52,7 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
     for t in range(30):
         farthest = max(float(np.linalg.norm((w - point).astype(float))) for w in run.models)
         assert farthest <= certificate.within(max(t - 1, 0)) + 1e-12
-        later = np.maximum(seen @ run.w.T, 0) @ run.signs
+        later = np.maximum(seen @ run.at.T, 0) @ run.signs
         assert ((outputs.lo <= later) & (later <= outputs.hi)).all()
         run.round()
     assert run.frozen and run.residual() < before
@@ -235,7 +235,7 @@ def test_clients_that_overshoot_are_in_the_ball():
     assert certify_any_order(near, moved).certified
     refused = certify_method(near, moved, setup, "fedavg", options)
     assert not refused.certified and f"({r}, 0)" in refused.why
-    assert not run.frozen and run.w[r] @ x > 0
+    assert not run.frozen and run.at[r] @ x > 0
     near, moved, run = beside(1.6)  # inactive after three local steps, where no gradient is taken
     again = certify_method(near, moved, setup, "fedavg", options)
     assert again.certified and run.models[-2][r] @ x < 0 and run.frozen
