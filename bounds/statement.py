@@ -171,7 +171,8 @@ class Statement:
         Args:
             forms: a claim for each of them.
         """
-        return replace(self, **(dict.fromkeys(Form) | forms))
+        claims: dict[str, Any] = {form: forms.get(form) for form in Form}
+        return replace(self, **claims)
 
     def provenance(self, form: Form) -> Provenance:
         """The source of a form's signs; repaired and new forms are this project's own.

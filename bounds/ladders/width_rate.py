@@ -84,13 +84,14 @@ def width_rate(
     uses: tuple[str, ...] = (),
 ) -> WidthRate:
     """The statement that each quantity has its exponent; mutants shift the exponents by 1/4 or 1/2, up or down."""
+    claim: dict[str, Any] = {form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)}
     return WidthRate(
         id=id,
         title=title,
         kind=Kind.RATE,
         source=source,
         note=note,
-        **{form: Claim(tuple(quantity.exponent for quantity in quantities), note=claim_note)},
+        **claim,
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
         left_formula=tuple(f"exponent in m of {quantity.left or quantity.name}" for quantity in quantities),
         says_left=says_left,
