@@ -184,10 +184,7 @@ STATEMENTS = (
         left_formula="f_{aligned}(x)",
         says_left="the outputs of the aligned network for every input, as the library evaluates them",
         families=pair_families,
-        mutants=(
-            MILLIONTH_MORE,
-            replaced(outputs, hidden_only, "the readout left where it was", Change.INDEX),
-        ),
+        mutants=(MILLIONTH_MORE, replaced(outputs, hidden_only, "the readout left where it was", Change.INDEX)),
     ),
     Statement(
         id="alignment/optimality",

@@ -77,10 +77,7 @@ def _quadratic(seed: int) -> NoisyQuadratic:
 
 
 NOISY_QUADRATICS = Family(
-    "noisy quadratic",
-    _quadratic,
-    st.builds(NoisyQuadratic, st.integers(1, 99), st.integers(1, WIDEST)),
-    trials=40,
+    "noisy quadratic", _quadratic, st.builds(NoisyQuadratic, st.integers(1, 99), st.integers(1, WIDEST)), trials=40
 )
 
 

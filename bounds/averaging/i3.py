@@ -233,9 +233,7 @@ OFF_KINK = Hypothesis(
     "off-kink", "no kink of a hidden unit comes between the fixed x and any client", lambda case: case.kink_distance
 )
 ROWS_NONZERO = Hypothesis(
-    "rows-nonzero",
-    "every hidden row of the average is longer than any client moves it",
-    lambda case: case.shortest_row,
+    "rows-nonzero", "every hidden row of the average is longer than any client moves it", lambda case: case.shortest_row
 )
 KINKS_MOVE = Hypothesis(
     "kinks-move",

@@ -107,10 +107,7 @@ STATEMENTS = (
             Mutant(
                 "rounds 1.05 times as fast", lambda part: 1 - sp.Rational(21, 20) * (1 - part) if part == RATE else part
             ),
-            Mutant(
-                "the slower rate twice as fast",
-                lambda part: 1 - 2 * (1 - part) if part == SLOWER else part,
-            ),
+            Mutant("the slower rate twice as fast", lambda part: 1 - 2 * (1 - part) if part == SLOWER else part),
             Mutant("models that stay within a fourth", lambda part: part / 4 if part == REACH else part),
         ),
         necessity={

@@ -94,8 +94,7 @@ KINK_LADDERS = Family(
     f"sphere, n=12, d=8, N=2, {RELU}, widths {min(RUNGS)} to {max(RUNGS)}",
     lambda seed: KinkLadder(equal_points(seed), SETUP, seed),
     st.builds(
-        lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)),
-        st.integers(0, 99),
+        lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)), st.integers(0, 99)
     ),
     trials=1,
     needs=20,  # runs, not ladders
@@ -125,10 +124,7 @@ STATEMENTS = (
     width_rate(
         "deep/smooth",
         "A smooth deep network keeps its own kernel, and follows it, up to 1/m",
-        (
-            Quantity(OWN, ONE, statistic("own"), biased=False),
-            Quantity(DRIFT, ONE, statistic("drift"), biased=False),
-        ),
+        (Quantity(OWN, ONE, statistic("own"), biased=False), Quantity(DRIFT, ONE, statistic("drift"), biased=False)),
         source=Source(BEYOND, SECTION),
         note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true, but not sharp for smooth "
         "activations",
@@ -181,11 +177,7 @@ STATEMENTS = (
         left_formula=(OF_A_NEURON, f"exponent in m of {OF_A_ROUND}", f"log lim_{{m -> inf}} {OF_A_ROUND}"),
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
         families=deep_ladders(RELU, ERF),
-        mutants=(
-            shifted(sp.Rational(1, 4)),
-            shifted(-sp.Rational(1, 4)),
-            replaced(q, q / 2, "half as far"),
-        ),
+        mutants=(shifted(sp.Rational(1, 4)), shifted(-sp.Rational(1, 4)), replaced(q, q / 2, "half as far")),
         uses=("fl-ntk/client-divergence", "deep/linearised"),
     ),
     Statement(

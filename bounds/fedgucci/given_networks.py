@@ -261,11 +261,7 @@ STATEMENTS = (
         hypotheses=(
             IN_CUBE,
             FAILURE_PROBABILITY,
-            Hypothesis(
-                "rows-not-zero",
-                "u_anc,i is not 0 where v_anc,i is not",
-                lambda case: -_dead_rows(case.anchor),
-            ),
+            Hypothesis("rows-not-zero", "u_anc,i is not 0 where v_anc,i is not", lambda case: -_dead_rows(case.anchor)),
         ),
         constants=_constants,
         measure=mean_gap,
@@ -279,10 +275,7 @@ STATEMENTS = (
         "|z_x(1/2)|, from above by the mean of a bound on sup over alpha of |z_x|, each with an empirical Bernstein "
         "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
         families=BALLS,
-        mutants=(
-            power(side, 3),
-            replaced(side, side / 20, "side over 20", Change.CONSTANT),
-        ),
+        mutants=(power(side, 3), replaced(side, side / 20, "side over 20", Change.CONSTANT)),
         necessity={
             # U_anc = 0: the share of inputs at which a unit switches does not fall with the side.
             "rows-not-zero": lambda: CubeFamily(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)

@@ -10,20 +10,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds import (
-    BEYOND,
-    FEDGUCCI,
-    Case,
-    Change,
-    Claim,
-    Family,
-    Hypothesis,
-    Kind,
-    Nature,
-    Outcome,
-    Source,
-    Statement,
-)
+from bounds import BEYOND, FEDGUCCI, Case, Change, Claim, Family, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.bounded_sum import exact, exact_ball
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube
 from bounds.fedgucci.families.low_loss_families import WIDE_CUBES
@@ -326,11 +313,7 @@ STATEMENTS = (
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; for "
         "networks by sampling, with each segment exact",
         families=(WELLS, ONE_WELL),
-        mutants=(
-            index_shifted(n_parameters, 1),
-            power(side, 2),
-            without(volume_inside),
-        ),
+        mutants=(index_shifted(n_parameters, 1), power(side, 2), without(volume_inside)),
     ),
     Statement(
         id="fedgucci/F3-equality",
@@ -360,12 +343,7 @@ STATEMENTS = (
         says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
         families=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},
-        mutants=(
-            MILLIONTH_MORE,
-            index_shifted(n_parameters, 1),
-            power(side, 2),
-            without(diameter),
-        ),
+        mutants=(MILLIONTH_MORE, index_shifted(n_parameters, 1), power(side, 2), without(diameter)),
         uses=("fedgucci/F3",),
     ),
     Statement(

@@ -228,11 +228,7 @@ STATEMENTS = (
         left_formula=("E_x |(U_2 - U_1) x|", "max_x |(U_2 - U_1) x|"),
         says_left="|(U_2 - U_1) x| for the first input; new form: the mean over the inputs, and the largest value",
         families=fixed_input_families,
-        mutants=(
-            power(h, -1),
-            power(side, 3),
-            power(l, -1),
-        ),
+        mutants=(power(h, -1), power(side, 3), power(l, -1)),
     ),
     Statement(
         id="fedgucci/F8",

@@ -114,11 +114,7 @@ STEP_LADDERS = Family(
     "digits, n=20, steps from .05/|H_cc| down",
     _step_ladder,
     st.builds(
-        _any_step_ladder,
-        st.integers(0, 2**16),
-        st.sampled_from([2, 4, 5, 10]),
-        st.integers(3, 6),
-        st.floats(0.01, 0.1),
+        _any_step_ladder, st.integers(0, 2**16), st.sampled_from([2, 4, 5, 10]), st.integers(3, 6), st.floats(0.01, 0.1)
     ),
     trials=6,
     most=6,
@@ -301,11 +297,7 @@ STATEMENTS = (
         left_formula=(OF_A_NEURON, f"exponent in m of {OF_A_ROUND}", f"log lim_{{m -> inf}} {OF_A_ROUND}"),
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
         families=LADDERS,
-        mutants=(
-            shifted(sp.Rational(1, 4)),
-            shifted(-sp.Rational(1, 4)),
-            replaced(q, q / 2, "half as far"),
-        ),
+        mutants=(shifted(sp.Rational(1, 4)), shifted(-sp.Rational(1, 4)), replaced(q, q / 2, "half as far")),
         uses=("fl-ntk/X.1",),
     ),
 )

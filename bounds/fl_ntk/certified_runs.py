@@ -91,11 +91,7 @@ STATEMENTS = (
         left_formula=("|y - y(t)|^2", "max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="the simulated residual, every round, and the largest movement of any global or local weight vector",
         families=_families,
-        mutants=(
-            power(rate, sp.Rational(3, 2)),
-            index_shifted(t, 1),
-            without(r0),
-        ),
+        mutants=(power(rate, sp.Rational(3, 2)), index_shifted(t, 1), without(r0)),
         uses=("fl-ntk/mean-slope",),
     ),
     Statement(

@@ -196,12 +196,7 @@ STATEMENTS = (
         left_formula="v_1",
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
         families=federated_families,
-        mutants=(
-            MILLIONTH_MORE,
-            without(N),
-            power(eta_local, sp.Rational(1, 2)),
-            sign_flipped(H_perp, "H_perp"),
-        ),
+        mutants=(MILLIONTH_MORE, without(N), power(eta_local, sp.Rational(1, 2)), sign_flipped(H_perp, "H_perp")),
     ),
     Statement(
         id="fl-ntk/mean-slope",
@@ -217,12 +212,7 @@ STATEMENTS = (
         left_formula="y(t+1) - y(t)",
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
         families=federated_families,
-        mutants=(
-            MILLIONTH_MORE,
-            without(N),
-            power(N, 2),
-            power(eta_local, sp.Rational(1, 2)),
-        ),
+        mutants=(MILLIONTH_MORE, without(N), power(N, 2), power(eta_local, sp.Rational(1, 2))),
         uses=("fl-ntk/Eq3-4",),
     ),
 )

@@ -7,19 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import (
-    FL_NTK,
-    Change,
-    Claim,
-    Family,
-    Hypothesis,
-    Limit,
-    Nature,
-    Options,
-    Outcome,
-    Source,
-    Statement,
-)
+from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Limit, Nature, Options, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.families.few_points import long_row
@@ -326,12 +314,7 @@ STATEMENTS = (
         left_formula="|y - y(t)|^2",
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         families=federated_families,
-        mutants=(
-            _exponent(8),
-            power(t, sp.Rational(3, 2)),
-            power(rho, sp.Rational(1, 2)),
-            without(lam),
-        ),
+        mutants=(_exponent(8), power(t, sp.Rational(3, 2)), power(rho, sp.Rational(1, 2)), without(lam)),
         necessity={"unit-rows": long_row},
         uses=("fl-ntk/B.7", "fl-ntk/B.11", "fl-ntk/B.12"),
     ),

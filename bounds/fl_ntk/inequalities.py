@@ -58,10 +58,7 @@ STEPS = (
         "its closed form: at eta_l K mu^2 = c lambda <= lambda/5, rho mu^2 = w lambda <= 4 lambda/25, E = x lambda <= "
         "lambda/4 and s = lambda/mu <= 1, beta = 2 (1 - x - c (1 + x s)/2) - w (1 + x s)^2 >= 1 "
         "and the local steps are stable",
-        (
-            2 * (1 - x - c * (1 + x * s) / 2) - w * (1 + x * s) ** 2 - 1,
-            2 * (1 - x) - c * (1 + x * s) ** 2,
-        ),
+        (2 * (1 - x - c * (1 + x * s) / 2) - w * (1 + x * s) ** 2 - 1, 2 * (1 - x) - c * (1 + x * s) ** 2),
         {x: (0, sp.Rational(1, 4)), c: (0, sp.Rational(1, 5)), w: (0, sp.Rational(4, 25)), s: (0, 1)},
     ),
     OnBox(

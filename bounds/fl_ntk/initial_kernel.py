@@ -9,20 +9,7 @@ from flint import arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import (
-    BEYOND,
-    FL_NTK,
-    Case,
-    Change,
-    Claim,
-    Family,
-    Hypothesis,
-    Kind,
-    Limit,
-    Source,
-    Statement,
-    with_own,
-)
+from bounds import BEYOND, FL_NTK, Case, Change, Claim, Family, Hypothesis, Kind, Limit, Source, Statement, with_own
 from bounds.cases.kernel_case import KernelCase, kernel_families
 from bounds.fl_ntk.families.few_points import ALIGNED_POINTS
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, UNIT_ROWS, at_most
@@ -221,10 +208,7 @@ STATEMENTS = (
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
         families=initial_network_families,
         necessity={"unit-rows": lambda: _one_neuron(0.1, 5.0), "delta-at-most-half": lambda: _one_neuron(0.87, 1.0)},
-        mutants=(
-            power(m, sp.Rational(3, 2)),
-            without(gram_norm),
-        ),
+        mutants=(power(m, sp.Rational(3, 2)), without(gram_norm)),
     ),
     Statement(
         id="fl-ntk/Weyl",

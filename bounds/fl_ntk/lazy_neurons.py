@@ -107,12 +107,7 @@ STATEMENTS = (
         left_formula="max_r |u_r(t) - u_r(0)|",
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
         families=moving_families,
-        mutants=(
-            power(lam, sp.Rational(1, 2)),
-            without(lam),
-            power(m, 2),
-            power(r0, sp.Rational(3, 2)),
-        ),
+        mutants=(power(lam, sp.Rational(1, 2)), without(lam), power(m, 2), power(r0, sp.Rational(3, 2))),
         necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
         uses=("fl-ntk/B.3", "fl-ntk/B.10"),
     ),
@@ -132,12 +127,7 @@ STATEMENTS = (
         says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges (two points at a small angle) "
         "whose lambda goes to 0",
         families=_families,
-        mutants=(
-            power(m, sp.Rational(3, 2)),
-            power(m, sp.Rational(5, 4)),
-            power(lam, sp.Rational(1, 2)),
-            without(lam),
-        ),
+        mutants=(power(m, sp.Rational(3, 2)), power(m, sp.Rational(5, 4)), power(lam, sp.Rational(1, 2)), without(lam)),
         uses=("fl-ntk/B.12",),
     ),
 )

@@ -159,11 +159,7 @@ STATEMENTS = (
         left_formula="|y(t+1) - y(t)|",
         says_left="|y(t+1) - y(t)| of the simulated run, every round",
         families=small_step_families,
-        mutants=(
-            without(n),
-            power(rho, sp.Rational(3, 2)),
-            sign_flipped(eta_local, "the drift"),
-        ),
+        mutants=(without(n), power(rho, sp.Rational(3, 2)), sign_flipped(eta_local, "the drift")),
         necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
         uses=("fl-ntk/B.7", "fl-ntk/B.10"),
     ),

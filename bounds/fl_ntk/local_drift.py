@@ -132,11 +132,7 @@ STATEMENTS = (
         left_formula="|y - y^{(k)}(t)|^2",
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         families=small_step_families,
-        mutants=(
-            sign_flipped(eta_local, "the drift"),
-            power(r_t, sp.Rational(1, 2)),
-            without(r_t),
-        ),
+        mutants=(sign_flipped(eta_local, "the drift"), power(r_t, sp.Rational(1, 2)), without(r_t)),
         necessity={
             "unit-rows": long_row,
             "small-local-steps": overshooting_clients,
@@ -195,11 +191,7 @@ STATEMENTS = (
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, for every round, client and k = 1..K; printed form: the "
         "distance to u of the previous round, and in the last round, which has no successor, within that round",
         families=(NEAR_LABELS,),
-        mutants=(
-            power(m, sp.Rational(3, 2)),
-            without(n_c),
-            power(eta_local, sp.Rational(3, 2)),
-        ),
+        mutants=(power(m, sp.Rational(3, 2)), without(n_c), power(eta_local, sp.Rational(3, 2))),
         uses=("fl-ntk/B.9-13",),
     ),
     Statement(
@@ -216,11 +208,7 @@ STATEMENTS = (
         left_formula="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2",
         says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
         families=small_step_families,
-        mutants=(
-            power(n_c, sp.Rational(1, 2)),
-            without(n_c),
-            power(eta_local, sp.Rational(3, 2)),
-        ),
+        mutants=(power(n_c, sp.Rational(1, 2)), without(n_c), power(eta_local, sp.Rational(3, 2))),
         necessity={"unit-rows": long_row},
     ),
     Statement(

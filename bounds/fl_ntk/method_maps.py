@@ -63,12 +63,7 @@ def method_maps(
         says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
         "library's kernel regime",
         families=(OTHER_METHODS,),
-        mutants=(
-            MILLIONTH_MORE,
-            power(eta_local, sp.Rational(1, 2)),
-            index_shifted(T, 1),
-            *mutants,
-        ),
+        mutants=(MILLIONTH_MORE, power(eta_local, sp.Rational(1, 2)), index_shifted(T, 1), *mutants),
         uses=uses,
     )
 

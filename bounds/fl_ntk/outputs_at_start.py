@@ -42,12 +42,7 @@ def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
     near = [(np.abs(z) < case.radius * (1 + side * 1e-12)).sum(axis=1) for side in (-1, 1)]
     outputs = initial_outputs(case)
     residual = problem.y - outputs
-    return (
-        largest,
-        abs(kept),
-        Estimate.between(near[0], near[1], "counts"),
-        residual @ residual,
-    )
+    return (largest, abs(kept), Estimate.between(near[0], near[1], "counts"), residual @ residual)
 
 
 def _hoeffding_constants(case: InitialNetwork) -> dict:
@@ -75,10 +70,7 @@ STATEMENTS = (
         says_left="|y(0)|^2 of the drawn network",
         families=_families,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},
-        mutants=(
-            power(n, -3),
-            replaced(n * sigma**2, sigma**2 / m, "1/m for n", Change.FACTOR),
-        ),
+        mutants=(power(n, -3), replaced(n * sigma**2, sigma**2 / m, "1/m for n", Change.FACTOR)),
         uses=("fl-ntk/B.8",),
     ),
     Statement(
@@ -128,10 +120,7 @@ STATEMENTS = (
             "unit-rows": lambda: one_point(length=100.0),
             "unit-sigma": lambda: one_point(sigma=0.01),
         },
-        mutants=(
-            power(m, sp.Rational(1, 2)),
-            without(m),
-        ),
+        mutants=(power(m, sp.Rational(1, 2)), without(m)),
     ),
     Statement(
         id="fl-ntk/B.8-hoeffding",

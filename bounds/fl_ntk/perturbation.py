@@ -177,9 +177,6 @@ STATEMENTS = (
             "unit-rows": lambda: one_point(length=20.0),
             "unit-sigma": lambda: one_point(sigma=0.01),
         },
-        mutants=(
-            power(n, -sp.Rational(1, 2)),
-            power(R, 3),
-        ),
+        mutants=(power(n, -sp.Rational(1, 2)), power(R, 3)),
     ),
 )

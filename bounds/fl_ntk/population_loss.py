@@ -246,11 +246,7 @@ STATEMENTS = (
         left_formula="L_D(f_T)",
         says_left="the loss of the infinite-width predictor after T rounds on held-out samples, for growing n",
         families=sample_ladder_families,
-        mutants=(
-            power(n, 2),
-            power(n, 4),
-            replaced(n, 1, "n dropped", Change.FACTOR),
-        ),
+        mutants=(power(n, 2), power(n, 4), replaced(n, 1, "n dropped", Change.FACTOR)),
         uses=("fl-ntk/C.11",),
     ),
 )

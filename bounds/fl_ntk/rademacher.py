@@ -312,11 +312,7 @@ STATEMENTS = (
         says_left="R_S of the class over all signs, enclosed between the values of known members and a bound on all "
         "members",
         families=WEIGHT_BALLS,
-        mutants=(
-            power(B, 2),
-            power(n, 3),
-            replaced(B, 0, "term in B dropped", Change.FACTOR),
-        ),
+        mutants=(power(B, 2), power(n, 3), replaced(B, 0, "term in B dropped", Change.FACTOR)),
         necessity={"unit-rows": _long_rows},
     ),
 )

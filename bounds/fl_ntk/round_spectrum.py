@@ -172,12 +172,7 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
         "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
-        hypotheses=(
-            at_most(150),
-            POSITIVE_LIMIT,
-            LOCALLY_STABLE,
-            SERVER_AT_MOST_1,
-        ),
+        hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, SERVER_AT_MOST_1),
         new=Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1))),
         constants=_constants_x_3,
         measure=_measure_x_3,
@@ -185,11 +180,7 @@ STATEMENTS = (
         left_formula=("lambda_max(H P)", "max_i |lambda_i(M)|"),
         says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
         families=lambda options: kernel_families(options, reach=1.99),
-        mutants=(
-            power(N, sp.Rational(1, 2)),
-            power(q, sp.Rational(1, 2)),
-            index_shifted(K, -1),
-        ),
+        mutants=(power(N, sp.Rational(1, 2)), power(q, sp.Rational(1, 2)), index_shifted(K, -1)),
         necessity={
             # Two local steps at eta_l q = 2.5: every client overshoots twice and ends farther from its labels.
             "locally-stable": lambda: orthogonal_points(Setup(eta_local=5.0, local_steps=2)),

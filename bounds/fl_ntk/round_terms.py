@@ -221,10 +221,7 @@ STATEMENTS = (
         left_formula=("2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t))", "max_k |H(t,k)^perp|_F"),
         says_left="C_2 = 2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t)), and max_k |H(t,k)^perp|_F, "
         "from exact pattern counts at the middle round",
-        mutants=(
-            power(n, -sp.Rational(1, 2)),
-            power(R, sp.Rational(5, 2)),
-        ),
+        mutants=(power(n, -sp.Rational(1, 2)), power(R, sp.Rational(5, 2))),
         uses=("fl-ntk/Eq16", "fl-ntk/Eq11"),
         **NEAR_KINKS,
     ),
@@ -245,10 +242,7 @@ STATEMENTS = (
         left_formula=("-2 (y - y(t))^T v_2", "|v_2|"),
         says_left="C_3 = -2 (y - y(t)).v_2 and |v_2|, v_2 by direct summation over the neurons outside Q_i at the "
         "middle round",
-        mutants=(
-            power(n, -1),
-            power(R, 3),
-        ),
+        mutants=(power(n, -1), power(R, 3)),
         uses=("fl-ntk/B.10", "fl-ntk/B.5"),
         **NEAR_KINKS,
     ),
@@ -265,11 +259,7 @@ STATEMENTS = (
         left_formula="|y(t+1) - y(t)|^2",
         says_left="|y(t+1) - y(t)|^2 of the simulated run, every round",
         families=small_step_families,
-        mutants=(
-            without(n),
-            power(eta_local, sp.Rational(3, 2)),
-            index_shifted(K, -1),
-        ),
+        mutants=(without(n), power(eta_local, sp.Rational(3, 2)), index_shifted(K, -1)),
         necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
         uses=("fl-ntk/B.10",),
     ),

@@ -154,13 +154,7 @@ STATEMENTS = (
         "It is not equal to this maximum: runs exceed the maximum by up to 6%, without a trend in the width",
         coefficient=_limit("movement_limit", HALF),
     ),
-    _one(
-        "local-step",
-        "max_{c,r,k} |w_{k,c,r}(t) - u_r(t)|",
-        "local_step",
-        HALF,
-        "at the middle round",
-    ),
+    _one("local-step", "max_{c,r,k} |w_{k,c,r}(t) - u_r(t)|", "local_step", HALF, "at the middle round"),
     _one(
         "total-movement",
         "|U(T) - U(0)|_F",

@@ -121,10 +121,7 @@ STATEMENTS = (
             consequence="use sqrt(m) lambda, as for B.12",
         ),
         repaired=Claim(
-            (
-                4 * (1 + 2 * eta_local * n * K) * REACH,
-                (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
-            ),
+            (4 * (1 + 2 * eta_local * n * K) * REACH, (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH),
             note="first the global, then the local weights",
         ),
         constants=lambda case: run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest},
@@ -133,11 +130,7 @@ STATEMENTS = (
         left_formula=("max_r |u_r(t) - u_r(0)|", "max_{c,r} |w_{k,c,r}(t) - u_r(0)|"),
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
         families=moving_families,
-        mutants=(
-            power(lam, sp.Rational(1, 2)),
-            power(m, 2),
-            power(r0, 2),
-        ),
+        mutants=(power(lam, sp.Rational(1, 2)), power(m, 2), power(r0, 2)),
         necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
         uses=("fl-ntk/B.12", "fl-ntk/B.10"),
     ),
@@ -239,10 +232,7 @@ STATEMENTS = (
         says_left="|U(t) - U(0)|_F of trained networks, every round; in the repaired form |U(t) - U(0)|_F^2 of "
         "networks linearised in their weights",
         families=linearised_families,
-        mutants=(
-            replaced(H**-1, H, "H for its inverse"),
-            replaced(H**-1, IDENTITY, "H left out"),
-        ),
+        mutants=(replaced(H**-1, H, "H for its inverse"), replaced(H**-1, IDENTITY, "H left out")),
         necessity={
             "no-local-overshoot": lambda: _overshooting(3.6, 1.0),
             "eta_g-at-most-1": lambda: _overshooting(1.8, 1.9),
@@ -308,11 +298,7 @@ STATEMENTS = (
         says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: in the middle round, k < K; for runs in balls, in "
         "every round",
         families=CHANGE_DRAWS,
-        mutants=(
-            power(R, 3),
-            power(n, -1),
-            replaced(R, R / sp.sqrt(m), "R times m^(-1/2)"),
-        ),
+        mutants=(power(R, 3), power(n, -1), replaced(R, R / sp.sqrt(m), "R times m^(-1/2)")),
         necessity={
             # A row of norm 12: |J - J(0)|_F^2 grows with the square of the norm, the movement only with the norm.
             "unit-rows": lambda: one_point_run(

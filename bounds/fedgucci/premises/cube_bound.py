@@ -10,11 +10,7 @@ from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, gap_and
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, without
 
-MUTANTS = (
-    without(d_anc),
-    power(side, 2),
-    replaced(d_anc, -d_anc, "the anchor's term subtracted", Change.SIGN),
-)
+MUTANTS = (without(d_anc), power(side, 2), replaced(d_anc, -d_anc, "the anchor's term subtracted", Change.SIGN))
 NEEDED = {"in-the-cube": scattered, LIPSCHITZ_LOSS.name: steep_loss, AS_ASSUMED.name: steep_loss}
 LOSS_MUTANT = replaced(L, L / 10**4, "a ten-thousandth of the loss's constant", Change.CONSTANT)
 GAP, BARRIER = "sup_alpha E_x |z_x(alpha)|_2", "B_{loss}(w_1, w_2)"

@@ -118,9 +118,7 @@ def _room(case: FederatedRun) -> Estimate:
 
 
 WITHIN_RADIUS = Hypothesis(
-    "within-R",
-    "no weight vector, global or local, is further than R = lambda/(1000 n) from where it began",
-    _room,
+    "within-R", "no weight vector, global or local, is further than R = lambda/(1000 n) from where it began", _room
 )
 
 
