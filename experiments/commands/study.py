@@ -183,7 +183,7 @@ def run(
             metavar="TIME",
             parser=duration,
             help="add seeds while more may settle an answer and the cells have taken less processor time together: "
-            "60s, 30m or 2h",
+            "60s, 30m or 2h; the first seed is measured in any case",
         ),
     ] = None,
     dry_run: Annotated[bool, "only print what would be run"] = False,

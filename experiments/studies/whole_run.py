@@ -72,7 +72,8 @@ def measured_until(
         budget: seconds of processor time of all cells; None: no more seeds.
         tell: a function that gets a sentence with the next number of seeds, or the reason to stop; default None.
 
-    Answers whose errors do not shrink with four times the seeds add no seeds.
+    With a budget, one seed is measured first: it may take longer, but then no other is added. Answers whose errors do
+    not shrink with four times the seeds add no seeds.
 
     Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
 
@@ -80,6 +81,8 @@ def measured_until(
         OSError: the folder cannot be written.
     """
     errors: dict[int, dict[str, float]] = {}  # by seeds and claim
+    if budget is not None:
+        grid = _affordable(grid, folder, measure, budget, tell)
     while True:
         interruption.check()
         failed = measure(grid)
@@ -111,6 +114,32 @@ def measured_until(
         grid = grid.with_seeds(min(2 * seeds, most))
         tell(f"{sentence}: {grid.shape[-1]} are next")
         folder.begin(grid)
+
+
+def _affordable(
+    grid: Grid, folder: StudyFolder, measure: Callable[[Grid], int], budget: float, tell: Callable[[str], None]
+) -> Grid:
+    """The grid with as many of its seeds as the budget allows by the time of its first seed, which is measured here."""
+    if not planned(grid, folder.store).todo:
+        return grid
+    one, seeds = grid.with_seeds(1), grid.shape[-1]
+    plan = planned(one, folder.store)
+    if seeds > 1 and plan.todo:
+        estimate = sum(grid.study.seconds(cell.point) for cell in plan.todo)
+        first = f"one seed first: {number_of(len(plan.todo), 'cell')}, some {estimate:.2g} s of processor time"
+        tell(f"{first} by the study's own estimate; the budget of {budget:g} s holds to within one seed")
+        folder.begin(one)
+        if measure(one):
+            return one
+    each = planned(one, folder.store).seconds_kept
+    most = seeds if each == 0 else max(1, int(budget / each))
+    if each > budget:
+        tell(f"one seed takes {each:.3g} s of processor time, more than the budget of {budget:g} s: no other is added")
+    elif most < seeds:
+        tell(f"one seed takes {each:.3g} s of processor time: {most} of {seeds} seeds fit into {budget:g} s")
+    grid = grid if most >= seeds else grid.with_seeds(most)
+    folder.begin(grid)
+    return grid
 
 
 def _is_stuck(claim: str, seeds: int, errors: Mapping[int, Mapping[str, float]]) -> bool:

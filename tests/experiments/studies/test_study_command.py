@@ -91,8 +91,9 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
     file.write_text(Path(pendulum).read_text() + NARROWING)
     words = ("run", file, "--lengths", "1,2", "--gravity", "1.62", "--out", tmp_path / "out", "--until-resolved")
     spent = invoke(*words, "0s")
-    assert spent.exit_code == 0 and "2 unresolved; from 4 of 4 cells" in spent.stdout
-    assert "2 of 2 answers are not settled with 2 seeds, and more would take the cells beyond 0 s" in spent.stderr
+    assert spent.exit_code == 0 and "2 unresolved; from 2 of 2 cells" in spent.stdout
+    assert spent.stderr.startswith("one seed first: 2 cells, some ") and "more than the budget of 0 s" in spent.stderr
+    assert "2 of 2 answers are not settled with 1 seed, and more would take the cells beyond 0 s" in spent.stderr
     for budget in ("-3s", "1e999s"):
         refused = invoke(*words, budget)
         assert refused.exit_code == 2 and "it must be a time that is not negative" in refused.stderr
