@@ -124,10 +124,12 @@ def _affordable(
         return grid
     one, seeds = grid.with_seeds(1), grid.shape[-1]
     plan = planned(one, folder.store)
-    if seeds > 1 and plan.todo:
+    if plan.todo:
         estimate = sum(grid.study.seconds(cell.point) for cell in plan.todo)
         first = f"one seed first: {number_of(len(plan.todo), 'cell')}, some {estimate:.2g} s of processor time"
-        tell(f"{first} by the study's own estimate; the budget of {budget:g} s holds to within one seed")
+        beyond = f"more than the budget of {budget:g} s; fewer values of the axes make it less"
+        within = f"and the budget of {budget:g} s holds to within one seed"
+        tell(f"{first} by the study's own estimate, {beyond if estimate > budget else within}")
         folder.begin(one)
         if measure(one):
             return one
