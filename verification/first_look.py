@@ -1,5 +1,6 @@
 """The statements that are most informative on a user's data, checked on a few cases each: a first look, in seconds."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +131,7 @@ def first_look(
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
-    """The most informative statements, each in its sharpest form, on a few cases; only the tested ones are given."""
+    """The most informative statements, each in its sharpest form, on a few cases: the tested ones, sharpest first."""
     best: dict[str, Applicability] = {}
     for form in looked:
         if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):
@@ -143,7 +144,7 @@ def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> lis
         tested = (verdict for verdict in _checked(waiting[:count], cases) if verdict.outcome is not Outcome.UNTESTED)
         checked += tested
         waiting = waiting[count:]
-    return checked
+    return sorted(checked, key=lambda form: -math.inf if math.isnan(form.sharpest) else form.sharpest, reverse=True)
 
 
 def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:

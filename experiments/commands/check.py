@@ -97,7 +97,7 @@ def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
 
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
-    head = f"of {len(look.looked)} forms about data these say most ({chosen}):"
+    head = f"of {len(look.looked)} forms about data these say most, sharpest first ({chosen}):"
     rows = [_row(checked, options) for checked in look.checked]
     columns = 4 if any(row[3] for row in rows) else 3  # no column of steps if no statement has its own
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]

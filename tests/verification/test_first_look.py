@@ -52,6 +52,9 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
     assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in checked.looked}
     kinds = [check.looked.applies for check in checked.checked]
     assert kinds == sorted(kinds, key=list(Applies).index)
+    for kind in set(kinds):
+        shown = [check.sharpest for check in checked.checked if check.looked.applies is kind]
+        assert shown == sorted(shown, reverse=True)
     one = checked.checked[ids.index("fl-ntk/Eq16")]
     assert one.looked.plan.options.eta_local == 0.0523
     (verdict,) = verify(one.looked.statement, replace(one.looked.plan.options, trials=5), one.looked.form)
