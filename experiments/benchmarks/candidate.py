@@ -31,13 +31,17 @@ def main(workload: str, candidate: str, sizes: str) -> None:
     chosen = next(c for c in catalogue()[workload].candidates if c.name == candidate)
     call = chosen.build(json.loads(sizes))
     result, *first = timed(call)
-    result = np.asarray(result, float).ravel()
-    numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
-    print(json.dumps({"numbers": numbers.tolist(), **_times(*first)}), file=answers, flush=True)
+    print(json.dumps({"numbers": compared(result), **_times(*first)}), file=answers, flush=True)
     del result
     for _ in sys.stdin:
         _, *again = timed(call)
         print(json.dumps(_times(*again)), file=answers, flush=True)
+
+
+def compared(result: Any) -> list[float]:
+    """The numbers of a result that are compared with those of other candidates."""
+    numbers = np.asarray(result, float).ravel()
+    return numbers[np.linspace(0, len(numbers) - 1, min(KEPT, len(numbers))).astype(int)].tolist()
 
 
 def _times(clock: float, processor: float) -> dict[str, float]:
