@@ -58,7 +58,9 @@ def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
     if statement.id not in seen():
         return []
     path, size = _sized(app, statement, NARROW)
-    on_a_phone = f'<source media="(max-width: 46em)" srcset="{root}{path}"{size}>' if size else ""
+    if not size:
+        return []
+    on_a_phone = f'<source media="(max-width: 46em)" srcset="{root}{path}"{size}>'
     shown = f"<picture>{on_a_phone}{image(app, statement, root)}</picture>"
     return [html(f'<figure class="picture">{shown}</figure>')]
 
@@ -85,8 +87,9 @@ def draw_all(app: Sphinx) -> None:
     if app.builder.format != "html":
         return
     for place, (identifier, forms) in enumerate(seen().items()):
-        ways = [("", drawn), (SMALL, thumbnail)]
-        ways += [(NARROW, partial(drawn, narrow=True))] if place % app.config.narrow_pictures_every == 0 else []
+        ways = [(SMALL, thumbnail)]
+        if place % app.config.whole_pictures_every == 0:
+            ways += [("", drawn), (NARROW, partial(drawn, narrow=True))]
         for folder, draw in ways:
             path = Path(app.outdir, FOLDER, folder, f"{slug(identifier)}.svg")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +113,6 @@ def _paper_of(statement: Statement) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Let Sphinx know the directive, and that the pictures are to be drawn."""
     app.add_directive("statement-gallery", StatementGallery)
-    app.add_config_value("narrow_pictures_every", 1, "env", int)  # the tests draw fewer: the panels are the same
+    app.add_config_value("whole_pictures_every", 1, "env", int)  # the tests draw fewer: the first panel is the same
     app.connect("builder-inited", draw_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
