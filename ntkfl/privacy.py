@@ -851,7 +851,8 @@ def best_choices(
     Raises:
         ValueError: no settings; a clip that may be active in all of them; as `noise_multiplier`.
     """
-    _require_settings(settings)
+    if not settings:
+        raise ValueError("settings is empty; it must be those of private_settings")
     best = {}
     for count in {setting.regime.setup.local_steps for setting in settings}:
         own = [setting for setting in settings if setting.regime.setup.local_steps == count]
@@ -900,11 +901,6 @@ def best_cohorts(
             choice, _ = _best(own, reached, epsilon, delta, clipped, clip)
         choices.append(CohortChoice(cohort, choice, least if choice else None, cohort == best.cohort, as_good))
     return choices
-
-
-def _require_settings(settings: Sequence[PrivateRounds]) -> None:
-    if not settings:
-        raise ValueError("settings is empty; it must be those of private_settings")
 
 
 def _best(

@@ -20,7 +20,7 @@ from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import replaced, shifted
 from ntkfl import Estimate, Problem, Setup, data, interruption, kernel_regime, simulate
 from ntkfl.estimate import Rigour
-from ntkfl.finite_width.sliding_neurons import pairs_near_kinks
+from ntkfl.finite_width.boundary_layer import pairs_near_kinks
 from ntkfl.initialisation import draw
 
 ROUNDS_SEEN = 6

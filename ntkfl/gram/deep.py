@@ -318,7 +318,7 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray | float]:
     """The kernel of one image with some others, and its error; arrays of pairs of pixels are (images, h, w, h, w)."""
     theta = _sums(np.pad(np.einsum("chw,pcij->phwij", x, z), _BORDER))
-    s, t = (Rows(_pixel_norms(images), (len(x) / 2 + 2) * U) for images in (x[None], z))
+    s, t = (Rows(np.sqrt(np.einsum("nchw,nchw->nhw", images, images)), (len(x) / 2 + 2) * U) for images in (x[None], z))
     off: np.ndarray | float = 0.0
     if bounded:
         sizes = s.norm[..., None, None] * t.norm[:, None, None]
@@ -351,10 +351,6 @@ def _mean(values: np.ndarray) -> np.ndarray:
     for _ in range(4):
         values = values.mean(axis=-1)
     return values
-
-
-def _pixel_norms(images: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("nchw,nchw->nhw", images, images))
 
 
 def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activation) -> Pairs:

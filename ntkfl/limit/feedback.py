@@ -6,6 +6,7 @@ power of the round map is an integral over |z| = R, so that a bound of T(w)^-1 t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -147,7 +148,8 @@ class Gains(NamedTuple):
                 lows[back] = np.maximum(by_client, lows[back] + cosines * top)
                 return float(lows.max()) - abs(w) * shifted, float(np.abs(delta).max()) + abs(w) * shifted
 
-            totals, arcs, done = np.zeros(4), _first_arcs(), 0
+            upper = [np.pi * i / FIRST_ARCS for i in range(FIRST_ARCS + 1)]  # the upper half of the circle
+            totals, arcs, done = np.zeros(4), list(pairwise(upper)), 0
             while arcs:
                 interruption.check()
                 start, end = arcs.pop()
@@ -196,8 +198,3 @@ class Gains(NamedTuple):
             )
         # an error of the start counts as an error of a round before the first
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))
-
-
-def _first_arcs() -> list[tuple[float, float]]:
-    """The upper half of the circle in arcs of one length."""
-    return [(np.pi * i / FIRST_ARCS, np.pi * (i + 1) / FIRST_ARCS) for i in range(FIRST_ARCS)]

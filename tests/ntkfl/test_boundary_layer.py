@@ -9,8 +9,7 @@ from scipy import stats
 from ntkfl import data
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.finite_width.boundary_layer import _distinct, kink_layers, pattern_change
-from ntkfl.finite_width.sliding_neurons import pairs_near_kinks
+from ntkfl.finite_width.boundary_layer import _distinct, kink_layers, pairs_near_kinks, pattern_change
 from ntkfl.finite_width.width_correction import drift_correction
 from ntkfl.problem import Problem, Setup, Weights
 

@@ -7,9 +7,9 @@ from linear_methods import ragged
 
 from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
-from ntkfl.limit import complex_pairs
-from ntkfl.limit.complex_pairs import MARGIN, others_within, pair_radius
+from ntkfl.limit import outer_spectrum
 from ntkfl.limit.infinite_width import algorithm1_limit
+from ntkfl.limit.outer_spectrum import MARGIN, others_within, pair_radius
 from ntkfl.problem import Setup
 
 DOUBLE = 1e-7  # a dense solver finds double zeros to the root of rounding
@@ -88,7 +88,7 @@ def test_a_real_zero_farther_out_is_not_hidden_by_pairs():
 
 
 def test_the_pair_is_that_of_the_whole_state_map(monkeypatch):
-    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    monkeypatch.setattr(outer_spectrum, "ROWS", 2)
     complex_count = 0
     for seed, alpha in enumerate((0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
         regime = feddyn((20, 17, 23), alpha, d=60, seed=seed)
@@ -103,18 +103,18 @@ def test_the_pair_is_that_of_the_whole_state_map(monkeypatch):
 def test_few_rows_are_left_to_the_dense_solver_and_so_is_what_is_not_proved(monkeypatch):
     damping, stiffness = quadratic(feddyn((20, 17, 23), 0.01, d=60))
     assert pair_radius(damping, stiffness) is None
-    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    monkeypatch.setattr(outer_spectrum, "ROWS", 2)
     assert pair_radius(damping, stiffness) is not None
-    monkeypatch.setattr(complex_pairs, "RESIDUAL", 0)
+    monkeypatch.setattr(outer_spectrum, "RESIDUAL", 0)
     assert pair_radius(damping, stiffness) is None
     monkeypatch.undo()
-    monkeypatch.setattr(complex_pairs, "ROWS", 2)
-    monkeypatch.setattr(complex_pairs, "others_within", lambda *given: False)
+    monkeypatch.setattr(outer_spectrum, "ROWS", 2)
+    monkeypatch.setattr(outer_spectrum, "others_within", lambda *given: False)
     assert pair_radius(damping, stiffness) is None
 
 
 def test_an_interrupt_is_noticed(monkeypatch):
-    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    monkeypatch.setattr(outer_spectrum, "ROWS", 2)
 
     def stop():
         raise KeyboardInterrupt

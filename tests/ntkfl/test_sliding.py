@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from bounds.fl_ntk.cases import sliding_ladder
 from bounds.fl_ntk.cases.sliding_ladder import STARTS, STEP_SIZES, TIME, sliding_case
 from ntkfl import Problem, Setup, Weights, data, gram, simulate
-from ntkfl.finite_width.sliding_neurons import sliding
+from ntkfl.finite_width.boundary_layer import sliding
 from ntkfl.initialisation import draw
 
 

@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Family
 from bounds.case import prepared
-from ntkfl.finite_width.sliding_neurons import Sliding, sliding
+from ntkfl.finite_width.boundary_layer import Sliding, sliding
 from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 
