@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from bounds.papers import own
 from ntkfl import extensions
 from ntkfl.extensions import Extension, ExtensionError
+from ntkfl.imports import NO_TORCH
 
 if TYPE_CHECKING:
     from bounds.statement import Statement
 
 GROUP = "ntkfl.statements"
 HERE = Path(__file__).parent
-NO_TORCH = "it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
 _files: dict[Path, Extension] = {}  # loaded files, which stay known as modules do in sys.modules

@@ -92,6 +92,10 @@ def _taken(kind: Kind) -> Any:
         from experiments.studies import names
 
         return names()
-    from ntkfl.training import methods, models  # imports torch, which is slow to load
+    from ntkfl.training import methods
 
-    return methods.catalogue() if kind == "method" else models.catalogue()
+    if kind == "method":
+        return methods.catalogue()
+    from ntkfl.training import models  # PyTorch, which is slow to load
+
+    return models.catalogue()

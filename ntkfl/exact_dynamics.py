@@ -302,7 +302,7 @@ def require_round_map(problem: Problem, method: str, options: Mapping[str, Any],
     Raises:
         TooLittleMemory: as `ntkfl.memory.require`.
     """
-    from ntkfl.training.engine.linear_rounds import require_map, state_vectors  # torch, which Algorithm 1 does not need
+    from ntkfl.training.engine.linear_rounds import state_vectors
 
     def vectors(clients: int) -> int:
         few = on_few_samples(problem, Setup(), None, clients)
@@ -310,6 +310,8 @@ def require_round_map(problem: Problem, method: str, options: Mapping[str, Any],
 
     least, most = (vectors(clients) for clients in (FEW - 1, FEW))
     if most:
+        from ntkfl.training.engine.differentiated_round import require_map  # PyTorch
+
         require_map(method, problem.n, most + max(0, problem.n_clients - FEW) * (most - least))
 
 
@@ -341,7 +343,7 @@ def of_method(
     Raises:
         ValueError: as `kernel_regime`. Nothing warns of unstable steps.
     """
-    from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
+    from ntkfl.training.engine.linear_rounds import linear_round
     from ntkfl.training.methods import module_of, options as options_of
     from ntkfl.training.optimizers import SGD
 

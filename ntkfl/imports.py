@@ -3,13 +3,27 @@ refused."""
 
 import ast
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
+
+NO_TORCH = "it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
+
+
+@contextmanager
+def naming_the_extra(what: str) -> Iterator[None]:
+    """A block of imports whose error, where PyTorch is missing, says what installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise
+        raise ModuleNotFoundError(f"{what}: {NO_TORCH}", name="torch") from None
 
 
 def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -27,7 +41,8 @@ def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any
         if name not in modules:
             missing(name)
         home = modules[name]
-        return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
+        with naming_the_extra(f"{package}.{name}"):
+            return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
     return attribute, lambda: sorted(modules)
 

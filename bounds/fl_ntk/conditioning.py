@@ -132,7 +132,7 @@ def _beside(tuned: Steps) -> Iterator[Steps]:
 
 def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
     """Each method's least rate among the steps that `choices` makes of its tuned steps."""
-    from ntkfl.training.engine.linear_rounds import linear_round  # torch is slow to load
+    from ntkfl.training.engine.linear_rounds import linear_round
 
     averaging = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0})
     nu = averaging.response_eigenvalues

@@ -13,8 +13,8 @@ from ntkfl import interruption
 NOTHING = "nothing new is kept"
 NO_TORCH = (
     "this needs PyTorch, which is not installed: pip install 'ntkfl[train]'; without a GPU take the small build first, "
-    "whose command is at https://pytorch.org/get-started/locally/. list, show, rate without --method or draws, "
-    "gram, simulate, check and most of verify do without it"
+    "whose command is at https://pytorch.org/get-started/locally/. list, show, rate, limit, "
+    "fastest, tune, privacy, gram, simulate, check and most of verify do without it"
 )
 REPORTED = "what was counted until then is reported"
 

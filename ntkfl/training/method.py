@@ -5,15 +5,14 @@ Everything here is written for one client; the engine maps it over the clients o
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ntkfl.ranges import require_number
-from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
+from ntkfl.training.tree import Params, Tensor, Tree, tree_map, zeros_like
+
+if TYPE_CHECKING:
+    from ntkfl.training.federated_data import FederatedData
 
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
@@ -104,7 +103,9 @@ def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
 
     Returns: the gradient by parameter, each in its shape, and the loss, a number.
     """
-    return torch.func.grad_and_value(loss)(params)
+    from torch.func import grad_and_value
+
+    return grad_and_value(loss)(params)
 
 
 class LocalRule:
@@ -219,7 +220,7 @@ class ServerRule:
         """
         return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
-    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+    def prepared(self, state: Tree, model: Model, data: "FederatedData") -> Tree:
         """The state with further entries whose shape depends on model or data, such as class anchors in feature space.
 
         Args:

@@ -1,16 +1,18 @@
 """A model as pure functions of parameters, split into features and head."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-
-import torch
-from torch import Tensor, nn
-from torch.func import grad, jacrev, vmap
+from typing import TYPE_CHECKING
 
 from ntkfl.memory import TooLittleMemory, require
-from ntkfl.training.checked_outputs import LOOKS_AT_NUMBERS, checked_outputs
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, Tensor
+
+if TYPE_CHECKING:  # PyTorch is imported where it is used: methods name this class, and do without
+    import torch
+    from torch import nn
 
 DRAWN = 2  # copies of the parameters while a model is drawn
 AT_ONCE = 2**22  # numbers in the gradients that are formed together, beside the result
@@ -63,6 +65,8 @@ class Model:
         Raises:
             ValueError: a check fails, as in `ntkfl.training.checked_outputs`.
         """
+        from ntkfl.training.checked_outputs import checked_outputs
+
         return checked_outputs(self.name, self.outputs, params, x)
 
     def gradients(self, params: Params, x: Tensor) -> Params:
@@ -78,6 +82,9 @@ class Model:
         Raises:
             ValueError: the model looks at numbers that it computes, as `if` or `item` do.
         """
+
+        import torch
+        from torch.func import jacrev, vmap
 
         def of_sample(own: Params, row: Tensor) -> Tensor:
             return self.outputs(own, row[None]).reshape(-1)
@@ -100,6 +107,9 @@ class Model:
         Raises:
             ValueError: as `gradients`.
         """
+        import torch
+        from torch.func import grad, vmap
+
         rows, samples = {name: torch.stack([value.detach()] * 2) for name, value in params.items()}, x[:2]
 
         def total(own: Params, batch: Tensor) -> Tensor:
@@ -118,6 +128,8 @@ class Model:
 
     def _refuse_numbers(self, error: RuntimeError) -> None:
         """Raise if torch.func failed because the model looks at numbers: one sample may then affect another."""
+        from ntkfl.training.checked_outputs import LOOKS_AT_NUMBERS
+
         if any(words in str(error) for words in LOOKS_AT_NUMBERS):
             raise ValueError(
                 f"{self.name} cannot be mapped over samples by torch.func: it looks at numbers that it computes (if, "
@@ -126,6 +138,8 @@ class Model:
 
     def _gradients_alone(self, params: Params, x: Tensor) -> Params:
         """The gradient of each output of one sample, (C, *shape)."""
+        import torch
+
         with torch.enable_grad():
             own = {name: value.detach().clone().requires_grad_() for name, value in params.items()}
             outputs, wanted = self.outputs(own, x).reshape(-1), list(own.values())
@@ -148,6 +162,8 @@ class Model:
         Raises:
             ValueError: as `gradients`.
         """
+        import torch
+
         count = sum(value.numel() for value in params.values())
         outputs = self.outputs(params, x[:1])[0].numel() if len(x) else 1
         rows = torch.empty(len(x), outputs, count, dtype=next(iter(params.values())).dtype, device=x.device)
@@ -171,6 +187,8 @@ def from_modules(
     Raises:
         ValueError: a module that `refuse_state` refuses, or a head without parameters.
     """
+
+    import torch
 
     def drawn(seed: int) -> tuple[nn.Module, nn.Module]:
         with torch.random.fork_rng(devices=[]):
@@ -215,6 +233,8 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
     Raises:
         TooLittleMemory: the message gives the number of parameters that would fit.
     """
+    import torch
+
     require(
         f"the model {name}",
         lambda parameters: DRAWN * dtype.itemsize * parameters,
@@ -226,6 +246,8 @@ def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.
 
 def free_on(device: torch.device) -> float | None:
     """Free bytes on a device with its own memory; None: the device uses the machine's memory."""
+    import torch
+
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
@@ -249,6 +271,8 @@ RENEWS, RANDOM = "renews its statistics", "is random"
 
 def in_training(part: nn.Module) -> str | None:
     """The reason why this part (without its own parts) is a pure function only in eval mode; None if in both."""
+    from torch import nn
+
     if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
         return RENEWS
     if isinstance(part, nn.modules.dropout._DropoutNd):

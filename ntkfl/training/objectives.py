@@ -4,14 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Batch, Objective, Step
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, Tensor
 
 
 @dataclass(frozen=True)
@@ -32,12 +28,14 @@ class CalibratedCrossEntropy:
     tau: float
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        from torch import finfo
+
         present = step.counts > 0
         shift = -self.tau * step.counts.clamp(min=1) ** -0.25
         logits = model.outputs(params, batch.x) + shift
         # The lowest finite number stands for -infinity: its exponential is 0, and so is its gradient. The label's own
         # logit is not masked, since padding may carry a class that this client lacks.
-        total = torch.where(present, logits, torch.finfo(logits.dtype).min).logsumexp(1)
+        total = logits.where(present, finfo(logits.dtype).min).logsumexp(1)
         return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
 
 
@@ -73,7 +71,7 @@ class HalfSquares:
             params: by name, (rows, ...).
             batch: (rows, b, ...).
         """
-        squares = torch.square(stacked(params, batch.x) - batch.y).reshape(*batch.real.shape, -1).sum(2) / 2
+        squares = (stacked(params, batch.x) - batch.y).square().reshape(*batch.real.shape, -1).sum(2) / 2
         total = (squares * batch.real).sum(1)
         return total if self.reduction == "sum" else total / batch.real.sum(1).clamp(min=1)
 
@@ -83,8 +81,10 @@ class LogisticLoss:
     """log(1 + exp(-y f(x))) for labels y = -1 and +1, summed over the batch."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        from torch.nn.functional import logsigmoid
+
         # logsigmoid, since torch's softplus is linear beyond 20: its slope is off by 2e-9 there
-        return -(functional.logsigmoid(batch.y * model.outputs(params, batch.x)) * batch.real).sum()
+        return -(logsigmoid(batch.y * model.outputs(params, batch.x)) * batch.real).sum()
 
 
 def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
@@ -94,7 +94,9 @@ def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
         outputs: logits, shape (b, C).
         classes: the class of each row, 0..C-1, shape (b,).
     """
-    return functional.cross_entropy(outputs, classes, reduction="none")
+    from torch.nn.functional import cross_entropy
+
+    return cross_entropy(outputs, classes, reduction="none")
 
 
 def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -104,7 +106,7 @@ def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
         outputs: shape (b, C), or (b,) for one output.
         labels: labels of the same shape.
     """
-    return torch.square(outputs - labels).flatten(1).sum(1) / 2 if labels.ndim > 1 else (outputs - labels) ** 2 / 2
+    return (outputs - labels).square().flatten(1).sum(1) / 2 if labels.ndim > 1 else (outputs - labels) ** 2 / 2
 
 
 def require_cross_entropy(objective: Objective) -> None:

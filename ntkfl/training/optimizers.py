@@ -3,15 +3,14 @@
 If a client's step is padding, its parameters, moments and counters stay exactly the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from ntkfl.ranges import require_number
-from ntkfl.training.tree import Params, Tree, one_a_row, zeros_like
+from ntkfl.training.tree import Params, Tensor, Tree, one_a_row, zeros_like
 
 
 class Optimizer(Protocol):
@@ -75,10 +74,12 @@ class SGD(Optimizer):
         state: Tree = {"velocity": zeros_like(params)} if self.momentum else {}
         if self.factors:
             some = next(iter(params.values()))
-            state["taken"] = torch.zeros(len(some), dtype=torch.long, device=some.device)
+            state["taken"] = some.new_zeros(len(some)).long()
         return state
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
+        import torch
+
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
         if self.of:
             gradient = {name: self.of.get(name, 1.0) * value for name, value in gradient.items()}
@@ -105,18 +106,18 @@ class SGD(Optimizer):
         """The size of the next step: a number, or a number for each row of `value`."""
         if not self.factors:
             return rate
-        factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)
+        factors = value.new_tensor(self.factors)
         return rate * one_a_row(factors[state["taken"].clamp(max=len(factors) - 1)], value)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         m = self.momentum
         if not pull and not self.factors:
             return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)
-        displacement = velocity = torch.zeros_like(steps)
+        displacement = velocity = 0 * steps
         for step in range(int(steps.max())):
             velocity = m * velocity + 1 - pull * displacement
             factor = self.factors[min(step, len(self.factors) - 1)] if self.factors else 1.0
-            displacement = torch.where(step < steps, displacement + factor * velocity, displacement)
+            displacement = (displacement + factor * velocity).where(step < steps, displacement)
         return displacement
 
 
@@ -138,8 +139,7 @@ class Adam(Optimizer):
 
     def initial(self, params: Params) -> Tree:
         some = next(iter(params.values()))
-        count = torch.zeros(len(some), dtype=some.dtype, device=some.device)
-        return {"first": zeros_like(params), "second": zeros_like(params), "count": count}
+        return {"first": zeros_like(params), "second": zeros_like(params), "count": some.new_zeros(len(some))}
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
@@ -179,12 +179,14 @@ def squared_norms(stacked: Params) -> Tensor:
     Args:
         stacked: a row a client, by name.
     """
+    import torch
+
     norms = [torch.linalg.vector_norm(value.flatten(1), dim=1) for value in stacked.values()]
     return torch.stack(norms).square().sum(0)
 
 
 def _assign(target: Tensor, value: Tensor, active: Tensor | None) -> None:
-    target.copy_(value if active is None else torch.where(one_a_row(active, value), value, target))
+    target.copy_(value if active is None else value.where(one_a_row(active, value), target))
 
 
 def _check_decay_and_clip(weight_decay: float, clip: float | None) -> None:

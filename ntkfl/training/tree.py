@@ -1,11 +1,12 @@
 """Nested dicts of tensors: parameters, optimizer states, states of clients and of the server between rounds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
 
+Tensor: TypeAlias = "torch.Tensor"  # by its name: methods are read without PyTorch, which only training needs
 Tree = dict[str, Any]  # values are tensors or such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 
@@ -28,7 +29,9 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
 
 def zeros_like(tree: Tree) -> Tree:
     """The tree with zeros in place of its numbers."""
-    return tree_map(torch.zeros_like, tree)
+    from torch import zeros_like
+
+    return tree_map(zeros_like, tree)
 
 
 def row_of(tree: Tree, row: int) -> Tree:
@@ -38,7 +41,16 @@ def row_of(tree: Tree, row: int) -> Tree:
 
 def stacked(trees: Sequence[Tree]) -> Tree:
     """Trees of the same shape as one tree with a row for each; `row_of` gives a tree back."""
-    return tree_map(lambda *rows: torch.stack(rows), *trees)
+    from torch import stack
+
+    return tree_map(lambda *rows: stack(rows), *trees)
+
+
+def newest_first(newest: Tree, rows: Tree) -> Tree:
+    """The rows with another before them."""
+    from torch import cat
+
+    return tree_map(lambda row, others: cat([row[None], others]), newest, rows)
 
 
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:

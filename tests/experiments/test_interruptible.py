@@ -63,8 +63,10 @@ for words in {commands}:
 """
 WITHOUT = [["list"], ["show", "fl-ntk/X.1"], ["rate", "--n", "8"], ["gram", "--n", "8"]]
 WITHOUT += [["verify", "fl-ntk/X.1", "--trials", "5", "--width", "16"]]
-TRAINS = [["train", "--epochs", "1"], ["fastest", "--n", "8"]]
-TRAINS += [["privacy", "--n", "8", "--rounds", "2"], ["tune", "--n", "8", "--rounds", "2"]]  # methods are read for both
+WITHOUT += [["rate", "--method", "scaffold", "--n", "8"], ["limit", "--n", "8", "--test", "4", "--rounds", "3"]]
+WITHOUT += [["fastest", "--n", "8", "--steps", "1"], ["tune", "--n", "8", "--rounds", "2", "--steps", "1"]]
+WITHOUT += [["privacy", "--n", "8", "--rounds", "2", "--steps", "1", "--participation", "1"]]
+TRAINS = [["train", "--epochs", "1"], ["rate", "--momentum", "0.5"], ["rate", "--method", "fedgucci"]]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from ntkfl.initialisation import draw
 from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.problem import Setup
-from ntkfl.training.engine.linear_rounds import differentiated
+from ntkfl.training.engine.differentiated_round import differentiated
 from ntkfl.training.methods import build, catalogue
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD

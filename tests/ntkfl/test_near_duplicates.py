@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from linear_methods import EACH, METHODS, quietly
 
 from ntkfl import Problem, Setup, kernel_regime
-from ntkfl.training.engine.linear_rounds import _reached
+from ntkfl.training.engine.differentiated_round import _reached
 
 ROUNDS = 9
 

@@ -1,14 +1,15 @@
 """IMA, iterative moving averaging, around any method: the server sends out the mean of its last models."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from operator import sub
+from typing import TYPE_CHECKING, Literal
 
-import torch
-
-from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, ServerRule, moved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
+from ntkfl.training.tree import Params, Tree, newest_first, tree_map, zeros_like
+
+if TYPE_CHECKING:
+    from ntkfl.training.federated_data import FederatedData
 
 Order = Literal["after_server_step", "before_server_step"]
 
@@ -61,7 +62,7 @@ class MovingAverage(ServerRule):
     def initial(self, params: Params) -> Tree:
         return _state(self.inner.initial(params), tree_map(lambda w: w[None][:0], params))
 
-    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+    def prepared(self, state: Tree, model: Model, data: "FederatedData") -> Tree:
         return _state(self.inner.prepared(_inner(state), model, data), state["window"])
 
     def broadcast(self, state: Tree, number: int) -> Tree:
@@ -78,11 +79,11 @@ class MovingAverage(ServerRule):
             return _state(after | {"model": _mean(window)} if averages else after, window)
         window = self._pushed(state, moved(state["model"], means["difference"]))
         if averages:
-            means = means | {"difference": tree_map(torch.sub, _mean(window), state["model"])}
+            means = means | {"difference": tree_map(sub, _mean(window), state["model"])}
         return _state(self.inner.step(_inner(state), means, now), window)
 
     def _pushed(self, state: Tree, params: Params) -> Params:
-        return tree_map(lambda w, old: torch.cat([w[None], old])[: self.window], params, state["window"])
+        return tree_map(lambda rows: rows[: self.window], newest_first(params, state["window"]))
 
 
 def _inner(state: Tree) -> Tree:

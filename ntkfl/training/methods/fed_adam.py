@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-from torch import Tensor
-
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Method, Objective, Round, ServerOptimizer
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tensor, Tree, tree_map
 
 NAME = "fedadam"
 NOT_LINEAR = "its server divides by roots of mean squares, coordinate by coordinate"

@@ -1,12 +1,8 @@
 """FedAvg of aligned models: clients permute their units to fit the broadcast model before the server averages."""
 
-from torch import Tensor
-
-from ntkfl.connectivity.units.matching import match, permuted, weight_pairs
-from ntkfl.connectivity.units.walk import units_of
 from ntkfl.training.method import Average, LocalRule, Method, Objective, Relocation, Round
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree
+from ntkfl.training.tree import Params, Tensor, Tree
 
 NAME = "fedavg-aligned"
 NOT_LINEAR = "its clients choose permutations of their units, which jump"
@@ -37,6 +33,9 @@ class Aligned(LocalRule):
     """A client that sends its model aligned to the received model."""
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
+        from ntkfl.connectivity.units.matching import match, permuted, weight_pairs
+        from ntkfl.connectivity.units.walk import units_of
+
         if now.cohort == 1:
             return None
         units, _ = units_of(model.outputs, end, x)

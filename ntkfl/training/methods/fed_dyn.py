@@ -1,9 +1,9 @@
 """FedDyn (Acar et al. 2021): dual variables make minimisers of the uniform mean of the F_i fixed points."""
 
 from dataclasses import dataclass
+from operator import sub
 
 import numpy as np
-import torch
 
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
@@ -48,8 +48,8 @@ class Dual(LocalRule):
         return {"dual": zeros_like(broadcast["model"])}
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
-        drawn = moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
-        return tree_map(torch.sub, drawn, step.client["dual"])
+        drawn = moved(gradient, tree_map(sub, params, step.broadcast["model"]), self.pull)
+        return tree_map(sub, drawn, step.client["dual"])
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
         return {"difference": end.difference}, {"dual": moved(client["dual"], end.difference, -self.pull)}

@@ -1,18 +1,17 @@
 """FedFA, feature anchors (Zhou et al. 2023): shared class anchors draw features together and calibrate the head."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from ntkfl.ranges import require_number
-from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step
+from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import cross_entropies
 from ntkfl.training.optimizers import Adam
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tensor, Tree, tree_map, zeros_like
+
+if TYPE_CHECKING:
+    from ntkfl.training.federated_data import FederatedData
 
 NAME = "fedfa"
 NOT_LINEAR = "it aligns features with anchors of their classes"
@@ -84,7 +83,7 @@ class MovingAnchors(LocalRule):
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
         anchors = broadcast["anchors"]
-        carried = {"anchors": anchors, "sums": torch.zeros_like(anchors), "batches": torch.zeros_like(anchors[0, 0])}
+        carried = {"anchors": anchors} | zeros_like({"sums": anchors, "batches": anchors[0, 0]})
         if not self.calibration_rate:
             return carried
         moments = Adam().initial({name: broadcast["model"][name][None] for name in model.head_names})
@@ -103,26 +102,28 @@ class MovingAnchors(LocalRule):
         target = self.momentum * client["anchors"] + (1 - self.momentum) * means
         moves = step.ends_epoch & (step.counts > 0)
         return params, client | {
-            "anchors": torch.where(moves[:, None], target, client["anchors"]),
-            "sums": torch.where(step.ends_epoch, torch.zeros_like(sums), sums),
-            "batches": torch.where(step.ends_epoch, torch.zeros_like(batches), batches),
+            "anchors": target.where(moves[:, None], client["anchors"]),
+            "sums": sums.where(~step.ends_epoch, 0),
+            "batches": batches.where(~step.ends_epoch, 0),
         }
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        counted = (end.counts > 0).to(end.counts.dtype) if self.present_only else torch.ones_like(end.counts)
+        counted = (end.counts > 0 if self.present_only else end.counts >= 0).to(end.counts.dtype)
         anchors = counted[:, None] * client["anchors"]
         return {"difference": end.difference, "anchors": anchors, "counted": counted}, {}
 
     def _calibrated(self, model: Model, params: Params, step: Step) -> tuple[Params, Tree]:
         """The parameters and Adam's moments after a step of the head on the anchors, in rounds that calibrate."""
+        from torch import arange
+
         anchors = step.client["anchors"]
-        classes = torch.arange(len(anchors), device=anchors.device)
+        classes = arange(len(anchors), device=anchors.device)
         head = {name: params[name] for name in model.head_names}
-        gradient = torch.func.grad(lambda h: cross_entropies(model.head(params | h, anchors), classes).mean())(head)
+        gradient, _ = plain_gradient(lambda h: cross_entropies(model.head(params | h, anchors), classes).mean(), head)
         row, moments = (tree_map(lambda value: value[None].clone(), tree) for tree in (head, step.client["adam"]))
         Adam().step(row, tree_map(lambda g: g[None], gradient), moments, self.calibration_rate, None)
         follows = step.broadcast["calibrates"]
-        moved = {name: torch.where(follows, value[0], head[name]) for name, value in row.items()}
+        moved = {name: value[0].where(follows, head[name]) for name, value in row.items()}
         return params | moved, tree_map(lambda value: value[0], moments)
 
 
@@ -132,23 +133,25 @@ class AnchorMean(Average):
 
     calibrate_from: int = 0
 
-    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+    def prepared(self, state: Tree, model: Model, data: "FederatedData") -> Tree:
         features = model.features(state["model"], data.x[:1])
         return state | {"anchors": _first_anchors(data.classes or 0, features.shape[1]).to(features)}
 
     def broadcast(self, state: Tree, number: int) -> Tree:
         anchors = state["anchors"]
-        calibrates = torch.tensor(number >= self.calibrate_from, device=anchors.device)
-        return state | {"attracts": anchors.new_tensor(float(number > 0)), "calibrates": calibrates}
+        attracts, calibrates = (anchors.new_tensor(float(number >= first)) for first in (1, self.calibrate_from))
+        return state | {"attracts": attracts, "calibrates": calibrates > 0}
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         counted = means["counted"][:, None]
-        mean = means["anchors"] / torch.where(counted > 0, counted, 1)
-        return super().step(state, means, now) | {"anchors": torch.where(counted > 0, mean, state["anchors"])}
+        mean = means["anchors"] / counted.where(counted > 0, 1)
+        return super().step(state, means, now) | {"anchors": mean.where(counted > 0, state["anchors"])}
 
 
 def _first_anchors(classes: int, size: int) -> Tensor:
     """Unit vectors of the axes, (classes, size), or Gaussian directions if axes are too few; the same in every run."""
+    import torch
+
     if classes <= size:
         return torch.eye(classes, size, dtype=torch.float64)
     directions = torch.randn(classes, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -157,4 +160,6 @@ def _first_anchors(classes: int, size: int) -> Tensor:
 
 def _members(batch: Batch, classes: int) -> Tensor:
     """1 where a real sample is of the class, (b, classes)."""
-    return (batch.y[:, None] == torch.arange(classes, device=batch.y.device)) * batch.real[:, None]
+    from torch import arange
+
+    return (batch.y[:, None] == arange(classes, device=batch.y.device)) * batch.real[:, None]

@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from torch import Tensor
-
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, ServerOptimizer, moved
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tensor, Tree, tree_map
 
 NAME = "fedgma"
 NOT_LINEAR = "its server masks coordinates by the signs of the clients' differences"
@@ -47,8 +44,8 @@ def method(
     def masked(means: Tree, state: Tree, now: Round) -> tuple[Params, Tree]:
         def of(difference: Tensor, signs: Tensor) -> Tensor:
             agreement = _surplus(signs, now).abs() / now.cohort
-            below = torch.zeros_like(agreement) if mask == "hard" else agreement
-            return difference * torch.where(agreement >= threshold, 1, below)
+            below = 0 * agreement if mask == "hard" else agreement
+            return difference * below.where(~(agreement >= threshold), 1)
 
         return tree_map(of, means["difference"], means["sign"]), {}
 
@@ -64,7 +61,7 @@ class Signs(LocalRule):
     parts: bool
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        uploads: Tree = {"difference": end.difference, "sign": tree_map(torch.sign, end.difference)}
+        uploads: Tree = {"difference": end.difference, "sign": tree_map(lambda d: d.sign(), end.difference)}
         if self.parts:
             uploads["rise"] = tree_map(lambda d: d.clamp(min=0), end.difference)
             uploads["fall"] = tree_map(lambda d: d.clamp(max=0), end.difference)
@@ -80,8 +77,8 @@ class Released(Average):
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         def agreeing(signs: Tensor, rise: Tensor, fall: Tensor) -> Tensor:
             surplus = _surplus(signs, now)
-            majority = torch.where(surplus > 0, rise, fall)
-            return torch.where(surplus.abs() / now.cohort > self.threshold, majority, 0)
+            majority = rise.where(surplus > 0, fall)
+            return majority.where(surplus.abs() / now.cohort > self.threshold, 0)
 
         agreed: Params = tree_map(agreeing, means["sign"], means["rise"], means["fall"])
         state = super().step(state, means, now)

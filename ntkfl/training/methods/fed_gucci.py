@@ -3,15 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from torch import Tensor
-
 from ntkfl.problem import require_size
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, row_of, tree_map
+from ntkfl.training.tree import Params, Tensor, Tree, newest_first, row_of, tree_map
 
 NAME = "fedgucci"
 
@@ -94,7 +91,7 @@ class Segment:
         holder = _holder(step)
         anchor = row_of(holder["anchors"], self.place)
 
-        def between(alpha: Tensor | float) -> Tensor:
+        def between(alpha: "Tensor | float") -> Tensor:
             return self.objective(
                 model, tree_map(lambda w, a: alpha * w + (1 - alpha) * a, params, anchor), batch, step
             )
@@ -105,7 +102,7 @@ class Segment:
             mean = between(step.draws[self.place] if self.alpha == "uniform" else 0.5)
         if "held" not in holder:
             return self.beta / _count(holder) * mean
-        return torch.where(self.place < holder["held"], self.beta / holder["held"], 0) * mean
+        return (self.beta / holder["held"]).where(self.place < holder["held"], 0) * mean
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class RecentModels(Average):
         return super().step(state, means, now) | {"sent": sent}
 
     def _with_current(self, state: Tree) -> Params:
-        return tree_map(lambda w, sent: torch.cat([w[None], sent]), state["model"], state["sent"])
+        return newest_first(state["model"], state["sent"])
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ class OwnAnchors(LocalRule):
         return {"anchors": rows, "held": next(iter(rows.values())).new_zeros(())}
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
-        rows = tree_map(lambda w, old: torch.cat([w[None], old[:-1]]), broadcast["model"], kept["anchors"])
+        rows = newest_first(broadcast["model"], tree_map(lambda old: old[:-1], kept["anchors"]))
         return {"anchors": rows, "held": (kept["held"] + 1).clamp(max=self.anchors)}
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Finish, Method, Objective, Round, ServerRule, moved
@@ -34,7 +33,7 @@ class Normalised(Proximal):
     """A client sends Delta_i / a_i, "direction", and a_i, "coefficient"; without steps it sends zeros."""
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        divisor = torch.where(end.coefficient > 0, end.coefficient, 1)
+        divisor = end.coefficient.where(end.coefficient > 0, 1)
         direction = tree_map(lambda d: d / divisor, end.difference)
         return {"direction": direction, "coefficient": end.coefficient}, client
 

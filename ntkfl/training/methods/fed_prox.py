@@ -1,8 +1,7 @@
 """FedProx (Li et al. 2020): local objectives with a proximal term around the model received."""
 
 from dataclasses import dataclass
-
-import torch
+from operator import sub
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.ranges import require_number
@@ -36,7 +35,7 @@ class Proximal(LocalRule):
         require_number("mu", self.pull, "be 0 or more")
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
-        return moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
+        return moved(gradient, tree_map(sub, params, step.broadcast["model"]), self.pull)
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:

@@ -1,12 +1,9 @@
 """FedRoD (Chen & Chao 2022): a balanced loss trains body and shared head; a personal head stays with each client."""
 
-import torch
-from torch import Tensor
-
-from ntkfl.training.method import Batch, LocalRule, Method, Objective, Step, moved
+from ntkfl.training.method import Batch, LocalRule, Method, Objective, Step, moved, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import BalancedCrossEntropy, cross_entropies, require_cross_entropy
-from ntkfl.training.tree import Params, Tree
+from ntkfl.training.tree import Params, Tensor, Tree
 
 NAME = "fedrod"
 NOT_LINEAR = "its loss is a cross-entropy, of two heads"
@@ -50,7 +47,8 @@ class PersonalHead(LocalRule):
             return batch.mean(cross_entropies(personal_outputs(model, before, head, batch.x), batch.y))
 
         head = step.client["head"]
-        return params, {"head": moved(head, torch.func.grad(loss)(head), -step.rate)}
+        gradient, _ = plain_gradient(loss, head)
+        return params, {"head": moved(head, gradient, -step.rate)}
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:

@@ -1,13 +1,11 @@
 """FedSAM (Qu et al. 2022; Caldarola et al. 2022): clients take sharpness-aware steps; the server is FedAvg's."""
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from operator import mul
 
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Loss, Method, Objective, moved, plain_gradient
-from ntkfl.training.tree import Params, leaves, tree_map
+from ntkfl.training.tree import Params, Tensor, leaves, tree_map
 
 SMALLEST_NORM = 1e-16  # for a smaller gradient norm the perturbation shrinks with the gradient, to 0 at 0
 
@@ -38,19 +36,21 @@ class SharpnessAware:
 
     def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]:
         gradient, value = plain_gradient(loss, params)
-        there = torch.func.grad(loss)(moved(params, self.perturbation(gradient, params)))
+        there, _ = plain_gradient(loss, moved(params, self.perturbation(gradient, params)))
         return moved(there, gradient) if self.uncleared else there, value
 
     def perturbation(self, gradient: Params, params: Params) -> Params:
         """e; |e / T| is rho, which for SAM is its Euclidean norm."""
+        from torch import stack
+
         sizes = {name: self._size(name, value) for name, value in params.items()}
-        scaled = tree_map(torch.mul, sizes, gradient)
-        norm = torch.stack([value.square().sum() for value in leaves(scaled)]).sum().sqrt().clamp(min=SMALLEST_NORM)
+        scaled = tree_map(mul, sizes, gradient)
+        norm = stack([value.square().sum() for value in leaves(scaled)]).sum().sqrt().clamp(min=SMALLEST_NORM)
         return tree_map(lambda size, value: self.rho * size * value / norm, sizes, scaled)
 
     def _size(self, name: str, value: Tensor) -> Tensor:
         if self.eta is None or name.rpartition(".")[2] == "bias":
-            return torch.ones_like(value)
+            return value.new_ones(value.shape)
         return value.abs() + self.eta
 
 

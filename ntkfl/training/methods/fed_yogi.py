@@ -1,10 +1,8 @@
 """FedYogi (Reddi et al. 2021): FedAdam whose second moment moves by a bounded amount."""
 
-import torch
-from torch import Tensor
-
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.methods.fed_adam import adaptive
+from ntkfl.training.tree import Tensor
 
 NAME = "fedyogi"
 NOT_LINEAR = "its server divides by roots of squares, coordinate by coordinate"
@@ -27,4 +25,4 @@ def method(
 
 def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
     """v - share D^2 sign(v - D^2)."""
-    return v - share * squares * torch.sign(v - squares)
+    return v - share * squares * (v - squares).sign()

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-from torch.nn import functional
-
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree
+from ntkfl.training.tree import Params, Tensor, Tree
 
 NAME = "moon"
 NOT_LINEAR = "its loss compares directions of features"
@@ -35,14 +32,16 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     require_number("the temperature of the contrast", temperature, "be positive")
 
     def contrasted(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        from torch.nn.functional import cosine_similarity, logsigmoid
+
         z = model.features(params, batch.x)  # once, for both terms
 
         def similarity(other: Params) -> Tensor:
             there = model.features(other, batch.x)
-            return functional.cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
+            return cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
 
         margin = similarity(step.client["previous"]) - similarity(step.broadcast["model"])
-        contrast = batch.mean(-functional.logsigmoid(-margin / temperature))
+        contrast = batch.mean(-logsigmoid(-margin / temperature))
         return objective(replace(model, features=lambda params, x: z), params, batch, step) + mu * contrast
 
     return Method(NAME, contrasted, local=PreviousModel(renewed=not released), needs=frozenset({"split"}))

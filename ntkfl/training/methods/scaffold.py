@@ -1,10 +1,10 @@
 """SCAFFOLD (Karimireddy et al. 2020): control variates correct the drift of local steps."""
 
 from dataclasses import dataclass
+from operator import sub
 from typing import Literal
 
 import numpy as np
-import torch
 
 from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
@@ -57,7 +57,7 @@ class ControlVariates(LocalRule):
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
         control = client["full"] if self.needs_full_gradient else _mean_gradient(client["control"], broadcast, end)
-        change = tree_map(torch.sub, control, client["control"])
+        change = tree_map(sub, control, client["control"])
         return {"difference": end.difference, "control": change}, {"control": control}
 
 
@@ -76,9 +76,9 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
     """c_i - c - Delta_i / (a_i rate), the mean of the steps' gradients; c_i if there was no step."""
     length = end.coefficient * end.rate
     taken = length > 0
-    share = 1 / torch.where(taken, length, 1)
+    share = 1 / length.where(taken, 1)
     return tree_map(
-        lambda c_i, c, d: torch.where(taken, c_i - c - share * d, c_i), own, broadcast["control"], end.difference
+        lambda c_i, c, d: (c_i - c - share * d).where(taken, c_i), own, broadcast["control"], end.difference
     )
 
 

@@ -1,0 +1,211 @@
+"""The derivative of the engine's round in the kernel regime, for methods and steps without a formula."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntkfl import interruption
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.memory import require
+from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.engine.local_plan import LocalWork
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.method import Method
+from ntkfl.training.model import Model
+from ntkfl.training.optimizers import SGD
+from ntkfl.training.schedules import Exponential
+from ntkfl.training.tree import flatten, unflatten
+
+WEIGHTS = "w"
+MODEL = f"server/model/{WEIGHTS}"
+LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
+SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
+
+
+def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> LinearRound:
+    """The linear map of the engine's round, by a run from all unit vectors of the state at once.
+
+    The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
+    of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
+    labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
+    neither decomposed nor inverted. Two more rounds, from random states of an ordinary linear model with the Gram
+    matrix H, show whether the method is linear and depends on the weights only through outputs and gradients.
+
+    Raises:
+        ValueError: a method that draws random numbers, has a state that is not a vector of weights, changes its state's
+            form from round to round, or is not linear in these states.
+    """
+    if method.draws:
+        raise ValueError(f"{method.name} has no linear limit with these options: its local steps draw random numbers")
+    try:
+        run = EngineRound(method, blocks, momentum)
+        n, parts = len(blocks.gram), run.parts
+        require_map(method.name, n, parts)
+        columns = run(np.eye(n * (parts + 1)))
+        _check(run, columns)
+    except FloatingPointError as error:
+        raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
+    by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
+    weights = kept[:, :n]  # what depends on weights beside the residual: labels are r + H w
+    size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
+    weights += by_residual @ blocks.gram
+    weights[:n] -= np.eye(n)
+    weights[np.abs(weights) <= LINEAR * size] = 0
+    first = 0 if weights.any() else n
+    into, out = by_residual[first:], kept[:n, first:].copy()
+    weights[:n] += np.eye(n)
+    into, out, kept = _least(*_in_units(into, out, kept[first:, first:], n))
+    move = by_residual[:n]
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        if not memory:
+            return move @ residual, ()
+        return move @ residual + out @ memory[0], (into @ residual + kept @ memory[0],)
+
+    return LinearRound(step, int(len(kept) > 0), len(kept) or None, pull=float("nan"))
+
+
+def require_map(name: str, n: int, vectors: int) -> None:
+    """Refuse a round to be differentiated if the memory does not hold its columns.
+
+    Raises:
+        TooLittleMemory: as `ntkfl.memory.require`.
+    """
+    what = f"the matrix of {name}'s round, for which there is no formula,"
+    require(what, lambda n: 8 * 8 * (n * (vectors + 1)) ** 2, n=n)
+
+
+def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same maps, with each vector of the memory in units of its size after a round from residuals of size 1."""
+    sizes = np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
+    return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
+
+
+def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The maps restricted to the part of the memory that some round writes and a later round reads."""
+    reached = _reached(kept, into)
+    out, into, kept = out @ reached, reached.T @ into, reached.T @ kept @ reached
+    felt = _reached(kept.T, out.T)
+    return felt.T @ into, out @ felt, felt.T @ kept @ felt
+
+
+def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the span of start, matrix start, matrix^2 start, ..., to a relative size of LINEAR.
+
+    Every pass but the last adds a vector, so that there are at most as many passes as the matrix has rows.
+    """
+    basis, latest, size = np.zeros((len(matrix), 0)), start, np.linalg.norm(start)
+    while latest.shape[1] and (room := len(matrix) - basis.shape[1]):
+        interruption.check()
+        left, values, _ = np.linalg.svd(latest - basis @ (basis.T @ latest), full_matrices=False)
+        latest = left[:, :room][:, values[:room] > LINEAR * size]
+        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # small remainders need a second pass
+        basis = np.concatenate([basis, latest], axis=1)
+        latest, size = matrix @ latest, np.linalg.norm(matrix)
+    return basis
+
+
+class EngineRound:
+    """A round of the engine on a linear model with an output for each column.
+
+    It maps (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
+
+    `places`: path and leading shape of each leaf of the state that holds vectors of weights, `parts` vectors in all.
+    `still`: the other leaves, which no round changes.
+    """
+
+    def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:
+        self.method, self.blocks, self.momentum = method, blocks, momentum
+        n = len(blocks.gram)
+        federation = self._federation(np.zeros((n, 1)), None)
+        first = federation.round(federation.start()).state
+        leaves, later = _leaves(first), _leaves(federation.round(first).state)
+        places: dict[str, tuple[int, ...]] = {}
+        self.still: dict[str, Tensor] = {}
+        for path, leaf in leaves.items():
+            if leaf.shape != later[path].shape:
+                raise ValueError(
+                    f"{method.name} has no linear limit with these options: what it keeps as {path!r} grows from "
+                    f"{leaf.numel() / n:g} to {later[path].numel() / n:g} numbers a sample in the first rounds"
+                )
+            if leaf.is_floating_point() and leaf.shape[-2:] == (n, 1):
+                places[path] = tuple(leaf.shape[:-2])
+            elif torch.equal(leaf, later[path]):
+                self.still[path] = leaf
+            else:
+                raise ValueError(
+                    f"{method.name} has no linear limit with these options: it keeps {path!r}, of shape "
+                    f"{tuple(leaf.shape)}, which is no vector of weights"
+                )
+        self.places = {MODEL: places.pop(MODEL)} | places
+        self.parts = sum(map(math.prod, self.places.values()))
+
+    def __call__(self, states: np.ndarray, features: np.ndarray | None = None) -> np.ndarray:
+        """The weights are coefficients of the samples, or those of a linear model with these features (n, n)."""
+        n, outputs = len(self.blocks.gram), states.shape[1]
+        federation = self._federation(states[-n:], features)
+        tree, at = dict(self.still), 0
+        for path, shape in self.places.items():
+            size = n * math.prod(shape)
+            tree[path] = torch.tensor(states[at : at + size].reshape(*shape, n, outputs))
+            at += size
+        nested = unflatten(tree)
+        seen = torch.ones(federation.data.clients, dtype=torch.bool)
+        after = _leaves(federation.round(State(1, nested["server"], nested.get("clients", {}), seen)).state)
+        return np.concatenate([after[path].reshape(-1, outputs).numpy() for path in self.places])
+
+    def _federation(self, labels: np.ndarray, features: np.ndarray | None) -> Federation:
+        n = len(labels)
+        owner = np.empty(n, int)
+        for client, owned in enumerate(self.blocks.clients.members):
+            owner[owned] = client
+        clients = len(self.blocks.clients.members)
+        zeros = torch.zeros(n, labels.shape[1], dtype=torch.float64)
+        inputs = np.concatenate([self.blocks.gram, np.eye(n)], axis=1) if features is None else features
+        return Federation(
+            Model(
+                "linear",
+                lambda seed: {WEIGHTS: zeros},
+                lambda params, x: x,
+                lambda params, z: _of_coefficients(params[WEIGHTS], z) if features is None else z @ params[WEIGHTS],
+            ),
+            FederatedData(torch.tensor(inputs), torch.tensor(labels), owner, clients),
+            self.method,
+            Exponential(self.blocks.eta_local),
+            SGD(self.momentum, factors=self.blocks.factors),
+            work=LocalWork(batch_size=None, steps=self.blocks.client_steps or self.blocks.steps),
+            at_once=clients,
+        )
+
+
+def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
+    """H w, where the gradient of an output is the unit vector of its sample; z: rows of H, then of the unit matrix."""
+    row, unit = z.chunk(2, dim=-1)
+    return (row @ weights).detach() + unit @ (weights - weights.detach())
+
+
+def _check(run: EngineRound, columns: np.ndarray) -> None:
+    """Refuse a round that is not linear on random states, or uses weights apart from outputs and gradients."""
+    rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
+    values, vectors = np.linalg.eigh(gram)
+    features = vectors * np.sqrt(np.maximum(values, 0))
+
+    def weights(coefficients: np.ndarray) -> np.ndarray:
+        return np.tensordot(features, coefficients.reshape(-1, n), axes=(0, 1)).T.reshape(-1, 1)
+
+    for scale in SCALES:
+        state = scale * rng.standard_normal((columns.shape[1], 1))
+        moved = run(np.concatenate([weights(state[:-n]), state[-n:]]), features)
+        linear = weights(columns @ state)
+        size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
+        if np.abs(moved - linear).max() > LINEAR * size.max():
+            raise ValueError(
+                f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
+                f"{np.abs(moved - linear).max() / size.max():.2g} of its size from the linear map"
+            )
+
+
+def _leaves(state: State) -> dict[str, Tensor]:
+    return flatten({"server": state.server, "clients": state.clients})
