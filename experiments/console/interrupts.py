@@ -14,7 +14,8 @@ NOTHING = "nothing new is kept"
 NO_TORCH = (
     "this needs PyTorch, which is not installed: pip install 'ntkfl[train]'; without a GPU take the small build first, "
     "whose command is at https://pytorch.org/get-started/locally/. list, show, rate, limit, "
-    "fastest, tune, privacy, gram, simulate, check and most of verify do without it"
+    "fastest, tune, privacy, gram, simulate, check and most of verify do without it, "
+    "except with --network, --momentum or fedgucci"
 )
 REPORTED = "what was counted until then is reported"
 
