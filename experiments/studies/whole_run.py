@@ -133,12 +133,12 @@ def _affordable(
         folder.begin(one)
         if measure(one):
             return one
-    each = planned(one, folder.store).seconds_kept
-    most = seeds if each == 0 else max(1, int(budget / each))
-    if each > budget:
-        tell(f"one seed takes {each:.3g} s of processor time, more than the budget of {budget:g} s: no other is added")
+    cost = planned(one, folder.store).seconds_kept
+    most = seeds if cost == 0 else max(1, int(budget / cost))
+    if cost > budget:
+        tell(f"one seed takes {cost:.3g} s of processor time, more than the budget of {budget:g} s: no other is added")
     elif most < seeds:
-        tell(f"one seed takes {each:.3g} s of processor time: {most} of {seeds} seeds fit into {budget:g} s")
+        tell(f"one seed takes {cost:.3g} s of processor time: {most} of {seeds} seeds fit into {budget:g} s")
     grid = grid if most >= seeds else grid.with_seeds(most)
     folder.begin(grid)
     return grid
