@@ -15,7 +15,7 @@ HEAD = "| case | candidate | clock [s] | processor [s] | memory [GB] | over ours
 FORMAT = "bench 1"
 
 
-def page(
+def bench_page(
     workloads: Sequence[Workload], timings: Sequence[Timing], earlier: Sequence[Timing], repetitions: int, threads: int
 ) -> str:
     """A table for each workload, with the fitted exponents."""

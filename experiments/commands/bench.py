@@ -39,7 +39,7 @@ def bench(
     Every candidate does the same work in a process of its own; times count only if the results agree.
     Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
     """
-    from experiments.benchmarks.bench_report import as_json, from_json, page
+    from experiments.benchmarks.bench_report import as_json, bench_page, from_json
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import measured
     from experiments.benchmarks.workloads import catalogue
@@ -60,7 +60,7 @@ def bench(
         def reported() -> str:
             if not timings:
                 return "nothing was measured so far"
-            text = page(chosen, timings, earlier, repetitions, count)
+            text = bench_page(chosen, timings, earlier, repetitions, count)
             if write_json:
                 write_json(as_json(timings, repetitions, count))
             if write_page:

@@ -74,7 +74,7 @@ def check_verifier(
     Exit status 1 if a statement's own mutant survives, a fault of the library changes no verdict, or a true statement
     is called violated; 130 if interrupted.
     """
-    from verification import mutation_report as report
+    from verification import meta_tables
     from verification.false_alarms import false_alarms
     from verification.mutation.matrix import mutation_matrix, only_form, true_forms
     from verification.planted_faults import noticing, planted_faults
@@ -93,18 +93,18 @@ def check_verifier(
     with _measured("mutants") as progress:
         mutants, _ = mutation_matrix(chosen, options, progress)
     complete = progress.complete
-    typer.echo(as_lines(report.matrix_table(mutants)) + "\n")
-    typer.echo(as_lines(report.sorts_table(mutants)) + "\n")
-    typer.echo(report.matrix_totals(mutants) + "\n")
+    typer.echo(as_lines(meta_tables.matrix_table(mutants)) + "\n")
+    typer.echo(as_lines(meta_tables.sorts_table(mutants)) + "\n")
+    typer.echo(meta_tables.matrix_totals(mutants) + "\n")
     faults, all_planted = _faults(planted, options)
     with _measured("false alarms") as progress:
         alarms = false_alarms(chosen, options, (RUNS if whole else 1) if complete and all_planted else 0, progress)
     complete = complete and all_planted and progress.complete
-    typer.echo(as_lines(report.alarms_table(alarms)) + "\n")
-    typer.echo(report.matrix_totals(mutants))
-    typer.echo(report.alarms_totals(alarms))
-    wrong = report.exposed(mutants, alarms) + noticing.unnoticed(faults) if complete else []
-    content = report.meta_json(mutants, alarms) | {"library": noticing.library_json(faults)}
+    typer.echo(as_lines(meta_tables.alarms_table(alarms)) + "\n")
+    typer.echo(meta_tables.matrix_totals(mutants))
+    typer.echo(meta_tables.alarms_totals(alarms))
+    wrong = meta_tables.exposed(mutants, alarms) + noticing.unnoticed(faults) if complete else []
+    content = meta_tables.meta_json(mutants, alarms) | {"library": noticing.library_json(faults)}
     _finish(started, wrong, complete, options, write_json, content)
 
 

@@ -16,7 +16,7 @@ from ntkfl.any_order.predictions import FinalAnswers, fitted_point, future_outpu
 from ntkfl.any_order.rounding import above, gamma
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.targets import proposed
-from ntkfl.any_order.words import as_numbers, page
+from ntkfl.any_order.words import as_numbers, as_text
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, with_constant
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
@@ -353,7 +353,7 @@ class AnyOrderCertificate(LaterModels):
         )
 
     def __str__(self) -> str:
-        return page(self)
+        return as_text(self)
 
     @cached_property
     def _products(self) -> GradientProducts:

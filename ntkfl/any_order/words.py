@@ -42,7 +42,7 @@ def not_certified(
     return first, "Even a residual a million times smaller would not do: see what is in the way."
 
 
-def page(certificate: AnyOrderCertificate) -> str:
+def as_text(certificate: AnyOrderCertificate) -> str:
     """The sentences, the numbers that they rest on, and the conditions."""
     constant = certificate.weights.hidden.shape[1] > certificate.network.hidden.shape[1]
     numbers = {} if certificate.certified else {"in the way": certificate.why}

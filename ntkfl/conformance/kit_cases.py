@@ -9,7 +9,7 @@ import numpy as np
 
 from ntkfl.conformance import loops, merging_loops, plan, split_loops
 from ntkfl.conformance.conformance_case import ConformanceCase
-from ntkfl.conformance.plan import Problem, Setting
+from ntkfl.conformance.plan import DrawnData, Setting
 from ntkfl.messages import did_you_mean
 from ntkfl.training import methods as trained
 from ntkfl.training.engine.local_plan import LocalWork
@@ -116,21 +116,21 @@ def loops_of(method: str) -> Any:
 
 
 SETTINGS = {
-    "quadratics": Setting(Problem("line"), 0.1, LocalWork(1, 4)),
-    "logistic": Setting(Problem("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
-    "network": Setting(Problem("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
+    "quadratics": Setting(DrawnData("line"), 0.1, LocalWork(1, 4)),
+    "logistic": Setting(DrawnData("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
+    "network": Setting(DrawnData("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
 INNER_ADAM_W = {  # the inner optimizer has no momentum
     "quadratics": replace(SETTINGS["quadratics"], weight_decay=0.1),
     "logistic": replace(SETTINGS["logistic"], rate=0.05, momentum=0.0, clip=0.5),
     "network": replace(SETTINGS["network"], rate=0.03, momentum=0.0, weight_decay=0.2),
 }
-LACKING = Problem("network", lacking=True)
+LACKING = DrawnData("network", lacking=True)
 SPLIT = {
     "network-plain": Setting(LACKING, 0.2, LocalWork(2, 3)),
     "network": Setting(LACKING, 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
-ADAPTED = Setting(Problem("lora"), 0.2, LocalWork(3, 3), 0.9, 0.5, participation=0.6)
+ADAPTED = Setting(DrawnData("lora"), 0.2, LocalWork(3, 3), 0.9, 0.5, participation=0.6)
 ADAPTERS = "fedex-lora", "fedit", "flexlora", "flora"
 FURTHER = {
     "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2, momentum=0.5)},
@@ -265,10 +265,10 @@ def _ordinary(method: str) -> Iterator[KitCase]:
 
 WHOLE = LocalWork(batch_size=None, steps=1)
 SEVERAL = LocalWork(batch_size=None, steps=3)
-RAGGED = Setting(Problem("logistic"), 0.3, WHOLE, 0.9)
-ALIKE = replace(RAGGED, problem=Problem("logistic", (4, 4, 4)))
-ALONE = Setting(Problem("network", (9,)), 0.2, LocalWork(2, 4), 0.9, 0.9, 1e-2)
-COPIES = Setting(Problem("network", copies=3), 0.2, SEVERAL, 0.9, 0.9, 1e-2)
+RAGGED = Setting(DrawnData("logistic"), 0.3, WHOLE, 0.9)
+ALIKE = replace(RAGGED, data=DrawnData("logistic", (4, 4, 4)))
+ALONE = Setting(DrawnData("network", (9,)), 0.2, LocalWork(2, 4), 0.9, 0.9, 1e-2)
+COPIES = Setting(DrawnData("network", copies=3), 0.2, SEVERAL, 0.9, 0.9, 1e-2)
 STILL = replace(SPLIT["network"], rate=0.0)
 SAME_STEPS = replace(SPLIT["network"], work=SEVERAL)
 FROZEN = {"server_rate": 0.5, "first": 0.0, "second": 1.0, "tau": 0.5}
@@ -345,7 +345,7 @@ LIMITS = (
     Limit(
         "one-client",
         "a single client is centralised training of its factors",
-        replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
+        replace(ADAPTED, data=DrawnData("lora", (9,)), participation=1.0),
         one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
@@ -367,7 +367,7 @@ LIMITS = (
     Limit(
         "identical-clients",
         "clients with the same samples train as a single client with these samples",
-        replace(ADAPTED, problem=Problem("lora", copies=3), work=SEVERAL, participation=1.0),
+        replace(ADAPTED, data=DrawnData("lora", copies=3), work=SEVERAL, participation=1.0),
         one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
@@ -382,7 +382,7 @@ LIMITS = (
     Limit(
         "one-client",
         "after a round a single client's product is kept, whose rank is that of its factors",
-        replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
+        replace(ADAPTED, data=DrawnData("lora", (9,)), participation=1.0),
         mean_of_products,
         {"flexlora": {}, "flora": {}},
         1,
@@ -390,7 +390,7 @@ LIMITS = (
     Limit(
         "identical-clients",
         "after a round the product of one of the identical clients is kept",
-        replace(ADAPTED, problem=Problem("lora", copies=3), participation=1.0, work=SEVERAL),
+        replace(ADAPTED, data=DrawnData("lora", copies=3), participation=1.0, work=SEVERAL),
         mean_of_products,
         {"flexlora": {}, "flora": {}},
         1,
@@ -398,7 +398,7 @@ LIMITS = (
     Limit(
         "full-rank",
         "where the factors have full rank, projecting the mean of the products loses nothing",
-        replace(ADAPTED, problem=Problem("lora", rank=3)),
+        replace(ADAPTED, data=DrawnData("lora", rank=3)),
         mean_of_products,
         {"flexlora": {}},
         1,

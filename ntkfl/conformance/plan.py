@@ -26,7 +26,7 @@ SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class DrawnData:
     """A model of `SHAPES` and the samples of clients, drawn from a seed."""
 
     model: str
@@ -70,7 +70,7 @@ class Problem:
 class Setting:
     """How clients' samples and training are chosen; every round multiplies the rate by `decay`."""
 
-    problem: Problem
+    data: DrawnData
     rate: float
     work: LocalWork
     decay: float = 1.0
@@ -96,7 +96,7 @@ def case(
     noise: bool = False,
 ) -> ConformanceCase:
     """A case of this method and setting, with every client's samples in every step of every round."""
-    (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
+    (x, y, owner), start = data or (setting.data.samples(), setting.data.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]
 
@@ -118,7 +118,7 @@ def case(
         "method": method,
         "options": dict(options),
         "limit": limit,
-        "model": setting.problem.model,
+        "model": setting.data.model,
         "loss": setting.loss,
         "clients": population,
         "local": {"momentum": setting.momentum, "weight_decay": setting.weight_decay, "clip": setting.clip},

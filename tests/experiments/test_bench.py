@@ -11,7 +11,7 @@ import pytest
 from typed import command
 
 from experiments.benchmarks import elsewhere, runner
-from experiments.benchmarks.bench_report import as_json, from_json, page
+from experiments.benchmarks.bench_report import as_json, bench_page, from_json
 from experiments.benchmarks.candidate import compared, timed
 from experiments.benchmarks.runner import Timing, _off, _skipped, exponent, measured
 from experiments.benchmarks.workload import Candidate, Timed, Workload
@@ -153,12 +153,12 @@ def test_the_exponent_is_fitted_to_cases_that_differ_in_one_size():
 
 
 def test_the_page_has_ratios_and_says_what_was_skipped():
-    text = page([CUBIC], timings(), (), 3, 2)
+    text = bench_page([CUBIC], timings(), (), 3, 2)
     assert "| n=10, d=1 | other | 2 | 1 | 2.00 | 2.00 (0.50) | 1.00 (1.00) |  |" in text
     assert "\nLeft out: other, first at n=20, d=2 (nothing is not installed).\n" in text
     assert "grows like n^3.00 (2 cases)" in text
     faster = [replace(timing, clock=timing.clock / 4) for timing in timings()]
-    assert "| 4.00 (1.00) |" in page([CUBIC], faster, timings(), 3, 2)
+    assert "| 4.00 (1.00) |" in bench_page([CUBIC], faster, timings(), 3, 2)
 
 
 def test_numbers_survive_their_file():

@@ -10,8 +10,8 @@ from test_miniatures import toy
 from experiments.miniatures.cells import run
 from experiments.miniatures.comparison import BEYOND, NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, compared, last_third
 from experiments.miniatures.miniature import Quantity, Setting
-from experiments.miniatures.page.curves import drawn
-from experiments.miniatures.page.results_page import as_csv, page
+from experiments.miniatures.results.curves import drawn
+from experiments.miniatures.results.results_page import as_csv, results_page
 
 CURVE = Quantity("score", "%, mean of the last 3 rounds", last=3, flat=1.0, chance=10.0)
 ROUNDS = 30
@@ -122,7 +122,7 @@ def test_less_than_one_test_image_is_no_difference():
         quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)
         one = toy(lambda keys, seed: {"score": 70 + 0.1 * seed + keys["effect"]}, *settings, quantities=(quantity,))
         assert ordering(one).finding == finding and 0 <= ordering(one).difference_error < 1e-12
-        assert "| +0.20 ± 0.00 |" in page([(one, run(one, range(4)))], ""), "an error of rounding has no digits"
+        assert "| +0.20 ± 0.00 |" in results_page([(one, run(one, range(4)))], ""), "an error of rounding has no digits"
 
 
 def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):
@@ -130,7 +130,7 @@ def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):
     cells = run(miniature, range(4), tmp_path)
     assert run(miniature, range(4), tmp_path) == cells and all(len(cell.curves["score"]) == ROUNDS for cell in cells)
     assert cells[1].numbers["score"] == pytest.approx(np.mean(cells[1].curves["score"][-3:]))
-    text = page([(miniature, cells)], "")
+    text = results_page([(miniature, cells)], "")
     (row,) = (line for line in text.splitlines() if line.startswith("| more"))
     assert row.endswith(f"moves | higher | higher: {SEEN}, before the plateau |") and row.count("±") == 4
     assert "| 1 | 0 | 0 | 0 | 0 |" in text and "docs/curves/toy.svg" in text

@@ -10,8 +10,8 @@ from test_miniatures import toy
 from experiments.miniatures import catalogue
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import compared
-from experiments.miniatures.page.learnt import sentences
-from experiments.miniatures.page.results_page import page
+from experiments.miniatures.results.learnt import sentences
+from experiments.miniatures.results.results_page import results_page
 
 
 def planted(name, values, rise=0.0):
@@ -102,7 +102,7 @@ def test_every_miniature_that_a_sentence_names_has_those_settings():
         "sharpness-aware",
     ):
         assert sum(bool(re.search(about, sentence)) for sentence in said) == 1, about
-    text = page(results, "")
+    text = results_page(results, "")
     assert text.index("1. " + said[0]) < text.index("| miniature |") and len(said) <= 10
     assert all(sentence.endswith(".") and "nan" not in sentence for sentence in said)
 

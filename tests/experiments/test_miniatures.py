@@ -20,9 +20,9 @@ from experiments.miniatures.comparison import chance, compared, looked_up, print
 from experiments.miniatures.federated import trained
 from experiments.miniatures.grid_barriers import group_barriers, segments
 from experiments.miniatures.miniature import Miniature, Quantity, Setting
-from experiments.miniatures.page.by_scale import both, pairs
-from experiments.miniatures.page.results_page import as_csv, page
 from experiments.miniatures.plane import ThreeModels
+from experiments.miniatures.results.by_scale import both, pairs
+from experiments.miniatures.results.results_page import as_csv, results_page
 from experiments.miniatures.solo_models import Solo
 from experiments.studies.running import cell_store
 from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier
@@ -267,7 +267,7 @@ def test_what_two_scales_say_of_a_claim(effects, says):
     ((one, two, sentence),) = both(*results)
     assert sentence == says and one.setting == two.setting == "more"
     line = f"| score | more |  | {effects[0]:+.2f} ± 0.29 | {effects[1]:+.2f} ± 0.29 | {says} |"
-    assert line in page(results, "").splitlines()
+    assert line in results_page(results, "").splitlines()
 
 
 def test_what_cannot_be_said_of_two_scales():
@@ -587,7 +587,7 @@ def test_page_and_numbers_come_from_the_same_cells(tmp_path, monkeypatch):
     assert rows[1]["seeds"] == "4" and rows[1]["finding"] == "higher"
     assert (
         text.rstrip()
-        == page(
+        == results_page(
             [(miniature, run(miniature, range(4), tmp_path / "cells"))],
             "ntkfl miniature toy --out cells --markdown a.md",
         ).rstrip()
@@ -651,7 +651,7 @@ def test_kept_pictures_are_there_and_small():
         if miniature.picture:
             picture = (Path(__file__).parents[2] / miniature.picture).read_bytes()
             assert len(picture) < 150_000 and miniature.draw
-            assert f"]({miniature.picture})" in page([(miniature, [])], "")
+            assert f"]({miniature.picture})" in results_page([(miniature, [])], "")
 
 
 def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
@@ -670,11 +670,11 @@ def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
 
 
 def test_what_is_omitted_is_said():
-    text = page([], "ntkfl miniature all")
+    text = results_page([], "ntkfl miniature all")
     assert "- IMA, Figure 5(a): a drawing that explains the method; nothing is measured in it.\n" in text
     assert all(f"`ntkfl miniature {name} --out DIR`" in text for name in catalogue())
     one = catalogue()["clients"]
-    assert "`ntkfl miniature clients --out DIR`" not in page([(one, [])], "")
+    assert "`ntkfl miniature clients --out DIR`" not in results_page([(one, [])], "")
 
 
 def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):

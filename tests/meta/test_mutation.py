@@ -19,8 +19,8 @@ from verification.facts import Data
 from verification.false_alarms import FRESH, false_alarms
 from verification.json_values import strict_json
 from verification.judging import check
+from verification.meta_tables import alarms_totals, exposed, matrix_totals, meta_json, score
 from verification.mutation.matrix import Fate, mutation_matrix, standard_mutants, true_forms
-from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
 from verification.verdict import Verdict
 from verification.verdict_list import markdown_table
 

@@ -1,7 +1,7 @@
 """The result of a certificate: numbers and conditions as a record, and as a page of text.
 
 `Trial` and `Certificate` are the records of fl-ntk/B.3-certificate and X.11, one theorem from the initial weights or
-from a checkpoint. Other theorems have their own records and share `Condition` and `page`.
+from a checkpoint. Other theorems have their own records and share `Condition` and `certificate_text`.
 """
 
 import math
@@ -116,7 +116,7 @@ class Certificate(Trial):
         passed = sum(trial.certified for trial in self.trials)
         first, last = self.trials[0].radius, self.trials[-1].radius
         footer = f"{passed} of {len(self.trials)} radii from {first:.3g} to {last:.3g} certify"
-        return page(self._headline(), numbers, self.conditions, footer)
+        return certificate_text(self._headline(), numbers, self.conditions, footer)
 
     def _headline(self) -> str:
         if self.certified:
@@ -150,8 +150,8 @@ def _decimal(value: float | None, digits: int, rounding: str) -> str:
     return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"
 
 
-def page(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
-    """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin."""
+def certificate_text(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
+    """A certificate as text: the theorem in one sentence, the numbers, each condition with its margin."""
     lines = [headline, "", *(f"  {meaning:<28}{shown}" for meaning, shown in numbers.items()), ""]
     for condition in conditions:
         margin = "not reached" if condition.margin is None else f"margin {_signed(condition.margin)}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.fl_ntk.certificates.certificate_record import Condition, above, below, page
+from bounds.fl_ntk.certificates.certificate_record import Condition, above, below, certificate_text
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class StableStepCertificate:
             "patterns in doubt": str(self.doubtful),
         }
         footer = f"best of {self.radii} radii from {self.smallest_radius:.3g} to {self.largest_radius:.3g}"
-        return page(self._headline(), numbers, self.conditions, footer)
+        return certificate_text(self._headline(), numbers, self.conditions, footer)
 
     def _headline(self) -> str:
         if self.certified:

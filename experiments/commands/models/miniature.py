@@ -48,8 +48,8 @@ def miniature(
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
     from experiments.miniatures.federated import of_rounds
-    from experiments.miniatures.page.curves import drawn, with_curves
-    from experiments.miniatures.page.results_page import as_csv, page
+    from experiments.miniatures.results.curves import drawn, with_curves
+    from experiments.miniatures.results.results_page import as_csv, results_page
 
     with bad_input():
         everything, known = names in ([ALL], [LIST]), catalogue()
@@ -83,7 +83,7 @@ def miniature(
             "path": path and Path(path),
             "out": out,
         }
-        text = page(results, _command(names, options | {"quick": quick, "markdown": markdown}))
+        text = results_page(results, _command(names, options | {"quick": quick, "markdown": markdown}))
         if write_csv:
             write_csv(as_csv(results))
         if write_page:

@@ -51,7 +51,7 @@ def test_every_method_has_cases_and_names_are_unique():
 def test_an_adapter_answers_a_case_of_ones_own():
     """The case of the page on conformance, and ours as the adapter."""
     samples = np.array([[1.0], [2.0]]), np.array([1.0, -2.0]), np.array([0, 1])
-    setting = plan.Setting(plan.Problem("line"), 0.05, LocalWork(batch_size=None, steps=5))
+    setting = plan.Setting(plan.DrawnData("line"), 0.05, LocalWork(batch_size=None, steps=5))
     case = KitCase(plan.case("scaffold", {"option": "I"}, setting, 20, data=(samples, {"w": np.zeros(1)})))
     (answer,) = answers(Path(loops.__file__), [case])
     assert answer.values["w"].shape == (20, 1) and not answer.fault
@@ -165,12 +165,12 @@ def test_diloco_is_torchs_adam_w_within_torchs_sgd_with_nesterov(kit):
 @pytest.mark.parametrize("model", ["line", "logistic", "network"])
 @pytest.mark.parametrize("loss", ["mean", "sum"])
 def test_gradients_are_those_of_autograd(model, loss):
-    from ntkfl.conformance.plan import Problem
+    from ntkfl.conformance.plan import DrawnData
 
-    problem = Problem(model)
-    x, y, _ = problem.samples()
-    case = plan.case("fedavg", {}, plan.Setting(problem, 0.1, plan.LocalWork(), loss=loss), 1)
-    leaf = {name: torch.tensor(value, requires_grad=True) for name, value in problem.start().items()}
+    data = DrawnData(model)
+    x, y, _ = data.samples()
+    case = plan.case("fedavg", {}, plan.Setting(data, 0.1, plan.LocalWork(), loss=loss), 1)
+    leaf = {name: torch.tensor(value, requires_grad=True) for name, value in data.start().items()}
     inputs = torch.tensor(x)
     if model == "line":
         losses = (inputs @ leaf["w"] - torch.tensor(y)) ** 2 / 2

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ntkfl.conformance import plan
-from ntkfl.conformance.plan import Problem
+from ntkfl.conformance.plan import DrawnData
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
@@ -110,7 +110,7 @@ def case_of(run, rounds, options=None):
     start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
     loss = getattr(run.method.objective, "reduction", "mean")
     setting = plan.Setting(
-        Problem("line" if "w" in start else "network"),
+        DrawnData("line" if "w" in start else "network"),
         run.schedule.rate,
         run.work,
         run.schedule.decay,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from experiments.miniatures.comparison import NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, Comparison, compared
 from experiments.miniatures.miniature import Miniature
-from experiments.miniatures.page.by_scale import Result
+from experiments.miniatures.results.by_scale import Result
 from ntkfl.messages import number_of
 
 VERDICTS = SEEN, STEP_SIZE, NOT_SEEN, OPPOSITE

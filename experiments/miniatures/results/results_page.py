@@ -10,9 +10,9 @@ from experiments import miniatures
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import BEYOND, STEP_SIZE, Comparison, chance, compared
 from experiments.miniatures.miniature import PAPER, SMALL, Miniature
-from experiments.miniatures.page.by_scale import Result, both, pairs
-from experiments.miniatures.page.curves import with_curves
-from experiments.miniatures.page.learnt import VERDICTS, sentences
+from experiments.miniatures.results.by_scale import Result, both, pairs
+from experiments.miniatures.results.curves import with_curves
+from experiments.miniatures.results.learnt import VERDICTS, sentences
 from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE
 from experiments.text_templates import rendered
 from ntkfl.messages import number_of
@@ -27,7 +27,7 @@ FIELDS = (
 NO_SPREAD = 1e-9  # a smaller error is the rounding of seeds that agree
 
 
-def page(results: Sequence[Result], command: str) -> str:
+def results_page(results: Sequence[Result], command: str) -> str:
     """The page of these miniatures: how to read it, a line for each result, then every table."""
     there = {miniature.name for miniature, _ in results}
     return rendered(
