@@ -36,7 +36,7 @@ POINT = "method", "images", "step", "width", "seed"
 NAMES = {"fedavg": "FedAvg", "fedavgm": "momentum .9", "scaffold": "SCAFFOLD"}
 ALL_ROUNDS = (*ROUNDS, 46, 68, 100, 150, 220, 320)
 COLUMNS = len(METHODS)
-SHOWN, SHADES = (1, 10, 32), ("#56b4e9", "#0072b2", "#d55e00", "#8b3a8b")
+SHOWN, SHADES = (1, 10, 32), ("#009e73", "#0072b2", "#d55e00", "#8b3a8b")  # all of them have a shade for dark pages
 HEADS = (
     "| images | method | width | networks | rounds | off the limit | linearisation off the limit "
     "| network off its linearisation |",
@@ -198,7 +198,7 @@ def drawn(rows: Sequence[Row]) -> Figure:
     widths = sorted({of[3] for of in alone})
     with matplotlib.rc_context(STYLE):
         lines = -(-len(pairs) // COLUMNS)
-        figure = Figure(figsize=(7.0, 1.9 * 2 * lines + 0.6), layout="constrained")
+        figure = Figure(figsize=(7.0, 1.45 * 2 * lines + 0.6), layout="constrained")
         panels = figure.subplots(2 * lines, COLUMNS, sharex=True, squeeze=False)
         for kind in (panels[::2], panels[1::2]):  # one scale for all distances, and one for all accuracies
             for axes in kind.flat[1:]:
