@@ -54,7 +54,7 @@ def test_all_candidates_of_a_workload_find_the_same(name):
     """Here in one process; the next tests start one for each candidate, as the benchmark does."""
     workload = catalogue()[name]
     here = [candidate for candidate in workload.candidates if not _skipped(candidate, SMALL[name], {})]
-    results = {candidate.name: compared(candidate.build(SMALL[name])()) for candidate in here}
+    results = {candidate.name: compared(timed(candidate.build(SMALL[name])).result) for candidate in here}
     for candidate in here:
         allowed = candidate.tolerance or workload.tolerance
         assert candidate.role == "limit" or _off(results[candidate.name], results[workload.ours.name]) <= allowed

@@ -78,7 +78,8 @@ class Family:
 def planted_in(of_seed, *hypotheses):
     """Replacements that make a statement claim that the number of every seed is at most 10."""
     return {
-        "forms": {Form.STATED: Claim(sp.Integer(10))},
+        **dict.fromkeys(Form),
+        "stated": Claim(sp.Integer(10)),
         "constants": lambda case: {},
         "measure": lambda case: Estimate.exact(case.value),
         "families": lambda options: (Family(of_seed),),
@@ -385,7 +386,7 @@ class Drawn(Case):
 def test_networks_that_showed_a_violation_do_not_confirm_it():
     """All networks of small seeds, which a search tries first, fail; no others do."""
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
-    planted |= {"forms": {Form.STATED: Claim(sp.Integer(10), failure=sp.Rational(1, 10))}}
+    planted |= {"stated": Claim(sp.Integer(10), failure=sp.Rational(1, 10))}
     may_fail = replace(get("fl-ntk/A.1"), **planted)
     seen = look(may_fail, Form.STATED, Drawn())
     assert seen.violated
