@@ -25,7 +25,6 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-from command_server import KERNEL, SETTINGS, programs
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from traitlets.config import Config
@@ -37,6 +36,7 @@ PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
 README, FINDINGS = DOCS.parent / "README.md", DOCS.parent / "FINDINGS.md"
 PATIENCE = 1800  # seconds for one cell
 SVG = "image/svg+xml"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def names() -> list[str]:
@@ -75,16 +75,14 @@ def execute(name: str) -> NotebookNode:
         client = NotebookClient(
             notebook,
             timeout=PATIENCE,
-            kernel_name=KERNEL,
+            kernel_name="python3",
             record_timing=False,
             coalesce_streams=True,
             extra_arguments=kernel,
             config=Config(KernelManager=sockets),
             resources={"metadata": {"path": str(work)}},
         )
-        commands = programs()
-        client.create_kernel_manager().kernel_spec_manager.kernel_dirs = [str(commands)]
-        client.execute(env=_environment(settings, commands))
+        client.execute(env=_environment(settings))
         _settle(notebook, work)
     return notebook
 
@@ -123,10 +121,18 @@ def with_totals(readme: str, findings: str) -> str:
     return re.sub(r"^(violated +(\S+) +(\w+))( +\d+)( +\S+)", row, readme, flags=re.MULTILINE)
 
 
-def _environment(settings: Path, commands: Path) -> dict[str, str]:
-    """This environment's programs first, nothing from the user's own settings."""
-    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {**os.environ, **SETTINGS, "PATH": path, "IPYTHONDIR": str(settings), "PYTEST_ADDOPTS": ""}
+def _environment(settings: Path) -> dict[str, str]:
+    """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    fixed = {
+        "PATH": programs,
+        "IPYTHONDIR": str(settings),
+        "MPLBACKEND": "inline",
+        "MATPLOTLIBRC": str(DOCS),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+    }
+    return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1"), "PYTEST_ADDOPTS": ""}
 
 
 def _settle(notebook: NotebookNode, work: Path) -> None:

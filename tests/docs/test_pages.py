@@ -76,7 +76,7 @@ def _text(output: nbformat.NotebookNode) -> str:
 
 def test_options_of_the_tests_that_run_a_page_are_not_those_of_tests_on_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTEST_ADDOPTS", "--durations=5")
-    assert execute._environment(tmp_path, tmp_path)["PYTEST_ADDOPTS"] == ""
+    assert execute._environment(tmp_path)["PYTEST_ADDOPTS"] == ""
 
 
 def test_a_page_that_is_not_there_is_named():
@@ -84,7 +84,6 @@ def test_a_page_that_is_not_there_is_named():
         execute.source("from_pyton")
 
 
-@pytest.mark.slow
 def test_text_is_taken_over_without_running_only_where_no_code_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "PAGES", tmp_path)
     monkeypatch.setattr(execute, "EXECUTED", tmp_path)
