@@ -261,7 +261,8 @@ def test_bad_data_are_named(tmp_path, drawn):
     assert drawn == []
 
 
-def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path):
+def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS")  # lines are whole
     small = ["--trials", "20", "--rounds", "2", "--width", "16", "--clients", "2", "--eta-local", "0.01"]
     path = csv(tmp_path / "mine.csv", 2 * UNIT)
     result = run("verify", "fl-ntk/B.7", "--data", path, *small)
