@@ -14,7 +14,7 @@ from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.problem import Setup
 from ntkfl.training.engine.differentiated_round import differentiated
-from ntkfl.training.methods import build, catalogue
+from ntkfl.training.methods import build, catalogue, module_of
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.wide_training import wide_federation
@@ -186,6 +186,22 @@ def test_bad_requests_are_refused(method, options, momentum, message):
     steps = options.pop("steps", {})
     with pytest.raises(ValueError, match=message):
         kernel_regime(ragged((2, 3)), Setup(eta_local=0.1), None, method, options, momentum, **steps)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e6, 1e12])
+def test_rounding_of_a_pull_far_above_the_kernel_is_not_called_nonlinear(alpha):
+    base = algorithm1_limit(ragged((3, 1, 4)), Setup(eta_local=0.3 / (1 + alpha), local_steps=3))
+    method = build("feddyn", HalfSquares("sum"), alpha=alpha)
+    engine_s, formula = differentiated(method, base.blocks), module_of("feddyn").linear(method, base.blocks)
+    assert engine_s.length == 8
+    moves = []
+    for of_one_round in (engine_s, formula):
+        residual, memory = np.ones((8, 1)), (np.zeros((8, 1)),)
+        for _ in range(5):
+            move, memory = of_one_round.step(residual, memory)
+            residual = residual - base.gram @ move
+        moves.append(move)
+    assert np.abs(moves[0] - moves[1]).max() <= 1e-12 * np.abs(moves[1]).max()
 
 
 def test_several_outputs_and_the_memory_of_a_long_state():

@@ -43,14 +43,15 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
         run = EngineRound(method, blocks, momentum)
         n, parts = len(blocks.gram), run.parts
         require_map(method.name, n, parts)
-        columns = run(np.eye(n * (parts + 1)))
+        states = np.eye(n * (parts + 1))
+        states[-n:, :n] = blocks.gram  # at unit weights the residuals are exactly 0, and no step adds its rounding
+        columns = run(states)
         _check(run, columns)
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
     weights = kept[:, :n]  # what depends on weights beside the residual: labels are r + H w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
-    weights += by_residual @ blocks.gram
     weights[:n] -= np.eye(n)
     weights[np.abs(weights) <= LINEAR * size] = 0
     first = 0 if weights.any() else n
@@ -197,7 +198,9 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
 
     for scale in SCALES:
         state = scale * rng.standard_normal((columns.shape[1], 1))
-        moved = run(np.concatenate([weights(state[:-n]), state[-n:]]), features)
+        state[:n] *= run.blocks.eta_local  # far larger weights, times a large pull, would add rounding of their size
+        labels = state[-n:] + gram @ state[:n]
+        moved = run(np.concatenate([weights(state[:-n]), labels]), features)
         linear = weights(columns @ state)
         size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
         if np.abs(moved - linear).max() > LINEAR * size.max():
