@@ -144,7 +144,7 @@ print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 # %%
 from IPython.display import SVG
 
-from experiments.pictures import as_bytes, drawn
+from experiments import as_bytes, drawn
 
 lemma = bounds.get("fl-ntk/C.6")
 SVG(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "svg", "mine"))

@@ -73,7 +73,7 @@
 from IPython.display import SVG
 
 import bounds
-from experiments.pictures import as_bytes, drawn
+from experiments import as_bytes, drawn
 from verification import verify
 
 lemma = bounds.get("fl-ntk/C.6")

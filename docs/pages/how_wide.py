@@ -112,10 +112,10 @@ print(f"error {tolerance} at m = {16384 * (float(error.sel(width=16384)) / toler
 # %%
 from collections import Counter
 
-from experiments.studies import find
+from experiments import studies
 
 few = cells.sel(width=[64, 128, 256, 512], seed=range(5))
-print(Counter(answer.outcome.value for answer in find("width-scaling").summarise(few)))
+print(Counter(answer.outcome.value for answer in studies.find("width-scaling").summarise(few)))
 
 # %% [markdown]
 # ## The same on your data: a study of your own
@@ -131,7 +131,7 @@ print(Counter(answer.outcome.value for answer in find("width-scaling").summarise
 import numpy as np
 
 import ntkfl
-from experiments.studies import Axis, Quantity, Study, answers
+from experiments import Axis, Quantity, Study, answers
 
 PROBLEM = ntkfl.data.digits(n=50)
 
