@@ -45,12 +45,12 @@ MINIATURE = Miniature(
     ),
     measure=accuracy_curve,
     caveat=(
-        "The paper does not state its beta; .1 is the released default. As released alpha is 1/2, and each batch is "
-        "followed by a step of its own on the anchor's term, with the same momentum: two steps of the optimizer for "
-        "one. FedGuCci+ does not clear the gradient at w: its second step adds it to the gradient at w + e. The "
-        "released code trains on 70 % of a client's images with every method; settings that are named so do "
-        "too, beside a FedAvg of their own. It also keeps a client's momenta from round to round, which no "
-        "setting here does."
+        "The paper does not state its beta; .1 is the released default. In the released code alpha is 1/2, and each "
+        "batch is followed by a separate step on the anchor's term, with the same momentum: the optimizer takes two "
+        "steps where the paper has one. The released FedGuCci+ does not clear the gradient at w: its second step "
+        "adds this gradient to the gradient at w + e. The released code trains on 70 % of a client's images with "
+        "every method; so do the settings whose names say so, and they are compared with a FedAvg on 70 %. The "
+        "released code also keeps a client's momenta from round to round; no setting here does."
     ),
     quick={"samples": 200, "rounds": 6},
 ).also(

@@ -78,10 +78,11 @@ SMALL = Miniature(
     quantities=(accuracy(paper="FedGuCci", table="2", dataset="Fashion-MNIST"),),
     measure=accuracy_curve,
     caveat=(
-        "Settings without another word have Dirichlet 0.5. The printed FedProx (10.00 %) is at chance and no claim. In "
-        "the released code FedProx has plain SGD and SCAFFOLD's variates are never renewed, which leaves FedAvg with "
-        "the unweighted mean: both are there as in their own papers and as released. Its FedDyn penalises the distance "
-        "itself, not its square; here it is as in its own paper."
+        "Settings whose names give no partition have Dirichlet 0.5. The printed FedProx (10.00 %) is at chance "
+        "accuracy, so it is no claim. In the released code FedProx is plain SGD, and SCAFFOLD is FedAvg with the "
+        "unweighted mean, since its variates are never renewed: both methods are run as in their own papers and as "
+        "released. The released FedDyn penalises the distance itself, not its square; here FedDyn is as in its own "
+        "paper."
     ),
     quick={"samples": 300, "test": 200, "rounds": 6},
 )

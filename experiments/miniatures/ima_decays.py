@@ -39,8 +39,8 @@ MINIATURE = Miniature(
     quantities=OF_FEDAVG.quantities,
     measure=measure,
     caveat=(
-        "Every method is compared with itself without IMA; the control of each kind of IMA has its rates and passes, "
-        "and no averaging."
+        "Every method is compared with itself without IMA; the control of each kind of IMA has the same rates and "
+        "passes, and no averaging."
     ),
     quick=OF_FEDAVG.quick,
 ).also(PAPER, _settings(PAPER_KEYS, METHODS | OF_CNN, ima_period=20), seeds=3)

@@ -55,8 +55,8 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "Every gain is one of FedAvg, paired within its federation; what is compared are gains. Section 7.2.5 calls "
-        "the gain stable in the number of passes, which is no ordering."
+        "Every gain is the gain of IMA over FedAvg in the same federation, and these gains are compared. Section "
+        "7.2.5 calls the gain stable in the number of passes; that is no ordering."
     ),
     quick=ALONE.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

@@ -71,9 +71,9 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "The line leads from the method's last model to IMA's, or to the mean of the method's last five models, from "
-        "which nobody has trained; it reaches half its length beyond both ends. The control of IMA has its rates and "
-        "no averaging, and a line of its own."
+        "The line leads from the method's last model to IMA's last model, or to the mean of the method's last five "
+        "models, from which no client has trained; it goes on beyond both ends by half its length. The control of "
+        "IMA has the same rates, no averaging, and a line of its own."
     ),
     quick=ALONE.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

@@ -41,9 +41,9 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "A smaller rate takes every client less far, whatever the loss looks like: that the distance falls with it is "
-        "no finding. What the paper says beside it is that the model is better. Figures 2 and 4 show parts of the "
-        "error; `ntkfl study run averaging-factors` has its exact decomposition."
+        "With a smaller rate every client moves less far, whatever the loss looks like. So it is no finding that the "
+        "distance falls with the rate. The paper also says that the model is better, and this is tested. Figures 2 "
+        "and 4 show parts of the error; `ntkfl study run averaging-factors` has its exact decomposition."
     ),
     quick=ALONE.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

@@ -47,9 +47,9 @@ MINIATURE = Miniature(
     quantities=(accuracy(LAST, dataset="FMNIST", **OF_TABLE), ALONE.quantities[1]),
     measure=measure,
     caveat=(
-        "With equal shards all clients take equally many steps: FedNova is then FedAvg, up to rounding. Every "
-        "method is compared with itself without IMA, not with FedAvg; its control has IMA's rates and no averaging. "
-        "FedGMA's released code is nearly FedAvg, and so is its printed baseline."
+        "With equal shards all clients take equally many steps: FedNova is then FedAvg, up to rounding. Every method "
+        "is compared with itself without IMA, not with FedAvg; its control has IMA's rates and no averaging. The "
+        "released code of FedGMA is nearly FedAvg, and so is the printed baseline of FedGMA."
     ),
     quick=ALONE.quick,
 ).also(

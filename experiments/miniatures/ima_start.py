@@ -59,9 +59,9 @@ MINIATURE = Miniature(
     measure=measure,
     seeds=ALONE.seeds,
     caveat=(
-        "The target is, seed by seed, FedAvg's mean accuracy over its last 10 rounds; the paper's is 61.61 %, that of "
-        "FedAdam in its Table I. One lucky round reaches it: FedAvg jumps by some points from round to round, so that "
-        "a target that is its own mean is easy for it."
+        "For each seed the target is FedAvg's mean accuracy over its last 10 rounds; the paper's target is 61.61 %, "
+        "the accuracy of FedAdam in its Table I. A single lucky round reaches the target: the accuracy of FedAvg "
+        "jumps by some points from round to round, so its own mean is an easy target for FedAvg."
     ),
     quick=ALONE.quick,
 ).also(PAPER, of_starts(PAPER_KEYS), seeds=3)

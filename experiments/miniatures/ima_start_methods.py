@@ -22,8 +22,8 @@ MINIATURE = Miniature(
     quantities=OF_FEDAVG.quantities,
     measure=OF_FEDAVG.measure,
     caveat=(
-        "The target is, seed by seed, the method's own mean accuracy over its last 10 rounds without IMA; the paper's "
-        "is 61.61 % for every method. Every method is compared with itself."
+        "For each seed the target is the method's own mean accuracy over its last 10 rounds without IMA; the paper's "
+        "target is 61.61 % for every method. Every method is compared with itself."
     ),
     quick=OF_FEDAVG.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

@@ -39,10 +39,9 @@ MINIATURE = Miniature(
     measure=measure,
     seeds=ALONE.seeds,
     caveat=(
-        "The rate decays faster from the start of averaging on: an earlier start is also a smaller rate for longer. "
-        "So each start has the same rates without averaging as its control, and what is compared is what averaging "
-        "has beyond them. "
-        "The claims are those of section 7.3.1 on FedAvg and FedFA."
+        "The rate decays faster from the start of averaging on: with an earlier start the rate is also smaller for "
+        "longer. So the control of each start has the same rates without averaging, and the gains beyond the control "
+        "are compared. The claims are those of section 7.3.1 on FedAvg and FedFA."
     ),
     quick=ALONE.quick,
 ).also(PAPER, _settings(PAPER_KEYS), seeds=3)

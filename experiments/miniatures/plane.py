@@ -191,10 +191,9 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "For clients the plane is that of the first three clients of a round. IMA's appendix says that the mean "
-        "is nearer to "
-        "the lowest point where few of many clients take part than where all of 10 do, and that this supports section "
-        "6, which says the opposite: one of the two is a slip, and no claim is taken from it."
+        "For clients the plane is that of the first three clients of a round. IMA's appendix says that the mean is "
+        "nearer to the lowest point if few of many clients take part than if all of 10 do, and that this supports "
+        "section 6. Section 6 says the opposite. One of the two is a slip, so no claim is taken from them."
     ),
     quick={"samples": 200, "test": 100},
     draw=draw,

@@ -31,9 +31,9 @@ MINIATURE = Miniature(
     quantities=(accuracy(),),
     measure=accuracy_curve,
     caveat=(
-        "N 1 has the released beta, .1, as have N 2, 3 and 5; the values of the figure can only be read off it. With "
-        "several anchors the linear limit is FedAvg whose clients start nearer to the anchors' mean; the control has "
-        "its step size without that."
+        "The settings N = 1, 2, 3 and 5 have the released beta, .1; the values of the figure are not printed and can "
+        "only be read off the picture. With several anchors the linear limit is FedAvg whose clients start nearer to "
+        "the anchors' mean; the control has the step size of this limit, and its clients start at the global model."
     ),
     quick={"samples": 200, "rounds": 6},
 ).also(PAPER, _settings(COMMON | CIFAR | {"clients": 60}))

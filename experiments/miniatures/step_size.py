@@ -19,28 +19,39 @@ TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {
-    "fedgucci": "FedAvg with the local rate times 1 + beta E alpha^2 and the server's times (1 + beta E alpha) / (1 + "
-    "beta E alpha^2), for uniform alpha 1 + beta/3 and 1 + beta/(6 + 2 beta): X4",
-    "fedgucci+": "that of FedGuCci, so that calibration and sharpness are in what remains",
-    "fedprox": "FedAvg with the server's rate times the share of a constant gradient's way that the pull leaves",
-    "fednova": "FedAvg itself, whose mean length it has by construction",
-    "scaffold": "FedAvg with the unweighted mean, since its variates cancel in the mean of clients that take equally "
-    "many steps",
-    "feddyn": "FedAvgM with Nesterov momentum 1 - alpha times a client's way, all clients taking part: its duals add "
-    "up, which no rate of FedAvg does",
+    "fedgucci": (
+        "FedAvg with the local rate times 1 + beta E alpha^2 and the server's rate times (1 + beta E alpha) / (1 + "
+        "beta E alpha^2) (fedgucci/X4); for uniform alpha the factors are 1 + beta/3 and 1 + beta/(6 + 2 beta)"
+    ),
+    "fedgucci+": "the control of FedGuCci, so that gains by calibration and sharpness stay in the difference",
+    "fedprox": (
+        "FedAvg with the server's rate times a ratio: a client's displacement under a constant gradient with the "
+        "pull, over that without it"
+    ),
+    "fednova": "FedAvg itself, since FedNova keeps FedAvg's mean length of a round by construction",
+    "scaffold": (
+        "FedAvg with the unweighted mean, since SCAFFOLD's variates cancel in the mean of clients that take equally "
+        "many steps"
+    ),
+    "feddyn": (
+        "FedAvgM with the Nesterov momentum 1 - alpha times a client's displacement per unit gradient, if all "
+        "clients take part: FedDyn's duals sum up all rounds, which no rate of FedAvg does"
+    ),
     "fedavgm": "FedAvg with the server's rate divided by 1 - momentum",
 }
 NONE_BECAUSE = {
     "cyclic": "its clients train one after another, and nothing is averaged",
     "fedadam": "its server divides by roots of squares, coordinate by coordinate",
     "fedasam": "its gradients are taken at a point that depends on the size of every weight",
-    "fedavg-aligned": "it is FedAvg at the same rate, whose server permutes units before it averages",
-    "fedfa": "it moves features and classifiers, which a step size does not",
+    "fedavg-aligned": "it is FedAvg at the same rate, except that the server permutes units before it averages",
+    "fedfa": "it changes features and classifiers, and no step size has that effect",
     "fedgma": "its server masks coordinates by the signs of the clients' differences",
-    "fedlc": "its loss is another one: a margin by class that depends on the client",
-    "fedrod": "its loss is another one: a balanced cross-entropy, with a second head",
-    "fedsam": "its radius changes the gradient by a factor that depends on the curvature; at radius 0 it is FedAvg at "
-    "the same rate, so that FedAvg is its control already",
+    "fedlc": "it has another loss, whose margin of a class depends on the client",
+    "fedrod": "it has another loss, a balanced cross-entropy, and a second head",
+    "fedsam": (
+        "its radius changes the gradient by a factor that depends on the curvature; at radius 0 it is FedAvg at the "
+        "same rate, and is compared with FedAvg already"
+    ),
     "fedyogi": "its server divides by roots of squares, coordinate by coordinate",
     "local": "its server's model never moves",
     "moon": "its second loss compares directions of features",

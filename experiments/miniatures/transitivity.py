@@ -73,12 +73,11 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "Barriers are taken on a grid, hence lower bounds; `ntkfl barrier` has exact ones, of two-layer networks, and "
-        "`ntkfl study run trained-transitivity` asks with these whether a low loss on the way to the anchor predicts a "
-        "low barrier. For "
-        "cross-entropy alone 'the anchor' is the trained one, which training does not use. The paper does not state "
-        "its beta; with a random anchor it was probably below 3, as models lose far more accuracy here than they do "
-        "in the paper."
+        "Barriers are maxima over a grid, hence lower bounds. `ntkfl barrier` computes exact barriers of two-layer "
+        "networks, and `ntkfl study run trained-transitivity` uses these to ask whether a low loss on the way to the "
+        "anchor predicts a low barrier. For the setting with cross-entropy alone, 'the anchor' is the trained "
+        "anchor, though this training does not use it. The paper does not state its beta; with a random anchor beta "
+        "was probably below 3, as models lose far more accuracy here than in the paper."
     ),
     quick={"samples": 200, "test": 100, "epochs": 1},
     no_paper="FedGuCci states neither the epochs nor the rate and the batch of these models",

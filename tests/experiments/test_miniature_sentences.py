@@ -35,17 +35,8 @@ def of(about, results):
 
 
 @pytest.mark.parametrize(
-    "control, says",
-    [
-        (
-            72.0,
-            "step sizes to which FedGuCci amounts (statement fedgucci/X4) in 0 of these",
-        ),
-        (
-            71.0,
-            "step sizes to which FedGuCci amounts (statement fedgucci/X4) in 3 of these",
-        ),
-    ],
+    ("control", "says"),
+    [(72.0, "In 0 of these it is also above its control"), (71.0, "In 3 of these it is also above its control")],
 )
 def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says):
     values = {f"FedGuCci, {passes} passes": 72.0 for passes in (1, 3, 10)}
@@ -55,7 +46,7 @@ def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says)
     assert ("the other 3 may be the effect of a larger step alone" in of("^FedGuCci is above", results)) == (
         control == 72.0
     )
-    assert f"{72 - control:+.1f}" in of("beyond that control", results)
+    assert f"{72 - control:+.1f}" in of("above the gain of its control", results)
     word = "3 are seen but are no more" if control == 72.0 else "3 are seen here beyond the effect"
     assert word in of("^Of 3 orderings", results)
 
@@ -85,8 +76,8 @@ def test_a_radius_of_zero_is_not_sharpness_aware():
 
 def test_orderings_before_a_plateau_are_named():
     values = {f"FedGuCci, {passes} passes": 72.0 for passes in (1, 3, 10)}
-    assert "local-epochs (3)" in of("^Curves still move", [planted("local-epochs", values, rise=5.0)])
-    assert not of("^Curves still move", [planted("local-epochs", values)])
+    assert "local-epochs (3)" in of("curves still move", [planted("local-epochs", values, rise=5.0)])
+    assert not of("curves still move", [planted("local-epochs", values)])
 
 
 def test_every_miniature_that_a_sentence_names_has_those_settings():
@@ -97,8 +88,8 @@ def test_every_miniature_that_a_sentence_names_has_those_settings():
         "^FedDyn",
         "^SCAFFOLD",
         "^IMA is",
-        "^Models trained",
-        "as released, with two steps",
+        "^Models that were trained",
+        "the released FedGuCci, with two steps",
         "sharpness-aware",
     ):
         assert sum(bool(re.search(about, sentence)) for sentence in said) == 1, about

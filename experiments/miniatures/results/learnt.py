@@ -45,11 +45,11 @@ def _counts(results: Found) -> str:
         return ""
     seen, step, noise, other = (sum(row.verdict == verdict for row in judged) for verdict in VERDICTS)
     alone = sum(row.verdict == SEEN and not row.beyond_finding for row in judged)
-    uncontrolled = f"{alone} are seen in settings without such a control, " if alone else ""
+    uncontrolled = f"{alone} are seen in settings without a control of the step size, " if alone else ""
     return (
         f"Of {number_of(len(judged), 'ordering')} that the papers report, {seen - alone} are seen here beyond the "
-        f"effect of the step size, {uncontrolled}{step} are seen but are no more than that effect, {noise} are within "
-        f"noise, and in {other} the opposite is seen."
+        f"effect of the step size, {uncontrolled}{step} are seen but are no more than the effect of the step size, "
+        f"{noise} are within noise, and in {other} the opposite is seen."
     )
 
 
@@ -68,8 +68,8 @@ def _fedgucci(results: Found) -> str:
     )
     rest = f"; the other {above - beyond} may be the effect of a larger step alone" if above > beyond else ""
     return (
-        f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}, and above FedAvg at the step "
-        f"sizes to which FedGuCci amounts (statement fedgucci/X4) in {beyond} of these{rest}."
+        f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}. In {beyond} of these it is also "
+        f"above its control, FedAvg at the step sizes to which FedGuCci amounts (statement fedgucci/X4){rest}."
     )
 
 
@@ -79,15 +79,15 @@ def _largest(results: Found) -> str:
         return ""
     label, row = max(rows, key=lambda pair: pair[1].difference)
     sentence = (
-        f"Its largest gain, {_signed(row.difference, row.difference_error)} points ({row.setting}, in {label}), is "
-        f"{_signed(row.beyond, row.beyond_error)} beyond that control"
+        f"The largest gain of FedGuCci, {_signed(row.difference, row.difference_error)} points ({row.setting}, in "
+        f"{label}), is {_signed(row.beyond, row.beyond_error)} above the gain of its control"
     )
     released = results.one("ablation", "FedGuCci, as released")
     if released is not None:
         sentence += (
-            f"; as released, with two steps of the optimizer for one, it gains "
-            f"{_signed(released.difference, released.difference_error)} points in ablation, and FedAvg at that step "
-            f"size {_signed(released.difference - released.beyond)}"
+            f"; the released FedGuCci, with two steps of the optimizer for one, gains "
+            f"{_signed(released.difference, released.difference_error)} points in ablation, and its control "
+            f"{_signed(released.difference - released.beyond)}"
         )
     return f"{sentence}."
 
@@ -117,9 +117,9 @@ def _feddyn(results: Found) -> str:
     if row is None:
         return ""
     return (
-        f"FedDyn differs from FedAvg by {_signed(row.difference, row.difference_error)} points, and FedAvg with the "
-        f"Nesterov momentum at the server that FedDyn's duals amount to by {_signed(row.difference - row.beyond)}; "
-        f"the paper has {row.paper_difference:+.2f}."
+        f"FedDyn differs from FedAvg by {_signed(row.difference, row.difference_error)} points; the paper has "
+        f"{row.paper_difference:+.2f}. Its control, FedAvg with the Nesterov momentum at the server to which FedDyn's "
+        f"duals amount, differs from FedAvg by {_signed(row.difference - row.beyond)}."
     )
 
 
@@ -129,9 +129,10 @@ def _scaffold(results: Found) -> str:
         return ""
     return (
         f"SCAFFOLD is {_signed(row.difference, row.difference_error)} points from FedAvg and "
-        f"{_signed(row.beyond, row.beyond_error)} from FedAvg with the unweighted mean, which is what the released "
-        f"code runs under its name ({_signed(released.difference, released.difference_error)} from FedAvg here; the "
-        f"paper has {row.paper_difference:+.2f})."
+        f"{_signed(row.beyond, row.beyond_error)} from FedAvg with the unweighted mean. The released code runs FedAvg "
+        f"with the unweighted mean under the name of SCAFFOLD: here it is "
+        f"{_signed(released.difference, released.difference_error)} from FedAvg, in the paper "
+        f"{row.paper_difference:+.2f}."
     )
 
 
@@ -146,9 +147,8 @@ def _ima(results: Found) -> str:
     above = sum(row.finding == "higher" for row in rows)
     beyond = sum(row.finding == row.beyond_finding == "higher" for row in rows)
     return (
-        f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}, and in "
-        f"{beyond} of these above the same rates and passes without averaging too, which the paper's baselines never "
-        "get."
+        f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}. In {beyond} "
+        "of these it is also above the same rates and passes without averaging, a control that the paper does not have."
     )
 
 
@@ -158,9 +158,9 @@ def _connected(results: Found) -> str:
     if row is None or base is None:
         return ""
     return (
-        f"Models trained from starts of their own and connected to one trained anchor have an accuracy barrier of "
-        f"{row.mean:.2g} between them, where models trained alone have {base.mean:.2g}. These models do not start at "
-        f"the anchor, so that a larger step has no such effect; the paper's ordering is {row.verdict}."
+        f"Models that were trained from different starts and connected to one trained anchor have an accuracy barrier "
+        f"of {row.mean:.2g} between them; models trained alone have {base.mean:.2g}. As the models do not start at the "
+        f"anchor, a larger step would not have this effect; the paper's ordering is {row.verdict}."
     )
 
 
@@ -173,7 +173,7 @@ def _undertrained(results: Found) -> str:
         return ""
     which = ", ".join(f"{label} ({count})" for label, count in moving.items())
     return (
-        f"Curves still move, or their error hides whether they do, in {number_of(sum(moving.values()), 'ordering')} of "
+        f"In {number_of(sum(moving.values()), 'ordering')} the curves still move, or the error is too large to tell: "
         f"{which}. These comparisons say which setting is faster, not which is better in the end."
     )
 
@@ -185,8 +185,9 @@ def _scale(results: Found) -> str:
     if not errors:
         return ""
     return (
-        f"{len(rows)} of the {len(settings)} printed differences are within noise here (standard errors of accuracies "
-        f"up to {max(errors):.1f} points), neither seen nor excluded; `--scale paper` runs them as printed."
+        f"{len(rows)} of the {len(settings)} printed differences are within noise here, so that the miniatures neither "
+        f"show nor exclude them (standard errors of accuracies are up to {max(errors):.1f} points); `--scale paper` "
+        "runs the settings as printed."
     )
 
 
