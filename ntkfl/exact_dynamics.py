@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike
 
 from ntkfl.extensions import is_file
 from ntkfl.gram.tiles import FeatureGram, Features, HeldGram, kernel_of
-from ntkfl.limit.carried_errors import BlockErrors
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.draws import SampledRounds
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits, UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.linear_regime import LinearRegime, MovingWindow, Schedule, WindowedRegime
 from ntkfl.limit.linear_round import Blocks
-from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
+from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, shared_by_methods, tiles_of
 from ntkfl.limit.random_regime import Noise, RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime, drawn_memory_regime
@@ -396,7 +395,7 @@ def of_schedules(
     setup_of, settled = _setups_by_round(base.setup, method, options, eta_global=eta_global, **named)
     shared = base._decomposed
     if isinstance(base.gram, HeldGram):
-        shared = {"_block_errors": BlockErrors(base.gram, base._clients)} | shared
+        shared = shared_by_methods(base.gram, base._clients) | shared
 
     @lru_cache(REMEMBERED)
     def of_setup(setup: Setup) -> LinearRegime:

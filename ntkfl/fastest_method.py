@@ -15,7 +15,7 @@ from ntkfl.fewest_rounds import LOOKED, METHODS, NO_MODES, Search, above_roundin
 from ntkfl.gram.tiles import HeldGram
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
-from ntkfl.limit.matrix_free import MatrixFreeRegime
+from ntkfl.limit.matrix_free import MatrixFreeRegime, shared_by_methods
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
@@ -184,7 +184,10 @@ def fastest(
     condition = np.inf if tiles is not None else least_condition(problem, base.gram)
     # shared by all regimes of the search
     for regime in {base, few}:
-        vars(regime).update({"_spaces": {}} if tiles is not None else {"_eigen": regime._eigen, "_responses": []})
+        if isinstance(regime.gram, HeldGram):
+            vars(regime).update({"_spaces": {}} | shared_by_methods(regime.gram, regime._clients))
+        else:
+            vars(regime).update({"_eigen": regime._eigen, "_responses": []})
 
     def aim(regime: LinearRegime, least: float) -> float:
         if budget is not None:

@@ -23,9 +23,9 @@ from ntkfl.exact_dynamics import (
     steps_by_round,
 )
 from ntkfl.gram.tiles import UNIT, kernel_of
-from ntkfl.limit.carried_errors import BlockErrors, BoundedRound, Progress, run_together
+from ntkfl.limit.carried_errors import BoundedRound, Progress, run_together
 from ntkfl.limit.kept_run import KeptRun
-from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, tiles_of
+from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, shared_by_methods, tiles_of
 from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.problem import Problem, Setup
 from ntkfl.training.engine.local_plan import cohort_size
@@ -229,7 +229,9 @@ def several_limit_curves(
     require_tiles(tiles, memmap, cluster, device)
     few = on_few_samples(problem, setup, client_steps)
     for method, options in methods:
-        _regime(few, method, options, participation, client_steps and client_steps[: few.problem.n], schedules)
+        _require_falling(
+            _regime(few, method, options, participation, client_steps and client_steps[: few.problem.n], schedules)
+        )
         require_round_map(problem, method, options)
     held = tiles_of(problem, kernel, tiles, memmap, cluster, device_named(device), len(t), len(methods))
     assert held is not None
@@ -237,7 +239,7 @@ def several_limit_curves(
     if eta_local is None:
         first, base = base, replace(base, setup=replace(base.setup, eta_local=base._local_limit() / 2))
         vars(base).update(first._decomposed)
-    vars(base)["_block_errors"] = BlockErrors(held, base._clients)
+    vars(base).update(shared_by_methods(held, base._clients))
     regimes = [_regime(base, method, options, participation, client_steps, schedules) for method, options in methods]
     done_by_run: dict[int, int] = {}
 
@@ -256,8 +258,11 @@ def several_limit_curves(
         )
         identity += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
         runs.append(KeptRun(regime, t, regime._labels, file=own, identity=identity, progress=partial(tell, number)))
-    for run in runs:
-        run.require_own_file()
+    for run in runs:  # each is refused before anything is computed for another
+        run.recall()
+    for regime, run in zip(regimes, runs, strict=True):
+        _require_falling(regime)
+        run.prepare()
     total = sum(run.steps for run in runs)
     states = run_together(held.__matmul__, [run.asking() for run in runs])
     tests = _tested(regimes[0], [state for run in states for state in run])
@@ -313,9 +318,12 @@ def _regime(
             f"the mean displacement alone (fl-ntk, fedavg, fedprox, fedavgm, fednova), not of {regime.method}: "
             "ntkfl.random_rounds has its mean, where the Gram matrix fits the memory"
         )
+    return regime
+
+
+def _require_falling(regime: MatrixFreeRegime) -> None:
     if regime.step_warning:
         raise ValueError(f"the residual grows: {regime.step_warning}")
-    return regime
 
 
 def _tested(regime: MatrixFreeRegime, run: list[BoundedRound]) -> list[Estimate | None]:

@@ -30,8 +30,8 @@
 #
 # Methods with a memory run round by round. Their errors are bounded too (*Errors of methods that remember*, on the same
 # page of proofs), but the bounds are looser, since an error may grow for some rounds before it falls. `--state run.npz`
-# stores such a run: after a kill the same command continues it. Here are the same images and five methods with the same
-# local step:
+# stores such a run, with the step limits and error bounds that were computed before its first round: after a kill the
+# same command continues it. Here are the same images and five methods with the same local step:
 
 # %%
 import matplotlib.pyplot as plt

@@ -8,7 +8,7 @@ x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -88,6 +88,15 @@ class BlockErrors:
             return 2.1 * skew + gamma, off + self.tiles.block_error(owned, block)
 
         return np.array(list(of_clients(of_client, self.clients.members, self.clients.vectors)))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that is computed so far, by names, for a file."""
+        return {name: value for name, value in vars(self).items() if name == "of_clients"}
+
+    def recall(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Take from a file what is not computed yet."""
+        vars(self).update({name: kept[name] for name in ("of_clients",) if name in kept})
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,34 @@ class KeptRun:
         margins = self._bounds[1]
         return None if margins is None else self.regime._series(self.rounds, margins.largest)
 
-    def require_own_file(self) -> None:
-        """Raise a ValueError if the file belongs to another run or to none; no error bound is computed for this."""
-        _ = self._kept
+    def recall(self) -> None:
+        """Take from the file what an earlier process has computed before the rounds.
+
+        Raises:
+            ValueError: the file belongs to another run or to none; no error bound is computed for this.
+        """
+        _, kept = self._kept
+        if "bases" in kept and np.array_equal(kept["bases"], self._bases):
+            self.regime._tops.recall(kept)
+            self.regime._block_errors.recall(kept)
+
+    @cached_property
+    def _bases(self) -> np.ndarray:
+        """Numbers with other bits if the clients' bases have: what was computed for these holds for no others."""
+        numbers = np.cos(np.arange(len(self.regime.tiles)))
+        return self.regime._clients.apply(numbers, numbers)
+
+    def prepare(self) -> None:
+        """Compute the error bounds, and write a file with them if there is none."""
+        _ = self.steps
+        if self.file is not None and not self._kept[1]:
+            self._write({})
+
+    def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the file, with what was computed before the rounds."""
+        assert self.file is not None
+        before = {"bases": self._bases} | self.regime._tops.arrays | self.regime._block_errors.arrays
+        _write(self.file, self._kept[0], before | dict(arrays))
 
     @cached_property
     def steps(self) -> int:
@@ -87,31 +112,31 @@ class KeptRun:
 
     def asking(self) -> Asking[list[BoundedRound]]:
         """The rounds that are reported, with error bounds where these are proved."""
-        mark, kept = self._kept
+        kept = self._kept[1]
         if self._series is not None:
-            return (yield from self._powers(self._series, kept, mark))
-        return (yield from self._one_by_one(kept, mark))
+            return (yield from self._powers(self._series, kept))
+        return (yield from self._one_by_one(kept))
 
-    def _powers(self, series: Series, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
+    def _powers(self, series: Series, kept: dict[str, np.ndarray]) -> Asking[list[BoundedRound]]:
         regime, state, terms = self.regime, SeriesState.start(series, self.initial, self.wrong), series.powers.shape[1]
-        if kept:
+        if "term" in kept:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | {"term": kept["term"].item()})
         self._require_time(state.term)
 
         def seen(state: SeriesState) -> None:
             self.progress(state.term)
             if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
-                _write(self.file, mark, {name: np.asarray(part) for name, part in state._asdict().items()})
+                self._write({name: np.asarray(part) for name, part in state._asdict().items()})
 
         state = yield from summed(regime.round, series, state, self._bounds[1], seen)
         return bounded_powers(regime.round, series, state, float(np.linalg.norm(self.initial)), self._bounds[1])
 
-    def _one_by_one(self, kept: dict[str, np.ndarray], mark: str) -> Asking[list[BoundedRound]]:
+    def _one_by_one(self, kept: dict[str, np.ndarray]) -> Asking[list[BoundedRound]]:
         regime = self.regime
         first = RunState.start(self.initial, regime._empty(self.initial), self.wrong)
         states = {int(name[3:]): part for name, part in kept.items() if name.startswith("at_")}
         bounds = {now: kept[f"bounds_{now}"] for now in states}
-        if kept:
+        if "round" in kept:
             memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
             sums, image = tuple(kept["sums"].tolist()), kept["image"]
             first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
@@ -128,7 +153,7 @@ class KeptRun:
                 whole |= {f"memory_{i}": part for i, part in enumerate(run.memory)}
                 whole |= {f"at_{at}": part for at, part in states.items()}
                 whole |= {f"bounds_{at}": part for at, part in bounds.items()}
-                _write(self.file, mark, whole)
+                self._write(whole)
 
         yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]

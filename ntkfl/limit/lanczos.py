@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from jaxtyping import Float
@@ -103,37 +103,108 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
 
 
 WHOLE = 500  # most samples for which the matrix is decomposed
+KEPT = 16  # most functions of the clients' blocks whose largest eigenvalue is remembered
 PRODUCTS, VECTORS = 60, 20  # products with H; most Ritz vectors to remove before a norm is taken
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # vectors of n numbers that a search holds at most
 TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
 SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 
 
-def largest_at_most(gram: HeldGram, clients: ClientModes, values: Float[np.ndarray, " n"]) -> float:
-    """An upper bound of the eigenvalues of V D V' H V D V', for the stored H, D^2 = diag(values), V the clients' bases.
+@dataclass(eq=False)
+class _Found:
+    """What a search has found of the largest eigenvalue for the values w of a function."""
+
+    values: Float[np.ndarray, " n"]  # w
+    # a Ritz value and its residual's norm; an upper bound, NaN until it is asked for
+    numbers: Float[np.ndarray, " c"]
+    inside: Float[np.ndarray, "k k"]  # A between the Ritz vectors
+    crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q| of the first 1, 2, ... vectors Q
+
+    def bound(self, squared: float) -> float:
+        """An upper bound of A's eigenvalues, whose squares sum to `squared`."""
+        bounds = []
+        for k, crossing in enumerate(self.crossing.tolist(), 1):
+            inside = self.inside[:k, :k]
+            outside = float(np.sqrt(max(squared - np.vdot(inside, inside), 0) + SLACK * squared))
+            top = float(np.linalg.eigvalsh(inside)[-1])
+            bounds.append((top + outside) / 2 + np.hypot((top - outside) / 2, crossing))
+        return float(min(bounds)) * (1 + SLACK)
+
+
+@dataclass(frozen=True, eq=False)
+class LargestEigenvalues:
+    """The largest eigenvalues of A = V D V' H V D V', for the stored H, V the clients' bases and D^2 = diag(w).
+
+    If the entries of w grow by factors c_i, the largest eigenvalue grows by a factor between their least and their
+    largest. So one search serves all multiples of w, as for all rates of the server.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
-    root = np.sqrt(values)
 
-    def product(v: np.ndarray) -> np.ndarray:
-        return clients.apply(root, gram @ clients.apply(root, v))
+    gram: HeldGram
+    clients: ClientModes
+    _found: list[_Found] = field(default_factory=list)
 
-    if len(gram) <= WHOLE:
-        whole = product(np.eye(len(gram)))
-        return float(np.linalg.eigvalsh((whole + whole.T) / 2)[-1]) * (1 + SLACK)
-    start = np.random.default_rng(0).standard_normal((len(gram), 1))
-    (run,) = Lanczos.of(product, start, PRODUCTS)
-    basis, _ = np.linalg.qr(run.basis @ run.pairs[1][:, : -VECTORS - 1 : -1])
-    image, squared = product(basis), _squared(gram, clients, root)
-    among, bounds = basis.T @ image, []
-    for k in range(1, basis.shape[1] + 1):
-        inside = (among[:k, :k] + among[:k, :k].T) / 2
-        crossing = float(np.linalg.norm(image[:, :k] - basis[:, :k] @ inside))
-        outside = float(np.sqrt(max(squared - np.vdot(inside, inside), 0) + SLACK * squared))
-        top = float(np.linalg.eigvalsh(inside)[-1])
-        bounds.append((top + outside) / 2 + np.hypot((top - outside) / 2, crossing))
-    return float(min(bounds)) * (1 + SLACK)
+    def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
+        """A number that the largest eigenvalue reaches, and a distance within which the search puts an eigenvalue."""
+        found, least, most = self._of(values)
+        value, off = found.numbers[:2].tolist()
+        return least * value, most * (value + off) - least * value
+
+    def at_most(self, values: Float[np.ndarray, " n"]) -> float:
+        """An upper bound of the eigenvalues."""
+        found, _, most = self._of(values)
+        if np.isnan(found.numbers[2]):
+            found.numbers[2] = found.bound(_squared(self.gram, self.clients, np.sqrt(found.values)))
+        return most * float(found.numbers[2])
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that is known, by names, for a file."""
+        return {f"{name}_{i}": part for i, found in enumerate(self._found) for name, part in vars(found).items()}
+
+    def recall(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Take from a file what is not known yet."""
+        for i in range(sum(name.startswith("crossing_") for name in kept)):
+            found = _Found(*(kept[f"{of.name}_{i}"] for of in fields(_Found)))
+            known = next((known for known in self._found if np.array_equal(known.values, found.values)), None)
+            if known is None:
+                self._found.append(found)
+            elif np.isnan(known.numbers[2]):
+                known.numbers = found.numbers
+
+    def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Found, float, float]:
+        """What is known of these values or of a multiple of them; the least and the largest factor from there."""
+        for found in self._found:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                factors = np.where(values == found.values, 1.0, values / found.values)
+            least, most = float(factors.min()), float(factors.max())
+            if 0 < most < np.inf and most - least <= SLACK * most:
+                return found, least, most
+        self._found.append(self._search(values))
+        del self._found[:-KEPT]
+        return self._found[-1], 1.0, 1.0
+
+    def _search(self, values: Float[np.ndarray, " n"]) -> _Found:
+        root = np.sqrt(values)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return self.clients.apply(root, self.gram @ self.clients.apply(root, v))
+
+        n, bound = len(self.gram), np.nan
+        if n <= WHOLE:
+            whole = product(np.eye(n))
+            known, vectors = np.linalg.eigh((whole + whole.T) / 2)
+            basis, bound = vectors[:, -1:], float(known[-1]) * (1 + SLACK)
+            image = whole @ basis
+        else:
+            (run,) = Lanczos.of(product, np.random.default_rng(0).standard_normal((n, 1)), PRODUCTS)
+            basis, _ = np.linalg.qr(run.basis @ run.pairs[1][:, : -VECTORS - 1 : -1])
+            image = product(basis)
+        among = basis.T @ image
+        inside = (among + among.T) / 2
+        crossing = [np.linalg.norm(image[:, :k] - basis[:, :k] @ inside[:k, :k]) for k in range(1, len(inside) + 1)]
+        return _Found(values, np.array([inside[0, 0], crossing[0], bound]), inside, np.array(crossing))
 
 
 def _squared(gram: HeldGram, clients: ClientModes, root: np.ndarray) -> float:

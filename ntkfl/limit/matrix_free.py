@@ -49,12 +49,12 @@ from ntkfl.limit.carried_errors import (
 )
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
-from ntkfl.limit.lanczos import KRYLOV, TOGETHER, Lanczos, RitzRounds, largest_at_most
+from ntkfl.limit.lanczos import KRYLOV, TOGETHER, WHOLE, Lanczos, LargestEigenvalues, RitzRounds
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import STREAMED, checked_rounds
-from ntkfl.limit.round_modes import EXACT_INTEGERS
+from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
 
@@ -62,8 +62,7 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the outermost eigenvalues
-WHOLE = 500  # most samples for which a round is decomposed in place of that search
+VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
@@ -122,7 +121,7 @@ def tiles_of(
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
         pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # one held, one computed
-        pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # `largest_at_most`
+        pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # `LargestEigenvalues`
         later = max(decomposed * share**2, pieces, pairs)
         return 8 * (bases * share**2 + vectors * label_columns * n) + max(room, 8 * later)
 
@@ -162,6 +161,11 @@ def tiles_of(
     return Tiles.of(kernel, problem.x, dtype, memmap)
 
 
+def shared_by_methods(tiles: HeldGram, clients: ClientModes) -> dict[str, object]:
+    """What is computed once for all regimes of the same tiles and clients."""
+    return {"_block_errors": BlockErrors(tiles, clients), "_tops": LargestEigenvalues(tiles, clients)}
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MatrixFreeRegime(LinearRegime):
     """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
@@ -194,10 +198,7 @@ class MatrixFreeRegime(LinearRegime):
         """
         if self._outermost_largest is None:
             return None
-        (smallest, off), noise = (
-            _end(self._symmetric(cast(np.ndarray, self.round.response)), largest=False),
-            self._noise,
-        )
+        (smallest, off), noise = self._smallest(cast(np.ndarray, self.round.response)), self._noise
         least = max(0.0, smallest - off - noise)
         least = least if 2 * (off + noise) < smallest else 0.0
         return Estimate.between(least, max(smallest + noise, 0.0), RITZ), self._outermost_largest
@@ -208,17 +209,34 @@ class MatrixFreeRegime(LinearRegime):
         response = self.round.response
         if response is None or response.min() <= 0 or not response.max() < LONGEST:
             return None
-        (largest, far), noise = _end(self._symmetric(response), largest=True), self._noise
+        (largest, far), noise = self._tops.near(response), self._noise
         return Estimate.between(largest - noise, min(largest + far + noise, max(self._largest_at_most, largest)), RITZ)
 
-    def _symmetric(self, values: Float[np.ndarray, " n"]) -> LinearOperator:
-        """W^(1/2) H W^(1/2), W the function of H_D that has these values."""
+    def _smallest(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
+        """The computed smallest eigenvalue of W^(1/2) H W^(1/2), W the function of H_D that has these values.
+
+        The second number is a distance within which an exact eigenvalue is proved to be.
+        """
         root, n = np.sqrt(values), self.problem.n
 
         def product(v: np.ndarray) -> np.ndarray:
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
 
-        return LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
+        if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times its vectors
+            _, vectors = np.linalg.eigh(product(np.eye(n)))
+            vector = vectors[:, 0]
+        else:
+            operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
+            start = np.random.default_rng(0).standard_normal((n, VECTORS))
+            with warnings.catch_warnings():
+                # no warnings that a search was cut short: the residual shows it
+                warnings.simplefilter("ignore", UserWarning)
+                known, vectors = lobpcg(operator, start, largest=False, maxiter=ITERATIONS, tol=1e-12)
+            vector = vectors[:, int(np.argmin(known))]
+        vector = vector / norm(vector)
+        image = product(vector)[:, 0]
+        value = float(vector @ image)
+        return value, float(norm(image - value * vector))
 
     @property
     def _noise(self) -> float:
@@ -368,7 +386,7 @@ class MatrixFreeRegime(LinearRegime):
         if self._clients.sum_of_largest(weights * self._clients.values) < 2:
             return None
         local = self._measured.local
-        value, _ = _end(self._symmetric(weights), largest=True)
+        value, _ = self._tops.near(weights)
         wrong = float(weights.max()) * (local.product + 3 * local.rounded * local.size)
         wrong += local.size * feedback.wobble(local).weights
         if not value - wrong > 2:
@@ -579,16 +597,14 @@ class MatrixFreeRegime(LinearRegime):
 
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
         """An upper bound of the eigenvalues of W^(1/2) H W^(1/2), W the function of H_D that has these values."""
-        key, local = values.tobytes(), self._measured.local
-        if key not in self._tops:
-            noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
-            self._tops[key] = largest_at_most(self.tiles, self._clients, values) + noise
-        return self._tops[key]
+        local = self._measured.local
+        noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
+        return self._tops.at_most(values) + noise
 
     @cached_property
-    def _tops(self) -> dict[bytes, float]:
-        """The results of `_largest` by its values: computing one takes long."""
-        return {}
+    def _tops(self) -> LargestEigenvalues:
+        """The largest eigenvalues that are known; regimes of the same data share them."""
+        return LargestEigenvalues(self.tiles, self._clients)
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""
@@ -686,22 +702,3 @@ class MatrixFreeRegime(LinearRegime):
             initial: the residual r(0), shape (n, C).
             target: a Frobenius norm.
         """
-
-
-def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
-    """The computed outermost eigenvalue, and a distance within which an exact eigenvalue is proved to be."""
-    n = operator.shape[0]
-    if n <= max(WHOLE, 5 * VECTORS):  # LOBPCG needs at least five times its vectors
-        values, vectors = np.linalg.eigh(operator @ np.eye(n))
-        vector = vectors[:, -1 if largest else 0]
-    else:
-        start = np.random.default_rng(0).standard_normal((n, VECTORS))
-        with warnings.catch_warnings():
-            # no warnings that a search was cut short: the residual shows it
-            warnings.simplefilter("ignore", UserWarning)
-            values, vectors = lobpcg(operator, start, largest=largest, maxiter=ITERATIONS, tol=1e-12)
-        vector = vectors[:, int(np.argmax(values) if largest else np.argmin(values))]
-    vector = vector / np.linalg.norm(vector)
-    image = operator @ vector
-    value = float(vector @ image)
-    return value, float(np.linalg.norm(image - value * vector))

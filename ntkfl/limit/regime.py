@@ -218,7 +218,7 @@ class Regime(ABC):
         """Cached decompositions that regimes of the same H share, whatever their steps and methods."""
         return {"_clients": self._clients} | {
             name: vars(self)[name]
-            for name in ("_eigen", "_spaces", "_responses", "_block_errors")
+            for name in ("_eigen", "_spaces", "_responses", "_block_errors", "_tops")
             if name in vars(self)
         }
 

@@ -98,9 +98,11 @@ def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypa
     ended = run(*SMALL, "--tiles", "float32", "--state", state, "--memmap", tmp_path / "none" / "tiles.bin")
     assert ended.exit_code == 2 and not state.exists()
     monkeypatch.undo()
-    monkeypatch.setattr("ntkfl.limit.kept_run.KeptRun.asking", stopped)
-    ended = run(*SMALL, "--state", state)
-    assert ended.exit_code == 130 and "nothing is kept" in said(ended)
+    for part, kept in (("prepare", "nothing is kept"), ("asking", f"{state} has the run; the same command goes on")):
+        monkeypatch.setattr(f"ntkfl.limit.kept_run.KeptRun.{part}", stopped)
+        ended = run(*SMALL, "--state", state)
+        assert ended.exit_code == 130 and kept in said(ended)
+        monkeypatch.undo()
 
 
 def said(result):

@@ -13,7 +13,7 @@ from ntkfl import data, gram, kernel_regime
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit import lanczos
 from ntkfl.limit.feedback import LocalErrors
-from ntkfl.limit.lanczos import largest_at_most
+from ntkfl.limit.lanczos import LargestEigenvalues
 from ntkfl.limit.round_modes import ClientModes
 from ntkfl.problem import Setup
 
@@ -41,7 +41,7 @@ def test_no_eigenvalue_is_above_the_bound(sizes, seed, dtype, products, together
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanczos, "PRODUCTS", products)
         patch.setattr(lanczos, "TOGETHER", together)
-        bound = largest_at_most(tiles, clients, values)
+        bound = LargestEigenvalues(tiles, clients).at_most(values)
         root = np.sqrt(values)
         squared = lanczos._squared(tiles, clients, root)
     eigenvalues = exactly(tiles, clients, values)
@@ -56,7 +56,7 @@ def test_the_bound_is_the_eigenvalue_where_it_stands_out():
     values = np.linspace(0.1, 2, problem.n)
     exact = exactly(tiles, clients, values)[-1]
     own = sum(float((clients.values * values)[owned].max()) for owned in problem.members)
-    assert exact <= largest_at_most(tiles, clients, values) <= exact * (1 + 1e-5) < 0.98 * own
+    assert exact <= LargestEigenvalues(tiles, clients).at_most(values) <= exact * (1 + 1e-5) < 0.98 * own
 
 
 @quietly

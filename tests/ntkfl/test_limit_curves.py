@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from linear_methods import ragged
 
-from ntkfl import data, gram, kernel_regime, memory, random_rounds
+from ntkfl import data, gram, kernel_regime, limit_curves as curves_of, memory, random_rounds
 from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
-from ntkfl.limit import matrix_free, round_modes
+from ntkfl.limit import lanczos, matrix_free, round_modes
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
@@ -110,6 +111,76 @@ def test_clients_that_threads_share_give_the_same(monkeypatch):
     monkeypatch.setattr(round_modes, "SHARED", 1)
     for curves, same in zip(several_limit_curves(problem, ROUNDS, METHODS), before, strict=True):
         alike(curves, same)
+
+
+TUNED = [
+    ("fedavg", {"server_rate": 2.0}),
+    ("fedavg", {"server_rate": 2.4}),
+    ("fedavgm", {"momentum": 0.5, "server_rate": 3.0}),
+    ("scaffold", {"server_rate": 2.4}),
+]
+
+
+@pytest.fixture
+def before_rounds(monkeypatch):
+    """The numbers of products, sums of squares of a search, and checks of clients' blocks before the first round."""
+    done, rounds = {"products": 0, "squares": 0, "blocks": 0}, curves_of.run_together
+
+    def counted(name, function):
+        return lambda *of: done.update({name: done[name] + 1}) or function(*of)
+
+    def uncounted(product, runs):
+        return rounds(lambda v: multiply(product.__self__, v), runs)
+
+    multiply = Tiles.__matmul__
+    monkeypatch.setattr(lanczos, "WHOLE", 0)
+    monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
+    monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
+    monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
+    monkeypatch.setattr(curves_of, "run_together", uncounted)
+    return done
+
+
+@pytest.mark.parametrize("killed", ["before the last bounds", "before the first round", "after it"])
+def test_a_run_that_goes_on_computes_no_bound_again(tmp_path, before_rounds, killed, monkeypatch):
+    """One search serves all rates of FedAvg and momentum, another SCAFFOLD's."""
+    problem, keep, search = images(), tmp_path / "run.npz", {"products": lanczos.PRODUCTS + 1, "squares": 1}
+    whole = several_limit_curves(problem, ROUNDS, TUNED)
+    assert before_rounds == {name: 2 * count for name, count in search.items()} | {"blocks": 5}
+
+    def kill(done, total):
+        if done == (0 if killed == "before the first round" else 7):
+            raise KeyboardInterrupt
+
+    def kill_early(run):
+        if run.regime.method == "scaffold":
+            raise KeyboardInterrupt
+        prepare(run)
+
+    prepare = KeptRun.prepare
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        if killed == "before the last bounds":
+            patch.setattr(KeptRun, "prepare", kill_early)
+        several_limit_curves(problem, ROUNDS, TUNED, keep=keep, progress=kill)
+    before_rounds.update(dict.fromkeys(before_rounds, 0))
+    again = several_limit_curves(problem, ROUNDS, TUNED, keep=keep)
+    assert before_rounds == (search if killed == "before the last bounds" else dict.fromkeys(search, 0)) | {"blocks": 0}
+    assert [curves.to_dict() for curves in again] == [curves.to_dict() for curves in whole]
+
+
+def test_bounds_of_other_bases_of_the_clients_are_computed_again(tmp_path, before_rounds, monkeypatch):
+    given, keep = (images(), ROUNDS, None, *TUNED[-1]), tmp_path / "run.npz"
+    limit_curves(*given, keep=keep)
+    once, decomposed = dict(before_rounds), round_modes.ClientModes.of
+    limit_curves(*given, keep=keep)
+    assert before_rounds == once
+    monkeypatch.setattr(
+        round_modes.ClientModes,
+        "of",
+        lambda *of: replace(modes := decomposed(*of), vectors=tuple(1.0000000001 * basis for basis in modes.vectors)),
+    )
+    limit_curves(*given, keep=keep)
+    assert before_rounds == {name: 2 * count for name, count in once.items()}
 
 
 def test_several_methods_go_on_after_a_kill(tmp_path):

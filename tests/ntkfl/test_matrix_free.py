@@ -290,7 +290,8 @@ def test_algorithm_1_takes_its_server_step():
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("searched", [False, True])
 def test_the_outermost_eigenvalues_are_in_their_intervals(method, options, repeated, searched, monkeypatch):
-    monkeypatch.setattr("ntkfl.limit.matrix_free.WHOLE", 0 if searched else 500)
+    for module in ("matrix_free", "lanczos"):
+        monkeypatch.setattr(f"ntkfl.limit.{module}.WHOLE", 0 if searched else 500)
     problem = ragged([6, 9, 14], seed=3, repeated=repeated)
     whole = kernel_regime(problem, STEPS, None, method, options)
     regime = kernel_regime(problem, STEPS, None, method, options, matrix_free=True)
