@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from ntkfl.problem import Problem, Setup
+from ntkfl.ranges import require_number, require_size
 
 Range = tuple[int, int]
 Interval = tuple[float, float]
@@ -115,10 +116,8 @@ def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
     Raises:
         ValueError: no sample, or a bound that is not positive and finite.
     """
-    if n < 1:
-        raise ValueError(f"n is {n}; it must be 1 or more")
-    if not 0 < bound < np.inf:
-        raise ValueError(f"bound is {bound}; it must be positive and finite")
+    require_size("n", n)
+    require_number("bound", bound, "be a positive finite number")
     return _labels(n, bound)
 
 

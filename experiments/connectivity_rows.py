@@ -18,6 +18,7 @@ from ntkfl.connectivity.barrier import A_CROSSING, accuracy_barrier
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.connectivity.two_layer_training import draw_two_layer, train_two_layer
 from ntkfl.memory import require
+from ntkfl.ranges import require_size
 
 RATE = 1.0
 NETWORKS, CLASSES = 10, 10  # networks in memory beside those of the clients; outputs of each
@@ -179,8 +180,7 @@ def _federated_clients(
     weight: float = 0.0,
 ) -> tuple[TwoLayer, list[TwoLayer]]:
     """The anchor and the clients' networks of FedGuCci's last round; the anchor is the model at the round's start."""
-    if rounds < 1:
-        raise ValueError(f"rounds is {rounds}; it must be a positive integer")
+    require_size("rounds", rounds)
     total, networks = sum(len(x) for x, _ in clients), [start]
     for round_ in range(rounds):
         anchor = combination(networks, [len(x) / total for x, _ in clients]) if round_ else start

@@ -19,6 +19,7 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime, shared_by_methods
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.problem import Problem, Setup, finite_array
+from ntkfl.ranges import require_number, require_size
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # most rounds that are counted for one method
@@ -167,12 +168,10 @@ def fastest(
     docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients that train at the same
     time; it does not hold for cyclic training.
     """
-    if not 0 < eps < 1:
-        raise ValueError(f"eps is {eps:g}; it must lie between 0 and 1")
+    require_number("eps", eps, "lie between 0 and 1")
     if not local_steps or min(local_steps) < 1:
         raise ValueError(f"local_steps are {list(local_steps)}; there must be some, each at least 1")
-    if budget is not None and budget < 1:
-        raise ValueError(f"the budget is {budget} rounds; it must be at least 1")
+    require_size("the budget of rounds", budget, optional=True)
     unknown = next((label for label in methods if label not in METHODS), None)
     if unknown is not None:
         raise ValueError(f"there is no method {unknown!r}; they are {', '.join(map(repr, METHODS))}")

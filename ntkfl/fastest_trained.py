@@ -15,6 +15,7 @@ from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.ranges import require_size
 
 PATIENCE = 3  # training ends after this many times the predicted rounds
 DIVERGED = 1e6  # training ends where the residual exceeds this many times the first one
@@ -67,8 +68,7 @@ def train_fastest(
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.
         TooLittleMemory: the clients' networks do not fit.
     """
-    if width < 1:
-        raise ValueError(f"the width is {width}; it must be at least 1")
+    require_size("the width", width)
     if problem.y.ndim > 1:
         raise ValueError(f"the labels have shape {problem.y.shape}; the network has one output, so give one label each")
     require("training", lambda width: _bytes(problem, width), width=width)

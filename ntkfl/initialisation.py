@@ -6,15 +6,14 @@ held whole, and the first m neurons of a wider network are the network of width 
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl.memory import require
-from ntkfl.problem import Weights, require_size
-from ntkfl.ranges import is_number
+from ntkfl.problem import Weights
+from ntkfl.ranges import require_number, require_seed, require_size
 
 CHUNK = 1024  # neurons drawn from one key; changing it changes every network
 SIZE = 8192  # values that one compiled call draws
@@ -48,10 +47,8 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
     """
     for name, value in (("width", width), ("d", d), ("block", block)):
         require_size(name, value)
-    if not (is_number(seed, Integral) and 0 <= seed < 2**63):
-        raise ValueError(f"seed is {seed!r}; it must be an integer from 0 to 2^63 - 1")
-    if not (is_number(sigma) and 0 < sigma < np.inf):
-        raise ValueError(f"sigma is {sigma!r}; it must be a positive finite number")
+    require_seed(seed)
+    require_number("sigma", sigma, "be a positive finite number")
     return _blocks(width, d, int(seed), sigma, block)
 
 

@@ -5,7 +5,8 @@ from jaxtyping import Int
 
 from ntkfl import interruption
 from ntkfl.messages import did_you_mean
-from ntkfl.problem import finite_array, require_size
+from ntkfl.problem import finite_array
+from ntkfl.ranges import require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # most classes; more distinct labels are a regression target

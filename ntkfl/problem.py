@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ntkfl.messages import refusing
-from ntkfl.ranges import is_number
+from ntkfl.ranges import require_number, require_seed, require_size
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
 SMALL, LARGE = 1e-100, 1e100  # between these sizes squares and products of two squares stay well within float64
@@ -249,21 +248,8 @@ class Setup:
         for name in ("width", "local_steps", "rounds"):
             require_size(name, getattr(self, name))
         for name in ("sigma", "eta_local", "eta_global"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 < value < np.inf):
-                raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
-        if not (is_number(self.seed, Integral) and 0 <= self.seed < 2**63):
-            raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")
-
-
-def require_size(name: str, value: int, least: int = 1) -> None:
-    """Raise a ValueError unless the value is an integer and at least `least`.
-
-    True and False do not count as integers.
-    """
-    if not is_number(value, Integral) or value < least:
-        wanted = "a positive integer" if least == 1 else f"an integer, {least} or more"
-        raise ValueError(f"{name} is {value!r}; it must be {wanted}")
+            require_number(name, getattr(self, name), "be a positive finite number")
+        require_seed(self.seed)
 
 
 def require_kind(name: str, value: object, kind: type, like: str) -> None:

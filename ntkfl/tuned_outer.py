@@ -22,7 +22,8 @@ from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean
-from ntkfl.problem import Problem, Setup, require_labels, require_size
+from ntkfl.problem import Problem, Setup, require_labels
+from ntkfl.ranges import require_size
 from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import require_work
 

@@ -22,6 +22,7 @@ from bounds import Form, Options, Statement, catalogue
 from bounds.brought import loaded_files
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
+from ntkfl.ranges import require_size
 from verification.engine import Progress, chosen_forms, verify_all
 from verification.judging.check import begun
 from verification.verdict import Verdict
@@ -72,8 +73,7 @@ def verify_in_processes(
     Raises:
         ValueError: processes not positive.
     """
-    if processes is not None and processes < 1:
-        raise ValueError(f"processes is {processes}; it must be a positive integer")
+    require_size("processes", processes, optional=True)
     statements, forms = list(statements), None if forms is None else list(forms)
     work = units(statements, options, forms)
     short = sum(unit.seconds for unit in work) < WORTHWHILE

@@ -16,6 +16,7 @@ from bounds.symbols import b
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour
+from ntkfl.ranges import require_number
 
 FAR = 80  # outputs at which the slopes of logistic loss and cross-entropy are within e^-80 of the largest
 STEP = 2.0**-40
@@ -39,8 +40,7 @@ class LossSteepness(Case):
         classes = self.loss == "cross-entropy"
         if self.outputs < 1 + classes or (self.outputs > 1 and self.loss in ("absolute", "logistic")):
             raise ValueError(f"the {self.loss} loss has {self.outputs} outputs; cross-entropy: 2 or more, others: 1")
-        if not 0 < self.reach < np.inf:
-            raise ValueError(f"reach is {self.reach}; it must be positive and finite")
+        require_number("reach", self.reach, "be a positive finite number")
 
     def steepest(self) -> Estimate:
         """The largest |L(f) - L(f')| / |f - f'|_2, enclosed between one such quotient and the largest gradient."""
@@ -127,8 +127,7 @@ class CircleNeuron(Case):
 
     def __post_init__(self) -> None:
         for name in ("readout", "length", "radius"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive and finite")
+            require_number(name, getattr(self, name), "be a positive finite number")
         if not 0 < self.turn <= np.pi:
             raise ValueError(f"turn is {self.turn}; it must be in (0, pi]")
 

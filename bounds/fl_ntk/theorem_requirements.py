@@ -9,6 +9,7 @@ from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.formula import evaluate
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
 from ntkfl import Problem, gram, interruption
+from ntkfl.ranges import require_number
 
 SETTLED = 1e-9  # relative change of the width at which the iteration with Lemma B.8 ends
 MOST_TURNS = 1000  # most turns of the iteration; a handful is usual, since b(m) grows only as the root of ln m
@@ -53,10 +54,8 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     Source: FL-NTK, theorem B.3, its proof, and Lemma B.8; fl-ntk/B.3, fl-ntk/B.8.
     """
     for name, value in (("share", share), ("failure", failure)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
-    if not 0 < server_step < np.inf:
-        raise ValueError(f"server_step is {server_step}; it must be positive and finite")
+        require_number(name, value, "lie between 0 and 1")
+    require_number("server_step", server_step, "be a positive finite number")
     if problem.y.ndim != 1:
         raise ValueError(f"y has shape {problem.y.shape}; the theorem's network has one output: ({problem.n},)")
     problem.require_unit()

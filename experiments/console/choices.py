@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_t
 import typer
 
 from experiments.console.messages import bad_input, shown_warnings
+from ntkfl.ranges import require_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,8 +164,7 @@ def _checked(chosen: dict[str, Any]) -> "Options":
     from bounds import Options
 
     for name in ("n", "clients"):
-        if chosen[name] is not None and chosen[name] < 1:
-            raise ValueError(f"{name} is {chosen[name]}; it must be a positive integer")
+        require_size(name, chosen[name], optional=True)
     options = Options(**chosen)
     options.setup(seed=options.seed)  # Setup validates its fields
     return options

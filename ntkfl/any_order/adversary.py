@@ -12,7 +12,8 @@ from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.orders import Batch, Network, allowed
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
-from ntkfl.problem import Problem, Weights, require_size
+from ntkfl.problem import Problem, Weights
+from ntkfl.ranges import require_number, require_size
 
 Claim = Literal["distance", "residual"]
 Score = Callable[[np.ndarray], float]
@@ -91,8 +92,7 @@ def attack_any_order(
     """
     require_size("trials", trials)
     for name, factor in (("longer", longer), ("server", server)):
-        if not 0 < factor < np.inf:
-            raise ValueError(f"{name} is {factor!r}; it must be a positive number")
+        require_number(name, factor, "be a positive finite number")
     return _Search(certificate, int(trials), seed, longer, server).run()
 
 

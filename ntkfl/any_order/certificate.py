@@ -23,16 +23,8 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
 from ntkfl.messages import labels_differ
-from ntkfl.problem import (
-    Problem,
-    Weights,
-    finite_array,
-    require_features,
-    require_kind,
-    require_problem,
-    require_size,
-)
-from ntkfl.ranges import require_number
+from ntkfl.problem import Problem, Weights, finite_array, require_features, require_kind, require_problem
+from ntkfl.ranges import require_number, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks

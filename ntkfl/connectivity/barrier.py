@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of
-from ntkfl.problem import require_size
+from ntkfl.ranges import require_size
 
 UNDERFLOW = 64 * SMALLEST  # rounding of the float64 operations after long precision, and of the error itself
 A_CROSSING = 450  # bytes for each piece of the path at most, measured

@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from ntkfl import interruption
 from ntkfl.connectivity.losses import CROSS_ENTROPY, checked_labels
 from ntkfl.connectivity.network import TwoLayer, between, checked_inputs
+from ntkfl.ranges import require_size
 
 NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
 SHARES = (5 / 18, 8 / 18, 5 / 18)
@@ -26,8 +27,7 @@ def draw_two_layer(units: int, features: int, outputs: int, rng: np.random.Gener
     Source: the hidden weights as in He et al., arXiv:1502.01852.
     """
     for name, number in (("units", units), ("features", features), ("outputs", outputs)):
-        if number < 1:
-            raise ValueError(f"{name} is {number}; it must be a positive integer")
+        require_size(name, number)
     readout = rng.standard_normal((outputs, units)) / np.sqrt(units)
     return TwoLayer(rng.standard_normal((units, features)) * np.sqrt(2 / features), readout)
 

@@ -24,7 +24,8 @@ from ntkfl.data.user_files import SUFFIXES, breast_cancer, is_data_file, read_ar
 from ntkfl.gram.degeneracy import ParallelRows
 from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
-from ntkfl.problem import Problem, require_size
+from ntkfl.problem import Problem
+from ntkfl.ranges import require_size
 
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # where the Debian package puts its files
 

@@ -29,7 +29,8 @@ from ntkfl.data.image_draw import INPUTS, describe
 from ntkfl.data.sklearn_tables import table
 from ntkfl.messages import number_of
 from ntkfl.partition import assign_owners, generator
-from ntkfl.problem import Problem, require_size
+from ntkfl.problem import Problem
+from ntkfl.ranges import require_size
 
 UNSIGNED_BYTE = 0x08  # the only element type that the family uses
 

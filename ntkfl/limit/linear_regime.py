@@ -24,6 +24,7 @@ from ntkfl.limit.many_rounds import MeanRounds, visited
 from ntkfl.limit.radius import EPSILON, side_of_one
 from ntkfl.limit.regime import Regime
 from ntkfl.memory import left_for, require
+from ntkfl.ranges import require_size
 from ntkfl.work import CALL, SECOND
 
 
@@ -45,10 +46,8 @@ class MovingWindow:
     fed_back: bool = True
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"the window is {self.size} models; it must be a positive integer")
-        if self.start < 0:
-            raise ValueError(f"averaging starts after {self.start} rounds; it must be 0 or more")
+        require_size("the window of models", self.size)
+        require_size("the number of rounds before averaging", self.start, least=0)
 
 
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
@@ -621,8 +620,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
     Raises:
         ValueError: more rounds are needed, `at_most` is negative, or a size is not finite.
     """
-    if at_most < 0:
-        raise ValueError(f"at_most is {at_most}; it must be 0 or more")
+    require_size("at_most", at_most, least=0)
     for t, size in zip(range(at_most + 1), sizes, strict=False):
         interruption.check()
         if size <= target:

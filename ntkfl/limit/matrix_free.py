@@ -57,6 +57,7 @@ from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, finite_array
+from ntkfl.ranges import require_size
 
 if TYPE_CHECKING:
     import torch
@@ -499,8 +500,7 @@ class MatrixFreeRegime(LinearRegime):
             raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
         if not initial.any():
             raise ValueError("the residual is 0 from the start: no share of it can be left")
-        if products < 1:
-            raise ValueError(f"products is {products}; it must be at least 1")
+        require_size("products", products)
         root = np.sqrt(response)
         starts = self._clients.apply(root, initial[:, initial.any(axis=0)])
         runs = Lanczos.of(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ntkfl.ranges import require_number
+from ntkfl.ranges import require_number, require_size
 
 #: The local learning rate of a round, by its number from 0.
 Schedule = Callable[[int], float]
@@ -35,8 +35,7 @@ class Cyclic:
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high:
             raise ValueError(f"the cycle falls from {self.high:g} to {self.low:g}; it must fall, to 0 or more")
-        if self.period < 2:
-            raise ValueError(f"the period is {self.period} rounds; it must be 2 or more")
+        require_size("the period in rounds", self.period, least=2)
 
     def __call__(self, number: int) -> float:
         return self.high - (self.high - self.low) * (number % self.period) / (self.period - 1)
@@ -69,8 +68,7 @@ class Switched:
     start: int
 
     def __post_init__(self) -> None:
-        if self.start < 0:
-            raise ValueError(f"the schedule switches at round {self.start}; it must be 0 or more")
+        require_size("the round in which the schedule switches", self.start, least=0)
 
     def __call__(self, number: int) -> float:
         return self.before(number) if number < self.start else self.after(number - self.start)

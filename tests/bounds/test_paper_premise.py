@@ -163,9 +163,13 @@ def test_a_larger_server_step_leaves_the_rounds_and_shrinks_the_local_step():
         (Problem(2 * np.eye(2), np.ones(2)), {}, r"unit norm; they are off by up to 1"),
         (Problem(np.eye(2), np.eye(2)), {}, r"y has shape \(2, 2\)"),
         (Problem(np.ones((2, 1)), np.ones(2)), {}, r"lambda_min\(H_inf\) is .*; the theorem needs it positive"),
-        (Problem(np.eye(2), np.ones(2)), {"share": 1.0}, r"share is 1.0; it must lie between 0 and 1"),
-        (Problem(np.eye(2), np.ones(2)), {"failure": 0.0}, r"failure is 0.0; it must lie between 0 and 1"),
-        (Problem(np.eye(2), np.ones(2)), {"server_step": -1.0}, r"server_step is -1.0; it must be positive"),
+        (Problem(np.eye(2), np.ones(2)), {"share": 1.0}, r"share is 1; it must lie between 0 and 1"),
+        (Problem(np.eye(2), np.ones(2)), {"failure": 0.0}, r"failure is 0; it must lie between 0 and 1"),
+        (
+            Problem(np.eye(2), np.ones(2)),
+            {"server_step": -1.0},
+            r"server_step is -1; it must be a positive finite number",
+        ),
     ],
 )
 def test_requirements_refuse_what_the_theorem_does_not_cover(problem, options, message):

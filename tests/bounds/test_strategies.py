@@ -171,8 +171,8 @@ def test_examples_shrink_to_the_smallest():
             lambda: partitions(2, clients=(3, 4)),
             r"n is 2 and clients \(3, 4\): every client needs a sample, .* 3 or more",
         ),
-        (lambda: labels(0), r"n is 0; it must be 1 or more"),
-        (lambda: labels(2, bound=-1.0), r"bound is -1.0; it must be positive and finite"),
+        (lambda: labels(0), r"n is 0; it must be a positive integer"),
+        (lambda: labels(2, bound=-1.0), r"bound is -1; it must be a positive finite number"),
         (lambda: problems(clients=(0, 1)), r"clients is \(0, 1\)"),
         (lambda: setups(width=(0, 4)), r"width is \(0, 4\)"),
         (

@@ -131,12 +131,12 @@ def test_what_cannot_be_is_refused():
         (("--cohorts", "0/x"), "--cohorts is 'x'; it must be whole numbers"),
         (("--cohorts", "0", "--participation", "0.5"), "participation is 0.5 and cohorts are given"),
         (("--steps-schedule", "2,0"), "local_steps is 0; it must be a positive integer"),
-        (("--local-schedule", ".3,0"), "eta_local is 0.0; it must be a positive finite number"),
+        (("--local-schedule", ".3,0"), "eta_local is 0; it must be a positive finite number"),
         (("--server-schedule", "1,", "--noise", "0.1"), "--server-schedule is '1,'; it must be numbers"),
         (("--client-steps", "1,x"), "--client-steps is '1,x'; it must be whole numbers"),
         (("--client-steps", "1,2,3"), "there must be a positive integer for each of 2 clients"),
         (("--step-factors", "1,-1"), "each must be positive and finite"),
-        (("--ima-window", "0"), "the window is 0 models"),
+        (("--ima-window", "0"), "the window of models is 0"),
         (("--method", "scaffold", "--participation", "0.5"), "scaffold has no option 'momentum'"),
     ):
         result = run(*arguments)

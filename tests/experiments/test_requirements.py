@@ -52,7 +52,7 @@ def test_samples_and_clients_are_chosen():
 def test_a_share_that_is_none_is_refused():
     result = command("requirements", "--n", "4", "--share", "2")
     assert result.exit_code == 2
-    assert result.stderr == "error: share is 2.0; it must lie between 0 and 1\n"
+    assert result.stderr == "error: share is 2; it must lie between 0 and 1\n"
 
 
 def test_options_that_the_theorem_decides_itself_are_refused():

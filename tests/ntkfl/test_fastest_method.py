@@ -191,7 +191,7 @@ def test_one_client_has_condition_one():
         ({"eps": 1.0}, "eps is 1; it must lie between 0 and 1"),
         ({"local_steps": ()}, r"local_steps are \[\]"),
         ({"local_steps": (0, 1)}, r"local_steps are \[0, 1\]; there must be some, each at least 1"),
-        ({"budget": 0}, "the budget is 0 rounds"),
+        ({"budget": 0}, "the budget of rounds is 0; it must be a positive integer"),
         ({"eta_local": -1.0}, "eta_local"),
     ],
 )

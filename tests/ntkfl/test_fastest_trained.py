@@ -132,7 +132,7 @@ def test_orders_part_where_the_network_turns_a_pair_round():
 
 
 def test_bad_input_is_refused(problem, comparison):
-    with pytest.raises(ValueError, match="the width is 0; it must be at least 1"):
+    with pytest.raises(ValueError, match="the width is 0; it must be a positive integer"):
         train_fastest(problem, comparison, 0)
     both = replace(problem, y=np.stack([problem.y, problem.y], axis=1))
     with pytest.raises(ValueError, match=r"labels have shape \(10, 2\); the network has one output"):

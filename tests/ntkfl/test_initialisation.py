@@ -70,7 +70,7 @@ def test_sigma_scales_the_hidden_weights_only():
         ({"width": 2.0}, "width is 2.0; it must be a positive integer"),
         ({"d": -1}, "d is -1; it must be a positive integer"),
         ({"block": 0}, "block is 0; it must be a positive integer"),
-        ({"sigma": 0.0}, "sigma is 0.0; it must be a positive finite number"),
+        ({"sigma": 0.0}, "sigma is 0; it must be a positive finite number"),
         ({"sigma": float("nan")}, "sigma is nan; it must be a positive finite number"),
         ({"seed": -1}, r"seed is -1; it must be an integer from 0 to 2\^63 - 1"),
         ({"seed": 2**63}, f"seed is {2**63}; it must be an integer"),

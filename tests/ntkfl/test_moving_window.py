@@ -99,7 +99,7 @@ def test_rounds_are_counted_of_what_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"), [((0,), "the window is 0 models"), ((2, -1), "averaging starts after -1 rounds")]
+    ("values", "message"), [((0,), "the window of models is 0"), ((2, -1), "rounds before averaging is -1")]
 )
 def test_a_window_that_is_none_is_refused(values, message):
     with pytest.raises(ValueError, match=message):

@@ -133,13 +133,19 @@ def test_rows_off_the_sphere_are_named_with_the_remedy():
 
 
 SIZES = [(name, value) for name in ("width", "local_steps", "rounds") for value in (0, -1, 2.0, True, "3")]
-POSITIVE = [(name, v) for name in ("sigma", "eta_local", "eta_global") for v in (0.0, -0.1, np.nan, np.inf, True)]
+POSITIVE = [(name, v) for name in ("sigma", "eta_local", "eta_global") for v in (0, -0.1, np.nan, np.inf)]
 
 
 @pytest.mark.parametrize(("name", "value"), SIZES)
 def test_sizes_are_positive_integers(name, value):
     with pytest.raises(ValueError, match=re.escape(f"{name} is {value!r}; it must be a positive integer")):
         Setup(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["sigma", "eta_local", "eta_global"])
+def test_a_truth_value_is_no_step(name):
+    with pytest.raises(ValueError, match=f"{name} is True; it must be a number, and be a positive finite number"):
+        Setup(**{name: True})
 
 
 @pytest.mark.parametrize(("name", "value"), POSITIVE)

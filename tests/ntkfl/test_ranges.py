@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from ntkfl.problem import require_size
-from ntkfl.ranges import RANGES, require_number
+from ntkfl.ranges import RANGES, require_number, require_size
 
 INSIDE = {
+    "be a positive finite number": (1e-300, 3, 1e300),
+    "be 0 or more, and finite": (0, 1e-300, 1e300),
+    "lie between 0 and 1": (1e-300, 0.5),
     "be 1 or more, and finite": (1, 1.5, 1e300),
     "be positive": (1e-300, 3, math.inf),
     "be 0 or more": (0, 1e-300, math.inf),
@@ -17,6 +19,9 @@ INSIDE = {
     "lie in (0, 1]": (0.5, 1),
 }
 OUTSIDE = {
+    "be a positive finite number": (0, -1, math.inf),
+    "be 0 or more, and finite": (-1e-300, math.inf),
+    "lie between 0 and 1": (0, 1),
     "be 1 or more, and finite": (0.999, 0, -1, math.inf),
     "be positive": (0, -1),
     "be 0 or more": (-1e-300, -1),
@@ -49,3 +54,6 @@ def test_a_positive_integer_is_one_of_any_type_and_nothing_else():
     for value in (0, -1, 1.0, 1.5, math.nan, True):
         with pytest.raises(ValueError, match=rf"anchors is {value!r}; it must be a positive integer"):
             require_size("anchors", value)
+        with pytest.raises(ValueError, match=rf"anchors is {value!r}; it must be a positive integer"):
+            require_size("anchors", value, optional=True)
+    require_size("anchors", None, optional=True)

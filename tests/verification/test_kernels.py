@@ -285,13 +285,13 @@ def test_the_same_seed_gives_the_same_report_and_another_seed_other_data():
     ("options", "message"),
     [
         ({"kernel": 3}, r"kernel is 3; it must be a function kernel\(x, z=None\)"),
-        ({"rounding": 0.0}, "rounding is 0.0; it must be between 0 and 1"),
+        ({"rounding": 0.0}, "rounding is 0; it must lie between 0 and 1"),
         ({"smallest_angle": 0.5}, "smallest_angle is 0.5; it must be above 0 and at most 0.1 rad"),
         ({"widths": (64, 128, 128, 256)}, r"widths is \(64, 128, 128, 256\); it must hold at least 4 .* ascending"),
         ({"widths": (64, 128, 256)}, "at least 4 positive integers"),
-        ({"examples": 0}, "examples is 0; it must be 1 or more"),
+        ({"examples": 0}, "examples is 0; it must be a positive integer"),
         ({"networks": 7}, "networks is 7; an interval needs at least 8 at each width"),
-        ({"depth": 0}, "depth is 0; it must be 1 or more, the number of layers of weights"),
+        ({"depth": 0}, "depth, the number of layers of weights, is 0; it must be a positive integer"),
         ({"depth": 1, "finite": finite}, "finite is given at depth 1: a linear network has no width"),
     ],
 )

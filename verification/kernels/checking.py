@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.errors import Flaky
 
 from ntkfl.gram import degenerate_pairs
+from ntkfl.ranges import require_number, require_size
 from verification.kernels import properties
 from verification.kernels.kernel_report import Counterexample, KernelReport, PropertyCheck
 from verification.kernels.networks import Networks, beside
@@ -41,8 +42,7 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
         layers the first odd power is the only one; with three there are all odd powers, which separate all rows
         (Schoenberg 1942).
     """
-    if depth is not None and depth < 1:
-        raise ValueError(f"depth is {depth}; it must be 1 or more, the number of layers of weights")
+    require_size("depth, the number of layers of weights,", depth, optional=True)
     parallel, antipodal = degenerate_pairs(x)
     if depth == 1:
         smallest = np.linalg.svd(x, compute_uv=False)[-1] if len(x) <= x.shape[1] else 0.0
@@ -147,18 +147,15 @@ def _check_arguments(
 ) -> None:
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}; it must be a function kernel(x, z=None)")
-    if not 0 < rounding < 1:
-        raise ValueError(f"rounding is {rounding}; it must be between 0 and 1")
+    require_number("rounding", rounding, "lie between 0 and 1")
     if not 0 < smallest_angle <= 0.1:
         raise ValueError(f"smallest_angle is {smallest_angle}; it must be above 0 and at most 0.1 rad")
     if len(widths) < 4 or widths[0] < 1 or any(a >= b for a, b in pairwise(widths)):
         raise ValueError(f"widths is {widths}; it must hold at least 4 positive integers, ascending")
     if networks < FEWEST:
         raise ValueError(f"networks is {networks}; an interval needs at least {FEWEST} at each width")
-    if depth is not None and depth < 1:
-        raise ValueError(f"depth is {depth}; it must be 1 or more, the number of layers of weights")
-    if examples < 1:
-        raise ValueError(f"examples is {examples}; it must be 1 or more")
+    require_size("depth, the number of layers of weights,", depth, optional=True)
+    require_size("examples", examples)
 
 
 class _Broken(Exception):

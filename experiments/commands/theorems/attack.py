@@ -10,6 +10,7 @@ from experiments.console.durations import duration
 from experiments.console.interrupts import if_stopped, stopped
 from experiments.console.messages import bad_input
 from experiments.console.result_files import reserved
+from ntkfl.ranges import require_number, require_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,10 +123,8 @@ def _wanted(
     if not ids:
         raise ValueError("no statement is named; name one or more, like fl-ntk/B.12, or --replay FILE")
     for name, value in (("examples", examples), ("budget", budget)):
-        if not value > 0:
-            raise ValueError(f"{name} is {value:g}; it must be positive")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; it must be 0 or more")
+        require_number(name, value, "be positive")
+    require_size("seed", seed, least=0)
     pairs = []
     for statement in find(*ids):
         forms = list(statement.forms) if form is None else [Form(form)]

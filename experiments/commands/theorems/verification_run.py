@@ -13,6 +13,7 @@ from experiments.console.messages import BAD_INPUT, bad_input
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.result_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console, print_lines
+from ntkfl.ranges import require_size
 
 if TYPE_CHECKING:
     from bounds import Form, Options, Statement
@@ -79,10 +80,8 @@ def verify(
     that is recorded open is violated; 130 stopped by Ctrl-C.
     """
     with bad_input():
-        if trials is not None and trials < 1:
-            raise ValueError(f"trials is {trials}; it must be a positive integer")
-        if processes is not None and processes < 1:
-            raise ValueError(f"processes is {processes}; it must be a positive integer")
+        require_size("trials", trials, optional=True)
+        require_size("processes", processes, optional=True)
         if device is not None:
             from ntkfl.training.engine.devices import torch_device
 

@@ -14,6 +14,7 @@ falls too slowly.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -41,21 +42,13 @@ def reach(certificate: AnyOrderCertificate) -> Grown | None:
         return None
     neurons = certificate._grown.rows.neuron_pass
 
+    @cache
     def at(power: int) -> Grown:
         return grown(neurons, scale=RATIO**-power, **certificate._limits)
 
-    low, high, best = -1, MOST, at(MOST)  # powers: too few, enough
-    if best.why:
+    if at(MOST).why:
         return None
-    while high - low > 1:
-        interruption.check()
-        middle = (low + high) // 2
-        now = at(middle)
-        if now.why:
-            low = middle
-        else:
-            high, best = middle, now
-    return best
+    return at(interruption.first(lambda power: not at(power).why, -1, MOST))
 
 
 ROUNDS, EVERY = 300, 5

@@ -18,8 +18,7 @@ from ntkfl.data.user_files import SUFFIXES, is_data_file
 from ntkfl.extensions import modules_of
 from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
-from ntkfl.problem import require_size
-from ntkfl.ranges import require_number
+from ntkfl.ranges import require_number, require_size
 from ntkfl.training.datasets.samples import Reader, Samples
 from ntkfl.training.datasets.tables import table
 from ntkfl.training.federated_data import FederatedData

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from operator import sub
 from typing import TYPE_CHECKING, Literal
 
+from ntkfl.ranges import require_size
 from ntkfl.training.method import Method, Round, ServerRule, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, newest_first, tree_map, zeros_like
@@ -32,10 +33,8 @@ def averaged(
 
     Source: IMA, eq. 5 and Algorithm 1.
     """
-    if window < 1:
-        raise ValueError(f"the window is {window} models; it must be a positive integer")
-    if start < 0:
-        raise ValueError(f"averaging starts after {start} rounds; it must be 0 or more")
+    require_size("the window of models", window)
+    require_size("the number of rounds before averaging", start, least=0)
     if method.in_turn:
         raise ValueError(f"{method.name} makes a model for every client in turn; IMA averages one model of each round")
     if order == "before_server_step" and not method.server.takes_differences:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ntkfl.ranges import require_number
+from ntkfl.ranges import require_number, require_size
 from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import cross_entropies
@@ -50,8 +50,7 @@ def method(
     """
     require_number("strength", strength, "be 0 or more")
     require_number("calibration_rate", calibration_rate, "be 0 or more")
-    if calibrate_from < 0:
-        raise ValueError(f"calibrate_from is {calibrate_from}; it must be a round, 0 or more")
+    require_size("calibrate_from", calibrate_from, least=0)
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
 
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:

@@ -17,6 +17,7 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
 from ntkfl.problem import checked_inputs
+from ntkfl.ranges import require_number
 from ntkfl.training.model import Model, require_parameters
 from ntkfl.training.models.request import Request
 from ntkfl.training.tree import Params
@@ -52,8 +53,7 @@ class WideNetwork:
             raise ValueError(f"the kind of the network is {self.kind!r}; it must be 'fc' or 'conv'")
         checked_depth(self.depth)
         checked_activation(self.activation)
-        if not 0 <= self.bias < math.inf:
-            raise ValueError(f"bias is {self.bias:g}; it must be 0 or more, and finite")
+        require_number("bias", self.bias, "be 0 or more, and finite")
 
     @classmethod
     def named(cls, spec: str) -> tuple[WideNetwork, int | None]:

@@ -132,7 +132,7 @@ def test_a_network_whose_neurons_are_all_off_moves_nowhere():
     [
         ({"trials": 0}, "trials is 0; it must be a positive integer"),
         ({"trials": 1.5}, "trials is 1.5"),
-        ({"longer": 0.0}, "longer is 0.0; it must be a positive number"),
+        ({"longer": 0.0}, "longer is 0; it must be a positive finite number"),
         ({"server": np.nan}, "server is nan"),
     ],
 )

@@ -156,9 +156,11 @@ def test_the_name_says_it():
 
 
 def test_what_cannot_be_averaged_is_refused():
-    with pytest.raises(ValueError, match="the window is 0 models; it must be a positive integer"):
+    with pytest.raises(ValueError, match="the window of models is 0; it must be a positive integer"):
         averaged(base().method, 0, 3)
-    with pytest.raises(ValueError, match="averaging starts after -1 rounds; it must be 0 or more"):
+    with pytest.raises(
+        ValueError, match="the number of rounds before averaging is -1; it must be an integer, 0 or more"
+    ):
         averaged(base().method, 5, -1)
     for name in ("fednova", "local"):
         with pytest.raises(ValueError, match=f"clients of {name} do not send their differences"):

@@ -87,8 +87,8 @@ def test_a_federation_does_the_work_of_the_round():
     "make, message",
     [
         (lambda: Cyclic(1e-3, 1e-2), "the cycle falls from 0.001 to 0.01; it must fall, to 0 or more"),
-        (lambda: Cyclic(period=1), "the period is 1 rounds; it must be 2 or more"),
-        (lambda: MildExploration(0.1, -1), "the schedule switches at round -1; it must be 0 or more"),
+        (lambda: Cyclic(period=1), "the period in rounds is 1; it must be an integer, 2 or more"),
+        (lambda: MildExploration(0.1, -1), "the schedule switches is -1; it must be an integer, 0 or more"),
         (lambda: MildExploration(0.1, 3, late=1.5), "the decay of the learning rate is 1.5"),
         (lambda: FewerEpochs(steps=3), "steps is 3; passes are counted in epochs here"),
         (lambda: FewerEpochs(every=0), "start is 0 and every is 0; rounds begin at 0"),

@@ -279,7 +279,7 @@ def test_fed_fa_s_first_anchors_are_distinct_unit_vectors_in_any_number():
         ("fedfa", {"strength": -0.5}, "strength is -0.5; it must be 0 or more"),
         ("fedfa", {"calibration_rate": -0.5}, "calibration_rate is -0.5; it must be 0 or more"),
         ("fedfa", {"anchor_momentum": 1.5}, r"anchor_momentum is 1.5; it must lie in \[0, 1\]"),
-        ("fedfa", {"calibrate_from": -1}, "calibrate_from is -1; it must be a round, 0 or more"),
+        ("fedfa", {"calibrate_from": -1}, "calibrate_from is -1; it must be an integer, 0 or more"),
     ],
 )
 def test_options_out_of_range_are_refused(method, options, message):
