@@ -92,9 +92,9 @@ class Statement:
         source: its source.
         kind: decides the check; default an upper bound.
         note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
-        stated: the claim as printed; None: there is no such form, as for the next three.
+        stated: the claim as printed; default, as for the next three: there is no such form.
         proved: the claim as its proof gives it.
-        repaired: the claim with what it lacks.
+        repaired: the claim with the condition or the correction that the printed one lacks.
         new: the claim, if it is this project's own.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             an Estimate for each part.
@@ -107,7 +107,7 @@ class Statement:
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as "max_r |u_r(t) -
-            u_r(0)|"; of a rate "exponent in m of ...". Default: it is called left.
+            u_r(0)|"; for a power "exponent in m of ...". Default: the word left stands for it.
         uses: ids of the statements on which the statement rests.
         symbols: meanings of the statement's own symbols, if the glossary lacks the name or gives it another meaning.
         knobs: the horizontal axes of its picture, symbols or words of a case's description; default: among those that
@@ -254,7 +254,7 @@ class Statement:
             form: one of the statement's forms; default: the last form that is recorded to hold.
 
         Raises:
-            ValueError: a value that is not positive where its symbol is, or below 0 where its symbol is not.
+            ValueError: a value that is not positive for a positive symbol, or negative for a nonnegative one.
 
         Example:
             >>> from bounds import get

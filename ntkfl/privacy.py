@@ -43,7 +43,7 @@ SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
 UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
-GROUPS = 64  # of these runs, of which the longest displacements are kept
+GROUPS = 64  # groups of the simulated runs; of each group the longest displacements are kept
 COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkfl privacy` tries in a round
 
 
@@ -217,7 +217,8 @@ class DrawnDisplacements:
         return float(self._clips(rounds, ratio).max())
 
     def least(self, rounds: int, ratio: float, chance: float) -> float:
-        """The right clip is no smaller, except with the chance `UNSEEN`: more groups of runs exceed it than ever may.
+        """A lower bound of the right clip, except with the chance `UNSEEN`: more groups of runs exceed it than may
+        exceed the right clip.
 
         Args:
             rounds: T.
@@ -231,7 +232,7 @@ class DrawnDisplacements:
         return float(np.sort(most)[-exceed]) if exceed <= len(most) else 0.0
 
     def _clips(self, rounds: int, ratio: float) -> Float[np.ndarray, " k"]:
-        """The least norm that each displacement does not exceed; infinite where noise moves it by more."""
+        """For each displacement the least norm that it does not exceed; infinite if there is none."""
         quiet, both, noisy = np.concatenate(self.longest[:rounds]).T
         left = 1 - ratio**2 * noisy
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -278,11 +279,11 @@ class PrivateRounds:
 
     Args:
         regime: the rounds without noise.
-        unit: with noise of variance 1.
+        unit: the rounds with noise of variance 1.
         rounds: the most rounds.
         eta_global: the server's rates by round, where they change; the last one stays.
         chance: the least chance of an active clip that plans ask for, where clients are drawn.
-        everyone: the same rounds with all clients, where some are drawn and these are compared with all.
+        everyone: the same rounds with all clients, if clients are drawn here and the comparison includes all clients.
     """
 
     regime: RandomRegime
@@ -331,7 +332,8 @@ class PrivateRounds:
 
     @cached_property
     def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
-        """The moments that are known so far, for all clients also those of the displacements; and what adds a round."""
+        """The moments known so far, if all clients take part also those of displacements, and an iterator that adds a
+        round."""
         known: list[tuple[float, float]] = []
         rows: list[np.ndarray] = []
 
@@ -459,7 +461,8 @@ class PrivateRounds:
     def _plans_below(
         self, below: float, epsilon: float, delta: float, clipped: float, clip: float | None
     ) -> Iterator[tuple[Plan, float]]:
-        """The plans whose mean square may be below this number, each with the least that its rounds may have.
+        """The plans whose mean square may be below this number, each with a lower bound of the mean square at that
+        round.
 
         The other plans are excluded without simulated runs: drawing clients never lowers the mean square or the effect
         of noise (docs/proofs/random_rounds.md#which-cohort), and no clip is below the first displacements.
@@ -470,7 +473,7 @@ class PrivateRounds:
             interruption.check()
             if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
                 continue
-            multiplier = self._multiplier(epsilon, delta, t)  # at `LEAST` or below, the search for it ended early
+            multiplier = self._multiplier(epsilon, delta, t)  # where the search ended, at `LEAST`, a smaller one may do
             ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue
@@ -492,7 +495,8 @@ class PrivateRounds:
         return float(square + noise**2 * gain) if isfinite(noise) else float("inf")
 
     def _floor(self, rounds: int, noise: float, below: float) -> float:
-        """The mean square is no smaller after that many rounds with that noise; the cheapest number that excludes."""
+        """A lower bound of the mean square after that many rounds with that noise: the cheapest one that reaches
+        `below`."""
         least = 0.0
         for known in (self.everyone, self):
             if known is not None and least < below:
@@ -743,9 +747,10 @@ class CohortChoice:
         cohort: how many clients a round draws.
         choice: the best training with this cohort; None if no training with it is as good as the best of all, which
             bounds show without simulated runs.
-        least: no training with this cohort has a smaller mean square, whatever the right clip is: of drawn clients the
-            simulated runs leave it open, and the accountant's last percent; of all clients the clip is a bound, and
-            only the first displacements are certain. None where `choice` is None.
+        least: a lower bound of the mean square of every training with this cohort. With drawn clients it allows for the
+            right clip, which simulated runs do not determine, and for the accountant's last percent. With all clients
+            the clip is only an upper bound, so `least` is taken from the first displacements. None where `choice` is
+            None.
         is_best: whether no other cohort is better.
         as_good: whether `least` is below the best mean square of all, so that the two are not told apart.
     """
@@ -875,8 +880,8 @@ def best_cohorts(
 ) -> list[CohortChoice]:
     """For every cohort the least mean square within a budget, the largest cohort first.
 
-    A cohort that bounds show to be worse than the best is not run. A cohort is not told apart from the best, `as_good`,
-    if its right clip and the accountant's noise to the last percent may make it as good.
+    A cohort that bounds show to be worse than the best is not run. A cohort is not told apart from the best (`as_good`)
+    if it may be as good with its right clip and the exact noise, which the accountant finds to one percent.
 
     Args:
         settings: settings from `private_settings`, with several shares of the clients.
@@ -912,7 +917,7 @@ def _best(
     clip: float | None,
     progress: Callable[[str], None] = lambda label: None,
 ) -> tuple[Choice | None, float]:
-    """The best training of these, and the least mean square that one may have; None if all are excluded below it."""
+    """The best of these trainings, and a lower bound of their mean squares; None if all are at or above `below`."""
     best, least = None, float("inf")
     for setting in sorted(settings, key=lambda setting: -setting.cohort):  # runs of drawn clients are dear
         progress(setting._label)

@@ -375,7 +375,7 @@ def require_labels(problem: Problem) -> None:
 
 
 def require_magnitudes(problem: Problem, rows: bool = True) -> None:
-    """ValueError where squares of labels, or with `rows` squares of x, vanish or overflow; all entries may be 0."""
+    """Refuse labels (with `rows` also rows of x) whose squares vanish or overflow, unless all entries are 0."""
     sizes = {"the largest label": np.abs(problem.y).max(keepdims=True)}
     if rows:
         sizes["the largest entry of a row of x"] = np.maximum(problem.x.max(axis=1), -problem.x.min(axis=1))

@@ -76,7 +76,7 @@ def applicable(
         statements: statements to check.
         options: the user's options: data, steps, seed.
         progress: a function that is called with each form; default None.
-        auto_step: give a form its own step where another step alone meets its hypotheses.
+        auto_step: give a form a step of its own, if a change of the step alone meets its hypotheses.
 
     Returns: the forms, and the number of forms that are left out.
 
@@ -125,7 +125,7 @@ def looked_at(
         forms: as `about_data` gives them; forms of one family share their case.
         options: the user's options: data, steps, seed.
         progress: a function that is called with each family; default None.
-        auto_step: give a form its own step where another step alone meets its hypotheses.
+        auto_step: give a form a step of its own, if a change of the step alone meets its hypotheses.
     """
     by_family: dict[AnyFamily, list[tuple[Statement, Form]]] = {}
     for statement, form, family in forms:

@@ -41,7 +41,7 @@ def _constants(case: KernelCase) -> dict:
 
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
-    """A case of another family with two or four equal clients, or the user's data; server step 1, four rounds."""
+    """A case of another family: two or four equal clients, or the user's data; server step 1, four rounds."""
     case = base.case(2 * seed + 1)  # an odd seed has two clients or four
     return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=POOLED_ROUNDS))
 
@@ -64,7 +64,7 @@ def _two_samples() -> KernelCase:
 
 @dataclass(frozen=True, eq=False)
 class StepLadder(Case):
-    """FedAvg and gradient descent on the same data at falling steps: eta_l max_c |H_cc| halves from `reach`."""
+    """FedAvg and gradient descent on the same data; eta_l max_c |H_cc| is `reach` at first and halves at each rung."""
 
     problem: Problem
     steps: int

@@ -163,7 +163,7 @@ def _rounding(ladder: WidthLadder) -> float:
 
 
 def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
-    """Raise NoSlope unless at each sample and round half of each width's networks have more than rounding in `paths`.
+    """Raise NoSlope unless, at each sample and round, `paths` exceeds rounding for half of the networks of each width.
 
     If few networks change a pattern, their spread says nothing about other networks.
     """

@@ -78,7 +78,7 @@ def decimal(value: sp.Rational) -> str:
 
 
 def powers_of_ten(value: sp.Rational) -> tuple[sp.Rational, int]:
-    """A number as (rest, exponent) of 10 if it has many zeros; otherwise with the exponent 0."""
+    """The number as (mantissa, exponent of 10) if it has many zeros; otherwise the number and 0."""
     digits = str(value.p if value.is_Integer else value.q)
     zeros = len(digits) - len(digits.rstrip("0"))
     if zeros < ZEROS or not (value.is_Integer or value.q == 10**zeros):
@@ -135,7 +135,7 @@ def typed(text: str) -> str:
 
 
 def _typed(parts: list[str], ends: str = "") -> str:
-    """The parts up to the first part that ends the group, removed from the list."""
+    """Remove the parts in front of the first part that ends the group, and give their LaTeX."""
     made: list[str] = []
     while parts and parts[0] not in ends.split():
         part = parts.pop(0)

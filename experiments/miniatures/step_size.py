@@ -142,7 +142,8 @@ def _without_averaging(keys: Keys) -> Keys | None:
     late = keys.get("ima_exploration", "exponential")
     if late == "none":
         return {key: value for key, value in keys.items() if not key.startswith("ima")}
-    only_there = {"ima_released"} if late in ("exponential", "constant") else set()  # it only shifts the averaging
+    # there, this key only shifts the averaging
+    only_there = {"ima_released"} if late in ("exponential", "constant") else set()
     return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
 
 

@@ -27,7 +27,7 @@ LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of 
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
 PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; of a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
-TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
+TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch of a title, of a caption; as wide as a legend's mark
 SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, and characters that it does not draw
 
 
@@ -40,7 +40,7 @@ def drawn(
         statement: the statement, for its words.
         seen: the points of each checked form.
         seed: the first of the cases, for the caption; default 0.
-        most: the most panels that are drawn, first those of the forms; default all.
+        most: the largest number of panels; the panels of forms come first; default all.
         narrow: whether panels stand below each other, as wide as a phone; default False.
 
     Raises:

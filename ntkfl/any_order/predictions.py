@@ -55,7 +55,7 @@ class FinalAnswers(ABC):
 
     @property
     def residual_name(self) -> str:
-        """The targets of `residual`."""
+        """The name of the distance that `residual` is, for messages."""
         return "|y - f|"
 
 
@@ -97,7 +97,8 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 
 
 def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
-    """The computed W*, W0 + C' a, in long precision, (m, d); at most `slack` (and its own rounding) from the exact."""
+    """The computed W*, W0 + C' a, in long precision, (m, d); at most `slack` (and its own rounding) from the exact
+    W*."""
     net = rows.neuron_pass.network
     out = net.hidden.astype(LONG)
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs).astype(LONG) * net.factor

@@ -30,8 +30,8 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | 
     than 64 rounds, it may have passed eps earlier. If part of the residual stays for ever, the distance from that part
     counts in place of the residual.
 
-    The run starts from outputs 0. Powers of maps of up to `small` rows (SMALL if None) are taken, of larger ones
-    those of their Krylov space.
+    The run starts from outputs 0. Maps of up to `small` rows (SMALL if None) are raised to powers; larger maps are
+    first restricted to their Krylov space.
     """
     labels = regime._labels
     if not labels.any():
@@ -106,7 +106,7 @@ class KrylovRounds:
         return cls(maps, first, roots)
 
     def seen(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
-        """Vectors as long as the residual, one for each of these states side by side."""
+        """For each of these states, side by side, a vector whose norm is the residual's."""
         return (self.roots @ states).reshape(-1, states.shape[2])
 
 

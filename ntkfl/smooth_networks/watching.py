@@ -39,7 +39,7 @@ def network_checkpoints(
     Args:
         problem: data.
         setup: width, seed and steps; its rounds are not used.
-        network: "fc" of `ntkfl.networks.wide`.
+        network: a fully connected network ("fc") of `ntkfl.networks.wide`.
         rounds: number of rounds to train.
         every: rounds between checkpoints.
         start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.

@@ -68,7 +68,7 @@ def gap(case: CubeNetworks, alphas: np.ndarray) -> Estimate:
 def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estimate:
     """|(U_2 - U_1) x|_2, (n,), over all units or only the units whose sign differs between the networks.
 
-    For a unit within rounding of its kink at an end the sign is not known: its share is counted to the error.
+    If rounding hides the sign of a unit at an end, the unit's share is added to the error.
     """
     first, second = (Estimate.exact(net.hidden.T) for net in pair(case))
     moved = case.x @ (second - first)

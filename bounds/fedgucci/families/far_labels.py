@@ -1,4 +1,5 @@
-"""Cases with a barrier of both losses: labels far from the outputs, on the other side than the gap at the midpoint."""
+"""Cases with a barrier of both losses: labels are far from the outputs, on the side opposite to the gap at the
+midpoint."""
 
 from dataclasses import replace
 

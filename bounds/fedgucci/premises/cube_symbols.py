@@ -23,7 +23,7 @@ SYMBOLS = {
 }
 
 SPREAD = side * s * sp.sqrt(h * l)  # E1, a sure bound on E_x |(U_1 - U_2) x|
-# addition of the outputs beyond the first to the tail of the readout's part
+# contribution of the outputs beyond the first to the tail of the readout's part
 MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)
 VECTOR_TAIL = (
     "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "

@@ -28,7 +28,7 @@ def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.Matrix
 SERVER = eta_global * H * shares * RESPONSE
 MAP = IDENTITY - SERVER  # M
 LENGTH = eta_local * K
-LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # sum of the responses of fewer steps
+LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # eta_l times the sum over k < K of the responses to k steps
 CONTROL = IDENTITY - (RESPONSE + LATER * H / N) / LENGTH
 
 HEAVY_BALL = state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)

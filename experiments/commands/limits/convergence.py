@@ -61,7 +61,8 @@ def rate(
     ima_window: Annotated[int | None, "send out the mean of this many last models of the server (IMA)"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     batch_size: Annotated[
-        int | None, "samples of each local step, drawn anew, their sum scaled up (all of a client where it has fewer)"
+        int | None,
+        ("samples of each local step, drawn anew, with their sum scaled up (all samples of a client that has fewer)"),
     ] = None,
     noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
     local_schedule: LocalSchedule = None,
@@ -83,9 +84,9 @@ def rate(
     With --width also for the Gram matrix H(0) of a network of that width, drawn from the seed; for a network in a file,
     for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
     With --participation, --batch-size or --noise clients, batches or noise are drawn at random: rate, limit and rounds
-    are then those of the root mean square over the draws, exactly, with what noise leaves in the end. Steps may change
-    by round, and cohorts take turns. With --runs the loss is estimated by runs with draws of their own, with its error,
-    and nothing is said of rate and limits. Exit status: 0 stable, 1 not stable, 2 bad input.
+    are then exact, for the root mean square over the draws, and the error that noise leaves is printed. Steps may
+    change by round, and cohorts take turns. With --runs the loss is estimated by runs with draws of their own, with its
+    error, and nothing is said of rate and limits. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.estimate import Rigour

@@ -75,7 +75,8 @@ def _part(miniature: Miniature, cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _pictures(miniature: Miniature) -> list[tuple[str, str, str]]:
-    """The pictures in the repository: the miniature's own picture and its curves, in words, and the file's name."""
+    """The miniature's pictures in the repository, its own and its curves: path, description, and the name of the
+    file."""
     kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
     if with_curves(miniature) and miniature.at != PAPER:
         what = "Means over the seeds, the last third shaded, controls dashed"

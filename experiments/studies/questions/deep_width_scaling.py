@@ -45,9 +45,9 @@ TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
 SHOWN, APART = 3, 0.2  # widths of runs in a panel; distance of quantities on a line
 CONVOLUTION = 100  # a convolution takes so many times the time of a dense layer with as many neurons as it has channels
-WIDEST = 4  # widths of a second slope
-NOTE = "the interval holds the change of the slope without the two smallest"
-BENDS = "no one power: smooth parts fall as m^(-1), what kinks add on average as m^(-1/2)"
+WIDEST = 4  # number of the largest widths, of which a second slope is taken
+NOTE = "the interval includes the change of the slope if the two smallest widths are left out"
+BENDS = "no single power: smooth parts fall as m^(-1), the average effect of kinks as m^(-1/2)"
 
 
 @cache
@@ -146,7 +146,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
-    """The power of the width for one network, or for several networks, each over its mean along the widths."""
+    """The power of the width for one network, or for several networks, each divided by its mean along the widths."""
     widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -205,8 +205,8 @@ def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
     return Chart(
         "deep-width-scaling",
         f"{description}. {_setting(cells)}; {BARS}.",
-        "Log-log plots: what is off the limit falls with the width as m^(-1/2), what is off the network's own kernel "
-        "regime, and the drift of that kernel, as m^(-1), for ReLU more slowly at great widths.",
+        "Log-log plots: distances from the limit fall with the width as m^(-1/2); the distance from the network's own "
+        "kernel regime and the drift of that kernel fall as m^(-1), for ReLU more slowly at large widths.",
         tuple(panels),
     )
 
@@ -238,8 +238,8 @@ def _exponents(cells: Cells) -> Chart:
     return Chart(
         "deep-exponents",
         f"The power of the width with which each falls, over {cells.sizes['width']} widths; bars: 99% intervals, "
-        "which hold the bias of the two smallest. The lines are -1/2 and -1; what kinks of ReLU add to own and "
-        "drift on average falls as m^(-1/2) only, so that their powers lie between the two.",
+        "which include the bias of the two smallest. The lines are -1/2 and -1; the average effect of ReLU's kinks on "
+        "own and drift falls only as m^(-1/2), so that their powers lie between the two.",
         "Measured exponents with their intervals beside -1/2 and -1, a network a line.",
         tuple(panels),
     )

@@ -220,7 +220,7 @@ def _warn_of_table(name: str, samples: Samples, target: Target | None, x: Tensor
         warnings.warn(
             f"the features of {name} have very different scales: the standard deviation of feature {widest} is "
             f"{ratio:.3g} times that of feature {narrowest}, which training will hardly see; divide each column by its "
-            "standard deviation (said from 1000 times on)",
+            "standard deviation (the warning begins at a ratio of 1000)",
             stacklevel=4,
         )
 

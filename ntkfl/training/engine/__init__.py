@@ -1,1 +1,1 @@
-"""The rounds of the training engine: batches and local steps, stacked over clients, and measurements."""
+"""The rounds of the training engine, with batches and local steps stacked over clients, and its measurements."""
