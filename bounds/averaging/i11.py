@@ -99,7 +99,7 @@ STATEMENTS = (
             nature=Nature.MISPRINT,
             witness=lambda: NoisyQuadratic(90, 5),
             reading="printed once, in the sentence under (5)",
-            note="for the stored set tau = t-P..t",
+            note="this form is for the stored set tau = t-P..t",
             consequence="The algorithm is right; a server that follows the text stores one model more than it uses.",
         ),
         repaired=Claim((window, _left_over(window)), note="for the set tau = t-P+1..t"),

@@ -212,7 +212,7 @@ STATEMENTS = (
             left_formula="|U(t) - U(0)|_F",
             measure=lambda case: case.observed("total_movement"),
             families=(at_most_half(4096), THIN_START, FOUR_POINTS),
-            note="for trained networks, not for linearised ones",
+            note="this form is about trained networks, not about linearised ones",
             consequence="none for the conclusion: the repaired form proves it without an error term",
         ),
         repaired=Claim(
@@ -279,7 +279,7 @@ STATEMENTS = (
             # 4096 neurons, eight rounds at the printed step, eta_l = lambda = 1/2: thirty flip, none moves as far as
             # .03.
             witness=lambda: one_point_run(Setup(4096, eta_local=0.5, local_steps=1, rounds=8, seed=2)),
-            note="the proof's last line without a square on the left; R is the movement of the run",
+            note="this form is the proof's last line, without a square on the left; R is the movement of the run",
             reading="the line occurs once; the display that it closes begins with the square, and the claim has "
             "the root",
             consequence="use the repaired bound, of order m^(-1/4); m^(-1/2) is the order of the square",

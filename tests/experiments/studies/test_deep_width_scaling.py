@@ -205,7 +205,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 def test_what_bends_is_said_with_its_widest_rungs():
     answers = [answer for answer in as_planted() if "or faster" in answer.claim]
     assert len(answers) == 2 * 6 and all("relu" in answer.claim and answer.theory is None for answer in answers)
-    assert all("over the widest 4; no one power" in answer.note for answer in answers)
+    assert all("over the widest 4; no single power" in answer.note for answer in answers)
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():
