@@ -15,6 +15,7 @@ from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
+HELD = 2**26  # most numbers of the vectors of runs that share products
 
 
 @dataclass(frozen=True)
@@ -26,46 +27,59 @@ class Lanczos:
     last: float
     residual: float  # |R|
     skew: float
-    basis: Float[np.ndarray, "n k"]  # V
 
     @classmethod
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
-    ) -> list[Lanczos]:
-        """A run from each start; the runs share products, and a run ends early if its space is exhausted.
+    ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
+        """A run from each start, with its V; a run ends early if its space is exhausted.
 
-        Every vector is made orthogonal to all earlier vectors, twice.
+        As many runs as share some memory share products. Every vector is made orthogonal to all earlier vectors, twice.
         """
-        count, n = starts.shape[1], len(starts)
+        n, count = starts.shape
         steps = min(steps, n)
-        require("the Krylov space", lambda n, steps: 8 * n * (count * (2 * steps + 1) + 2 * steps), n=n, steps=steps)
-        bases, images = np.zeros((count, n, steps + 1)), np.zeros((count, n, steps))
-        bases[:, :, 0] = (starts / np.linalg.norm(starts, axis=0)).T
-        tridiagonals, ends = np.zeros((count, steps + 1, steps + 1)), np.full(count, steps)
+        at_once = min(count, max(1, HELD // (n * (steps + 1))))
+        require("the Krylov space", lambda n, steps: 8 * n * at_once * (steps + 6), n=n, steps=steps)
+        for first in range(0, count, at_once):
+            yield from cls._together(product, starts[:, first : first + at_once], steps)
+
+    @classmethod
+    def _together(
+        cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
+    ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
+        n, count = starts.shape
+        bases = np.zeros((count, steps + 1, n))  # the vectors of a run are rows
+        bases[:, 0] = (starts / np.linalg.norm(starts, axis=0)).T
+        diagonals, besides = np.zeros((count, steps)), np.zeros((count, steps + 1))  # T[k, k] and T[k, k - 1]
+        ends, squares, largest = np.full(count, steps), np.zeros(count), np.zeros(count)
         for k in range(steps):
             interruption.check()
-            images[:, :, k] = product(bases[:, :, k].T).T
-            for number in np.flatnonzero(ends == steps):
-                basis, t = bases[number], tridiagonals[number]
-                t[k, k] = basis[:, k] @ images[number, :, k]
-                rest = images[number, :, k].copy()
-                for _ in range(2):
-                    rest -= basis[:, : k + 1] @ (basis[:, : k + 1].T @ rest)
-                length = float(np.linalg.norm(rest))
-                if length <= EXHAUSTED * np.abs(t).max() or k + 1 == n:
-                    ends[number] = k + 1
-                else:
-                    t[k, k + 1] = t[k + 1, k] = length
-                    basis[:, k + 1] = rest / length
-        runs = []
-        for basis, image, t, end in zip(bases, images, tridiagonals, ends.tolist(), strict=True):
-            last = float(t[end, end - 1])
-            kept = end + (last > 0)
-            residual = image[:, :end] - basis[:, :kept] @ t[:kept, :end]
-            skew = float(np.linalg.norm(basis[:, :kept].T @ basis[:, :kept] - np.eye(kept)))
-            beside = np.diagonal(t, 1)[: end - 1]
-            runs.append(cls(np.diagonal(t)[:end], beside, last, float(np.linalg.norm(residual)), skew, basis[:, :end]))
-        return runs
+            now, rest = bases[:, k], np.ascontiguousarray(product(bases[:, k].T).T)
+            diagonals[:, k] = (now * rest).sum(axis=1)
+            off = rest - diagonals[:, k, None] * now  # becomes this column of R
+            if k:
+                off -= besides[:, k, None] * bases[:, k - 1]
+            for _ in range(2):
+                along = bases[:, : k + 1] @ rest[:, :, None]
+                rest -= (along.swapaxes(1, 2) @ bases[:, : k + 1])[:, 0]
+            length = np.linalg.norm(rest, axis=1)
+            largest = np.maximum(largest, np.maximum(np.abs(diagonals[:, k]), besides[:, k]))
+            running = ends == steps
+            ended = running & ((length <= EXHAUSTED * largest) | (k + 1 == n))
+            on = running & ~ended
+            ends[ended] = k + 1
+            besides[on, k + 1] = length[on]
+            bases[on, k + 1] = rest[on] / length[on, None]
+            off[on] -= length[on, None] * bases[on, k + 1]
+            squares[running] += (off[running] ** 2).sum(axis=1)
+            if not on.any():
+                break
+        for number, end in enumerate(ends.tolist()):
+            last = float(besides[number, end])
+            rows = bases[number, : end + (last > 0)]
+            skew = float(np.linalg.norm(rows @ rows.T - np.eye(len(rows))))
+            run = cls(diagonals[number, :end], besides[number, 1:end], last, float(np.sqrt(squares[number])), skew)
+            yield run, bases[number, :end].T
 
     @property
     def pairs(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
@@ -198,8 +212,8 @@ class LargestEigenvalues:
             basis, bound = vectors[:, -1:], float(known[-1]) * (1 + SLACK)
             image = whole @ basis
         else:
-            (run,) = Lanczos.of(product, np.random.default_rng(0).standard_normal((n, 1)), PRODUCTS)
-            basis, _ = np.linalg.qr(run.basis @ run.pairs[1][:, : -VECTORS - 1 : -1])
+            ((run, krylov),) = Lanczos.of(product, np.random.default_rng(0).standard_normal((n, 1)), PRODUCTS)
+            basis, _ = np.linalg.qr(krylov @ run.pairs[1][:, : -VECTORS - 1 : -1])
             image = product(basis)
         among = basis.T @ image
         inside = (among + among.T) / 2
@@ -269,15 +283,13 @@ class RitzRounds:
         if not labels.any():
             raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
         starts = root(labels[:, labels.any(axis=0)], False)
-        runs = Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)
-        size = max(len(run.diagonal) for run in runs)
-        values, weights = np.zeros((2, len(runs), size))
-        roots, largest = np.zeros((len(runs), size, size)), 0.0
-        for i, run in enumerate(runs):
+        count, size, largest = starts.shape[1], min(steps, len(starts)), 0.0
+        values, weights, roots = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size, size))
+        for i, (run, basis) in enumerate(Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)):
             some = slice(len(run.diagonal))  # if the space is exhausted early, the rest is 0
             nodes, vectors = run.pairs
             values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
-            roots[i, some, some] = np.linalg.qr(root(run.basis @ vectors, True), mode="r")
+            roots[i, some, some] = np.linalg.qr(root(basis @ vectors, True), mode="r")
             largest = max(largest, float(nodes[-1] + abs(run.last * vectors[-1, -1]) + run.residual))
         return cls(values, weights, roots, largest)
 

@@ -503,9 +503,10 @@ class MatrixFreeRegime(LinearRegime):
         require_size("products", products)
         root = np.sqrt(response)
         starts = self._clients.apply(root, initial[:, initial.any(axis=0)])
-        runs = Lanczos.of(
+        found = Lanczos.of(
             lambda v: self._clients.apply(root, self.tiles @ self._clients.apply(root, v)), starts, products
         )
+        runs = [run for run, _ in found]
         of_root = local.response / (2 * np.sqrt(margins.least)) + 2 * local.rounded * np.sqrt(margins.most)
         noise = margins.most * local.product + 3 * np.sqrt(margins.most) * local.size * of_root
         rules, skew = [], max(run.skew for run in runs)
