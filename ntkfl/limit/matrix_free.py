@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +49,7 @@ from ntkfl.limit.carried_errors import (
 )
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.kept_run import KeptRun
-from ntkfl.limit.lanczos import KRYLOV, TOGETHER, WHOLE, Lanczos, LargestEigenvalues, RitzRounds
+from ntkfl.limit.lanczos import KRYLOV, TOGETHER, WHOLE, Lanczos, LargestEigenvalues, RitzRounds, WholeSpectrum
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
+MANY = 8  # so many times n products with vectors take longer than all eigenvectors
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
@@ -503,14 +504,19 @@ class MatrixFreeRegime(LinearRegime):
         require_size("products", products)
         root = np.sqrt(response)
         starts = self._clients.apply(root, initial[:, initial.any(axis=0)])
-        found = Lanczos.of(
-            lambda v: self._clients.apply(root, self.tiles @ self._clients.apply(root, v)), starts, products
-        )
-        runs = [run for run, _ in found]
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return self._clients.apply(root, self.tiles @ self._clients.apply(root, v))
+
+        runs: Sequence[Lanczos | WholeSpectrum]
+        shares = (starts**2).sum(axis=0) / (starts**2).sum()
+        if starts.shape[1] * min(products, len(starts)) >= MANY * len(starts):
+            runs, shares = [WholeSpectrum.of(product, starts)], np.ones(1)
+        else:
+            runs = [run for run, _ in Lanczos.of(product, starts, products)]
         of_root = local.response / (2 * np.sqrt(margins.least)) + 2 * local.rounded * np.sqrt(margins.most)
         noise = margins.most * local.product + 3 * np.sqrt(margins.most) * local.size * of_root
         rules, skew = [], max(run.skew for run in runs)
-        shares = (starts**2).sum(axis=0) / (starts**2).sum()
         off = 3 * max(run.residual for run in runs) + 6 * skew * margins.largest + 3 * noise
         for run in runs:
             rules.append(run.rules(-SAFE * off, margins.largest + SAFE * off))

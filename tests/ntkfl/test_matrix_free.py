@@ -354,6 +354,24 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
         assert soonest <= whole.rounds_to(eps) <= latest <= loose * max(1, soonest)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
+    """Their interval is within that of twelve products for each column, and takes one product of n columns."""
+    problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
+    problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
+    whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))
+    exact = left_exactly(whole, t)
+    monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
+    at_once = tiled.left_estimate(t)
+    assert asked == [problem.n]
+    monkeypatch.setattr("ntkfl.limit.matrix_free.MANY", np.inf)
+    by_column = tiled.left_estimate(t, products=12)
+    for estimate in (at_once, by_column):
+        assert (estimate.lo <= exact).all() and (exact <= estimate.hi).all()
+    assert (at_once.error <= 1.001 * by_column.error + 1e-12).all()
+
+
 @settings(max_examples=10)
 @given(seed=st.integers(0, 99), repeated=st.booleans(), products=st.integers(1, 30))
 def test_few_samples_are_exhausted_by_few_products(seed, repeated, products):

@@ -98,6 +98,8 @@ def limit(
         kind = None if plot is None else picture_kind(plot)
         if state is not None and state.suffix != ".npz":
             raise ValueError(f"state is {state}; it must end in .npz")
+        if state is not None and not state.parent.is_dir():
+            raise ValueError(f"state is {state}, but there is no folder {state.parent}; make it, or name another file")
         if landmarks is not None and (tiles != "auto" or memmap or scheduler or device):
             raise ValueError("--landmarks needs no tiles; leave out --tiles, --memmap, --scheduler and --device")
         for name, by_round in (("eta_local", local_schedule), ("local_steps", steps_schedule)):
