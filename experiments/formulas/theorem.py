@@ -9,6 +9,7 @@ from sympy.printing.pretty.pretty_symbology import greek_unicode
 
 from bounds import Form, Outcome, Statement
 from bounds.evidence import evidence_text
+from bounds.formula import PREMISES
 from experiments.formulas.breaking import pieces
 from experiments.formulas.latex import GREEK, latex, name
 from experiments.formulas.mathml import claim_rows, filled, width
@@ -97,7 +98,8 @@ def _theorem(statement: Statement, form: Form) -> list[str]:
         items = [rf"\item {text(hypothesis.says)}" for hypothesis in hypotheses]
         lines += ["Suppose that", r"\begin{itemize}", *items, r"\end{itemize}"]
     for symbol, order in (claim.premise or {}).items():
-        lines.append(f"Let ${latex(symbol)}$ be at least of the order ${_inline(order)}$.")
+        extreme = "least" if PREMISES[str(symbol)][1] > 0 else "most"
+        lines.append(f"Let ${latex(symbol)}$ be at {extreme} of the order ${_inline(order)}$.")
     may_fail = "" if claim.failure is None else f", except with probability at most ${_inline(claim.failure)}$,"
     lines.append(f"{'Then' if hypotheses else 'We have'}{may_fail}")
     lines += [*_display(claim_rows(statement, form, whole=True)), r"\end{theorem}"]
