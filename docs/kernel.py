@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+from IPython import get_ipython
 from matplotlib_inline.config import InlineBackend
 
 PROGRESS = re.compile(r"\d+ of \d+ ")  # the beginning of progress lines, which differ in every run
