@@ -23,11 +23,12 @@ jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `t
 typer.testing._get_command = cache(typer.testing._get_command)  # typer makes all options of all commands at every call
 
 TESTS = Path(__file__).parent
-LONGEST = [  # files of many seconds a test, in either suite, the longest first
+LONGEST = [  # files of many seconds a test, in either suite: those that wait for processes, then the longest first
+    TESTS / "experiments" / "studies" / "test_study_killed.py",
+    TESTS / "experiments" / "test_interrupts.py",
     TESTS / "meta" / "test_statements.py",
     TESTS / "docs" / "test_pages.py",
     TESTS / "docs" / "test_site.py",
-    TESTS / "experiments" / "test_interrupts.py",
     TESTS / "verification" / "test_search.py",
     TESTS / "verification" / "test_library_faults.py",
     TESTS / "verification" / "test_measured_sides.py",
