@@ -31,7 +31,7 @@ class Proof:
 
 @singledispatch
 def prove(step: Step) -> Proof:
-    """Prove a step, or say why this failed; a step is shown to be wrong only where a point that breaks it is named.
+    """Prove a step, or say why this failed; a step is refuted only if the answer names a point that breaks it.
 
     Args:
         step: a step of a derivation.

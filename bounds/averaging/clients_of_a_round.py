@@ -198,12 +198,10 @@ STATEMENTS = (
         title="The covariance factor is that of the client models of a round",
         kind=Kind.DEFINITION,
         source=Source(IMA, "section 5.2, the law of {w_k}"),
-        note=(
-            "the paper writes the expectation over the product of the clients' solution sets, and calls only the "
-            "draw of a single model uniform. Under the product law the clients are independent and every covariance "
-            "is 0. This cannot be meant, since the paper measures the covariance and bounds it from below. The paper "
-            "means the joint law of a round, in which clients share their start"
-        ),
+        note="the paper writes the expectation over the product of the clients' solution sets, and calls only the draw "
+        "of a single model uniform. Under the product law the clients are independent and every covariance is 0. This "
+        "cannot be meant, since the paper measures the covariance and bounds it from below. The paper means the joint "
+        "law of a round, in which clients share their start",
         stated=Claim(
             sp.Trace(shares.T * apart * shares),
             recorded=Outcome.VIOLATED,
@@ -212,10 +210,8 @@ STATEMENTS = (
             witness=lambda: one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin"),
             reading="Theorem 1, its proof and Corollary 2 print the same product sign",
             note="this form takes the covariances under the product law, where each client is drawn independently",
-            consequence=(
-                "With the product law the covariance factor disappears from Theorem 1, and with it Corollary 1; with "
-                "the joint law both stand."
-            ),
+            consequence="With the product law the covariance factor disappears from Theorem 1, and with it Corollary "
+            "1; with the joint law both stand.",
         ),
         repaired=Claim(COVARIANCE),
         constants=_constants_i6,

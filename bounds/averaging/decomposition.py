@@ -214,14 +214,12 @@ STATEMENTS = (
         title="The lower bound of the covariance term is positive",
         kind=Kind.LOWER,
         source=Source(IMA, "section 5.3.4, on Corollary 1"),
-        note=(
-            "the paper says this about Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
-            "paper's conclusion (that diversity reduces the loss only a little) needs a positive bound. Taken "
-            "literally, a bound of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest "
-            "covariance of -1, refutes only the reading 'positive'. The literal claim fails for clients that are "
-            "drawn independently, whose bound is 0. In the paper's experiments the similarity of clients is "
-            "positive, and so is the covariance of clients with a shared start in most runs here"
-        ),
+        note="the paper says this about Corollary 1, which proves no sign. 'Non-zero' is read as positive, since the "
+        "paper's conclusion (that diversity reduces the loss only a little) needs a positive bound. Taken literally, "
+        "a bound of -1 is non-zero; so the stored case, clients (1, -1, 0) xi with a smallest covariance of -1, "
+        "refutes only the reading 'positive'. The literal claim fails for clients that are drawn independently, whose "
+        "bound is 0. In the paper's experiments the similarity of clients is positive, and so is the covariance of "
+        "clients with a shared start in most runs here",
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         stated=Claim(
             sp.Integer(0),

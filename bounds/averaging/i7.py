@@ -237,22 +237,20 @@ STATEMENTS = (
         title="Variance of a client's model = discrepancy of its data, up to O(eps)",
         kind=Kind.ORDER,
         source=Source(IMA, "Theorem 2, Eq (3)"),
-        note=(
-            "the theorem is adapted from DiWA, whose text was not available to us. The paper takes MMD in the space "
-            "of K. Then the term in MMD has degree 0 in K while the left side has degree 1, and the remainder does "
-            "not vanish at eps = 0. The same sentence prints beta_D with K^2 over pairs i != j; the unbiased MMD of "
-            "K^2 has this term and subtracts it. So an exponent was lost in print, and the claim is meant for K^2. "
-            "With the kernel K^2 and the unbiased statistic (pairs i != j) the claim is an identity up to |R| <= "
-            "(n_k - 1) eps lam_D/lam + n_k eps^2/(2 lam), for every eps; with K^2 the V-statistic differs from the "
-            "unbiased one by the constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, "
-            "that the variance grows with the discrepancy, survives. 'Var' is the posterior variance of the Gaussian "
-            "process with kernel K, not the ensemble variance of networks trained in the kernel regime. For the ReLU "
-            "kernel on the sphere eps/lam is .16 at right angles, and the bound exceeds lam_D from n_k = 8 on. "
-            "Section 5.3.3 concludes 'max_k V_k <= eps' from the theorem. But the theorem's eps bounds the kernel "
-            "between different samples, not the variance: a bound on V_k needs lam_D and MMD as well, and should "
-            "have another name. The same section equates the mean of the variance over all data with the mean over "
-            "D_k. The theorem is about the mean over all data, which is larger if the client has not seen all data"
-        ),
+        note="the theorem is adapted from DiWA, whose text was not available to us. The paper takes MMD in the space "
+        "of K. Then the term in MMD has degree 0 in K while the left side has degree 1, and the remainder does not "
+        "vanish at eps = 0. The same sentence prints beta_D with K^2 over pairs i != j; the unbiased MMD of K^2 has "
+        "this term and subtracts it. So an exponent was lost in print, and the claim is meant for K^2. With the "
+        "kernel K^2 and the unbiased statistic (pairs i != j) the claim is an identity up to |R| <= (n_k - 1) eps "
+        "lam_D/lam + n_k eps^2/(2 lam), for every eps; with K^2 the V-statistic differs from the unbiased one by the "
+        "constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, that the variance grows "
+        "with the discrepancy, survives. 'Var' is the posterior variance of the Gaussian process with kernel K, not "
+        "the ensemble variance of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is "
+        ".16 at right angles, and the bound exceeds lam_D from n_k = 8 on. Section 5.3.3 concludes 'max_k V_k <= eps' "
+        "from the theorem. But the theorem's eps bounds the kernel between different samples, not the variance: a "
+        "bound on V_k needs lam_D and MMD as well, and should have another name. The same section equates the mean of "
+        "the variance over all data with the mean over D_k. The theorem is about the mean over all data, which is "
+        "larger if the client has not seen all data",
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         stated=Claim(
             eps,

@@ -189,7 +189,8 @@ def _gaussian_pair(
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, nearly linear there."""
+    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, which are nearly linear so far
+    out."""
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)

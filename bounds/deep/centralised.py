@@ -101,15 +101,13 @@ STATEMENTS = (
         title="No width brings FedAvg on a deep network to gradient descent on all the data",
         kind=Kind.RATE,
         source=reported("T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
-        note=(
-            "reported: at infinite width t rounds of FedAvg with K local steps lead where K t steps of gradient "
-            "descent on the mean over clients lead. Both have a limit, and the limits differ (fl-ntk/centralised): "
-            "the distance of the two networks tends to the distance of the limits. The authors' public code "
-            "(kkhuge/ICML2025, fedavg11) trains such networks, with three ReLU layers and biases, by FedAvg and by "
-            "gradient descent from one start. A run has one width; the released figure reads files named for width "
-            "4096 and shows losses. The code stores the distance of the two outputs in each round, and no released "
-            "script draws this distance or compares widths"
-        ),
+        note="reported: at infinite width t rounds of FedAvg with K local steps lead where K t steps of gradient "
+        "descent on the mean over clients lead. Both have a limit, and the limits differ (fl-ntk/centralised): the "
+        "distance of the two networks tends to the distance of the limits. The authors' public code (kkhuge/ICML2025, "
+        "fedavg11) trains such networks, with three ReLU layers and biases, by FedAvg and by gradient descent from "
+        "one start. A run has one width; the released figure reads files named for width 4096 and shows losses. The "
+        "code stores the distance of the two outputs in each round, and no released script draws this distance or "
+        "compares widths",
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         stated=Claim(
             HALF,
@@ -120,10 +118,8 @@ STATEMENTS = (
             witness=lambda: deep_ladder(ERF, 0).first_look(1 / 4),
             hypotheses=(EQUAL,),
             reading="a report, not the text: the text may require steps that go to 0, and then the claim is true",
-            note=(
-                "this form has the exponent that equal limits would give: both networks would approach one limit as "
-                "m^(-1/2)"
-            ),
+            note="this form has the exponent that equal limits would give: both networks would approach one limit as "
+            "m^(-1/2)",
             consequence="the step size, not the width, decides how far FedAvg is from centralised descent: see "
             "deep/centralised-steps",
         ),

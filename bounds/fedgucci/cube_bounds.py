@@ -129,21 +129,18 @@ STATEMENTS = (
             "not by itself explain small barriers",
         ),
         repaired=Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
-        note=(
-            "the theorem is read with the prefactor sqrt(2h) b, which (30) gives and the KDD version prints, and "
-            "with the exponent 2/(hl+h). The printed theorem is for one output and a 1-Lipschitz loss. The repaired "
-            "form is for any loss, times its own constant L, and for C outputs; it follows from the paper's own "
-            "proof with a union over the C rows of the readout. Then |V_i - V_anc| times a vector is at most sqrt(C) "
-            "times a row's part, |V_anc| is the largest singular value, and the single logarithm of 12Ch/delta "
-            "exceeds both logarithms of the proof. The proof shows (32) for one x and one alpha, and uses it under "
-            "E_x and sup over alpha; the conclusion still holds, with the same constants (R1g: Jensen for tails over "
-            "x, a net for alpha). In most families the domain is the cube, and epsilon is above every loss in the "
-            "cube: then d_epsilon = d, P(D) = 1. In two families the domain is wider, and epsilon selects a region "
-            "of it, whose d_epsilon and P(D) are sampled. By Lemma 3.3 the theorem's right side is never below (32) "
-            "at the true d; this is our repaired form, which bounds E_x |z|_2 for every alpha at once. It exceeds "
-            "the sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to "
-            "10000 in everyday cases"
-        ),
+        note="the theorem is read with the prefactor sqrt(2h) b, which (30) gives and the KDD version prints, and with "
+        "the exponent 2/(hl+h). The printed theorem is for one output and a 1-Lipschitz loss. The repaired form is "
+        "for any loss, times its own constant L, and for C outputs; it follows from the paper's own proof with a "
+        "union over the C rows of the readout. Then |V_i - V_anc| times a vector is at most sqrt(C) times a row's "
+        "part, |V_anc| is the largest singular value, and the single logarithm of 12Ch/delta exceeds both logarithms "
+        "of the proof. The proof shows (32) for one x and one alpha, and uses it under E_x and sup over alpha; the "
+        "conclusion still holds, with the same constants (R1g: Jensen for tails over x, a net for alpha). In most "
+        "families the domain is the cube, and epsilon is above every loss in the cube: then d_epsilon = d, P(D) = 1. "
+        "In two families the domain is wider, and epsilon selects a region of it, whose d_epsilon and P(D) are "
+        "sampled. By Lemma 3.3 the theorem's right side is never below (32) at the true d; this is our repaired form, "
+        "which bounds E_x |z|_2 for every alpha at once. It exceeds the sure bound for x uniform in the ball and h up "
+        "to about 1000, and the barrier by a factor of 100 to 10000 in everyday cases",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         necessity=NEEDED | {CONNECTED.name: hardly_connected},
         says_left=SAYS_BOTH + "; as printed: the second part alone",
@@ -168,13 +165,11 @@ STATEMENTS = (
             "that are chosen after the draw, such as adversarial inputs",
         ),
         repaired=Claim(EVERY_INPUT),
-        note=(
-            "this is a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over |x| "
-            "<= b of |z_x| at the same delta. The bound then fails, since the largest singular value of U_1 - U_2 "
-            "grows like d sqrt(l/6), and (32) has no such term. For one unit, u_anc = 0, v_anc = 100, d = 1, l = "
-            "1600, left/right is above 1 in every draw, at the input along u_1 - u_2. The repaired form is the bound "
-            "that holds surely for every x"
-        ),
+        note="this is a reading of ours, which the theorem neither states nor needs: the bound (32) for sup over |x| "
+        "<= b of |z_x| at the same delta. The bound then fails, since the largest singular value of U_1 - U_2 grows "
+        "like d sqrt(l/6), and (32) has no such term. For one unit, u_anc = 0, v_anc = 100, d = 1, l = 1600, "
+        "left/right is above 1 in every draw, at the input along u_1 - u_2. The repaired form is the bound that holds "
+        "surely for every x",
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE,),
         constants=cube_constants,
@@ -206,13 +201,11 @@ STATEMENTS = (
             "by a factor sqrt(b); normalised inputs, b = 1, are not affected",
         ),
         repaired=Claim(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
-        note=(
-            "this is no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives this "
-            "prefactor. The machine that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and "
-            "read that version's line numbers into the text. The form stays for readers of that version. z is "
-            "homogeneous of degree one in x, so b must enter to the first power: with sqrt(2hb) the bound fails with "
-            "probability above delta once b is large (here b = 1e8). sqrt(2) h b is true and looser by sqrt(h)"
-        ),
+        note="this is no fault of the authors: the KDD text prints sqrt(2h) b throughout, and (30) gives this "
+        "prefactor. The machine that read the ICLR version alternates between sqrt(2hb) and sqrt(2) h b, and read "
+        "that version's line numbers into the text. The form stays for readers of that version. z is homogeneous of "
+        "degree one in x, so b must enter to the first power: with sqrt(2hb) the bound fails with probability above "
+        "delta once b is large (here b = 1e8). sqrt(2) h b is true and looser by sqrt(h)",
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         necessity=NEEDED,
         says_left="as for F9; as printed: E_x z_x in balls at the alpha where E_x "

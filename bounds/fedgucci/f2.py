@@ -204,15 +204,12 @@ STATEMENTS = (
         title="The expected loss is smooth in the weights",
         kind=Kind.DEFINITION,
         source=Source(FEDGUCCI, "Assumption 3.2, second part"),
-        note=(
-            "an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check is "
-            "whether one gamma serves all weights. The check takes gamma = b v/pi, which serves |u| = 1; any other "
-            "gamma fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the "
-            "gradient in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a "
-            "dead row; on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only "
-            "continuity); Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at "
-            "|u| = r"
-        ),
+        note="an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check is "
+        "whether one gamma serves all weights. The check takes gamma = b v/pi, which serves |u| = 1; any other gamma "
+        "fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient in "
+        "u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; on "
+        "finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
+        "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
         stated=Claim(
             gamma,
             recorded=Outcome.VIOLATED,

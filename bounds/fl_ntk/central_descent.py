@@ -274,10 +274,8 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/client-divergence",
-        title=(
-            "The clients' divergence falls as width^(-1/2), like every movement; relative to the round's movement it "
-            "does not fall"
-        ),
+        title="The clients' divergence falls as width^(-1/2), like every movement; relative to the round's movement it "
+        "does not fall",
         kind=Kind.RATE,
         source=reported("T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
         note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). This holds for a neuron; but in this "

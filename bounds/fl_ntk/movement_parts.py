@@ -288,24 +288,21 @@ STATEMENTS = (
         id="fl-ntk/C.10",
         title="B_3: what the printed linear map and the error term leave of the movement",
         source=Source(FL_NTK, "Claim C.10"),
-        note=(
-            "the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper derives "
-            "this from Eq (18), but it is true for K = 1 only. For K > 1 the stored case refutes the claim in the "
-            "limit; for one sample and nearly every network of width 1e100 the script beside it encloses |B_3|: "
-            ".0221, where the printed bound is 2.7e-13. As m grows and sigma falls, the printed bound goes to 0, and "
-            "|B_3| goes to |H^(-1/2) ((I - rho H)^T - M^T) y|, which is positive for 0 < T < infinity. The stored "
-            "case has this limit on the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 "
-            "(9.5e-13). A network of that size differs from the limit by |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)| "
-            "times a factor that is of order 1 at ten rounds of a stable step. The sum is of the order "
-            "(R/sigma)^(1/2) + m^(-1/4) + sigma, about 1e-14: an estimate, not an enclosure. As T grows the limit "
-            "vanishes again, so the lemma's second bullet (C.7-norm) and C.11 survive. At small steps the limit is "
-            "small, of the order of eta_l (K-1) mu^2/lambda times |y|/sqrt(lambda). At a fixed sigma > 0 the printed "
-            "bound does not go to 0: at widths that can be run it is more than a million times |B_3|. Derived again "
-            "from the text: at infinite width and sigma = 0 the whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) "
-            "H^-1 (I - (I - rho H)^T) y, and B_2 vanishes. So B_3 is the whole movement less B_1; neither m nor "
-            "sigma occurs in this difference. O-constants are taken as 1, poly(log(m/delta)) as the third power of "
-            "the logarithm"
-        ),
+        note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper derives this "
+        "from Eq (18), but it is true for K = 1 only. For K > 1 the stored case refutes the claim in the limit; for "
+        "one sample and nearly every network of width 1e100 the script beside it encloses |B_3|: .0221, where the "
+        "printed bound is 2.7e-13. As m grows and sigma falls, the printed bound goes to 0, and |B_3| goes to "
+        "|H^(-1/2) ((I - rho H)^T - M^T) y|, which is positive for 0 < T < infinity. The stored case has this limit "
+        "on the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of "
+        "that size differs from the limit by |J - J(0)| + |H(0) - H_inf|^(1/2) + |y(0)| times a factor that is of "
+        "order 1 at ten rounds of a stable step. The sum is of the order (R/sigma)^(1/2) + m^(-1/4) + sigma, about "
+        "1e-14: an estimate, not an enclosure. As T grows the limit vanishes again, so the lemma's second bullet "
+        "(C.7-norm) and C.11 survive. At small steps the limit is small, of the order of eta_l (K-1) mu^2/lambda "
+        "times |y|/sqrt(lambda). At a fixed sigma > 0 the printed bound does not go to 0: at widths that can be run "
+        "it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = 0 the "
+        "whole movement is J(0) H^-1 (I - M^T) y, B_1 is J(0) H^-1 (I - (I - rho H)^T) y, and B_2 vanishes. So B_3 is "
+        "the whole movement less B_1; neither m nor sigma occurs in this difference. O-constants are taken as 1, "
+        "poly(log(m/delta)) as the third power of the logarithm",
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         stated=Claim(
             PRINTED,

@@ -228,17 +228,14 @@ STATEMENTS = (
         title="Rounds to a training loss of eps",
         kind=Kind.ORDER,
         source=Source(FL_NTK, "Theorem 4.1"),
-        note=(
-            "the theorem is labelled informal; its formal version, Theorem B.3, is right. The informal theorem has T "
-            "= O(N/(lambda eta_l eta_g K) ln(1/eps)), and section 6 closes with (1 - rho lambda/2)^T <= eps, without "
-            "the factor |y - y(0)|^2 of (7). From (7), L <= eps once T >= 2 N/(lambda eta_l eta_g K) ln(|y - "
-            "y(0)|^2/(2 N eps)). The O() is judged without a choice of its constant: along a ladder of sizes the "
-            "ratio of the rounds needed to the formula must not grow. At a fixed eps this ratio grows with n/N, "
-            "without bound: with labels of size 1 the loss starts at n/(2 N), and the rounds needed grow like "
-            "ln(n/(2 N eps)). The informal form is right for eps below some power of 1/L(u(0)), and for every eps if "
-            "L(u(0)) <= 1: a hypothesis left out. The loss is written as a sum up to N where n is meant, over u in "
-            "R^(d x M)"
-        ),
+        note="the theorem is labelled informal; its formal version, Theorem B.3, is right. The informal theorem has T "
+        "= O(N/(lambda eta_l eta_g K) ln(1/eps)), and section 6 closes with (1 - rho lambda/2)^T <= eps, without the "
+        "factor |y - y(0)|^2 of (7). From (7), L <= eps once T >= 2 N/(lambda eta_l eta_g K) ln(|y - y(0)|^2/(2 N "
+        "eps)). The O() is judged without a choice of its constant: along a ladder of sizes the ratio of the rounds "
+        "needed to the formula must not grow. At a fixed eps this ratio grows with n/N, without bound: with labels of "
+        "size 1 the loss starts at n/(2 N), and the rounds needed grow like ln(n/(2 N eps)). The informal form is "
+        "right for eps below some power of 1/L(u(0)), and for every eps if L(u(0)) <= 1: a hypothesis left out. The "
+        "loss is written as a sum up to N where n is meant, over u in R^(d x M)",
         hypotheses=(
             UNIT_ROWS.of_every("run", _runs),
             Hypothesis(

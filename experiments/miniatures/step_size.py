@@ -19,24 +19,16 @@ TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {
-    "fedgucci": (
-        "FedAvg with the local rate times 1 + beta E alpha^2 and the server's rate times (1 + beta E alpha) / (1 + "
-        "beta E alpha^2) (fedgucci/X4); for uniform alpha the factors are 1 + beta/3 and 1 + beta/(6 + 2 beta)"
-    ),
+    "fedgucci": "FedAvg with the local rate times 1 + beta E alpha^2 and the server's rate times (1 + beta E alpha) / "
+    "(1 + beta E alpha^2) (fedgucci/X4); for uniform alpha the factors are 1 + beta/3 and 1 + beta/(6 + 2 beta)",
     "fedgucci+": "the control of FedGuCci, so that gains by calibration and sharpness stay in the difference",
-    "fedprox": (
-        "FedAvg with the server's rate times a ratio: a client's displacement under a constant gradient with the "
-        "pull, over that without it"
-    ),
+    "fedprox": "FedAvg with the server's rate times a ratio: a client's displacement under a constant gradient with "
+    "the pull, over that without it",
     "fednova": "FedAvg itself, since FedNova keeps FedAvg's mean length of a round by construction",
-    "scaffold": (
-        "FedAvg with the unweighted mean, since SCAFFOLD's variates cancel in the mean of clients that take equally "
-        "many steps"
-    ),
-    "feddyn": (
-        "FedAvgM with the Nesterov momentum 1 - alpha times a client's displacement per unit gradient, if all "
-        "clients take part: FedDyn's duals sum up all rounds, which no rate of FedAvg does"
-    ),
+    "scaffold": "FedAvg with the unweighted mean, since SCAFFOLD's variates cancel in the mean of clients that take "
+    "equally many steps",
+    "feddyn": "FedAvgM with the Nesterov momentum 1 - alpha times a client's displacement per unit gradient, if all "
+    "clients take part: FedDyn's duals sum up all rounds, which no rate of FedAvg does",
     "fedavgm": "FedAvg with the server's rate divided by 1 - momentum",
 }
 NONE_BECAUSE = {
@@ -48,10 +40,8 @@ NONE_BECAUSE = {
     "fedgma": "its server masks coordinates by the signs of the clients' differences",
     "fedlc": "it has another loss, whose margin of a class depends on the client",
     "fedrod": "it has another loss, a balanced cross-entropy, and a second head",
-    "fedsam": (
-        "its radius changes the gradient by a factor that depends on the curvature; at radius 0 it is FedAvg at the "
-        "same rate, and is compared with FedAvg already"
-    ),
+    "fedsam": "its radius changes the gradient by a factor that depends on the curvature; at radius 0 it is FedAvg at "
+    "the same rate, and is compared with FedAvg already",
     "fedyogi": "its server divides by roots of squares, coordinate by coordinate",
     "local": "its server's model never moves",
     "moon": "its second loss compares directions of features",

@@ -56,7 +56,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """A study for the report, and the files of its figures; `path`: of its page; `summary`: of its answers."""
+    """A study for the report, and the files of its figures; `path`: the path of its page; `summary`: a summary of its
+    answers."""
 
     name: str
     path: str

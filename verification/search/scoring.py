@@ -52,7 +52,7 @@ class Seen:
 
 
 def look(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks."""
+    """Judge a form on a case, in float64 where the case is a run; judge a claim that may fail on fresh networks."""
     with undisturbed():
         try:
             if statement.forms[form].failure is not None:
@@ -63,7 +63,7 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case of a family as `verify` does; a claim that may fail and fails here, on fresh networks too.
+    """Judge a form on a case of a family as `verify` does; if a claim that may fail does so, also on fresh networks.
 
     The cases of a family have the same shapes, so that their runs are compiled once.
     """
@@ -181,13 +181,13 @@ def _score(kind: Kind, comparison: Comparison) -> float:
         score = float(np.clip(np.log(comparison.tightness), -HIGHEST, HIGHEST))
     if comparison.outcome is Outcome.VIOLATED:
         return score
-    return min(score, 0.0)  # the right side may be 0 and not well known
+    return min(score, 0.0)  # the right side may be 0, known only within its error
 
 
 def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
     """The share of fresh networks on which the claim fails; more networks if it is not clearly below the allowed share.
 
-    The score is the log ratio that all networks but the allowed share stay below.
+    The score is the log ratio that only the allowed share of the networks exceeds.
     """
     failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
     if worst is None:
@@ -206,9 +206,8 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
-    """Failures, admitted networks, the largest probability allowed, their ratios, the worst comparison, the unmet
-    hypotheses (of the best of the other networks), and the largest `late`.
-    """
+    """Numbers of failures and of admitted networks, the largest probability allowed, the ratios, the worst comparison,
+    the unmet hypotheses (of the rejected network that comes nearest), and the largest `late`."""
     late: float | None = None
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
     ratios: list[float] = []

@@ -1,6 +1,7 @@
 """The lessons of the miniatures, in sentences whose numbers and words are taken from the results."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from experiments.miniatures.comparison import NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, Comparison, compared
@@ -32,10 +33,7 @@ class Found:
 def sentences(results: Sequence[Result]) -> list[str]:
     """The sentences about miniatures that are among the results."""
     everything = Found(results)
-    makers = [
-        *(_counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected),
-        *(_undertrained, _scale),
-    ]
+    makers = _counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected, _undertrained, _scale
     return [sentence for make in makers if (sentence := make(everything))]
 
 
@@ -62,10 +60,8 @@ def _fedgucci(results: Found) -> str:
     rows = [row for _, row in results.every(_connecting)]
     if not rows:
         return ""
-    above, beyond = (
-        sum(row.finding == "higher" for row in rows),
-        sum(row.finding == "higher" and row.beyond_finding == "higher" for row in rows),
-    )
+    above = sum(row.finding == "higher" for row in rows)
+    beyond = sum(row.finding == row.beyond_finding == "higher" for row in rows)
     rest = f"; the other {above - beyond} may be the effect of a larger step alone" if above > beyond else ""
     return (
         f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}. In {beyond} of these it is also "
@@ -165,15 +161,12 @@ def _connected(results: Found) -> str:
 
 
 def _undertrained(results: Found) -> str:
-    moving: dict[str, int] = {}
-    for label, row in results.every():
-        if row.claim and row.settled:
-            moving[label] = moving.get(label, 0) + 1
+    moving = Counter(label for label, row in results.every() if row.claim and row.settled)
     if not moving:
         return ""
     which = ", ".join(f"{label} ({count})" for label, count in moving.items())
     return (
-        f"In {number_of(sum(moving.values()), 'ordering')} the curves still move, or the error is too large to tell: "
+        f"In {number_of(moving.total(), 'ordering')} the curves still move, or the error is too large to tell: "
         f"{which}. These comparisons say which setting is faster, not which is better in the end."
     )
 

@@ -199,8 +199,7 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
     for scale in SCALES:
         state = scale * rng.standard_normal((columns.shape[1], 1))
         state[:n] *= run.blocks.eta_local  # far larger weights, times a large pull, would add rounding of their size
-        labels = state[-n:] + gram @ state[:n]
-        moved = run(np.concatenate([weights(state[:-n]), labels]), features)
+        moved = run(np.concatenate([weights(state[:-n]), state[-n:] + gram @ state[:n]]), features)
         linear = weights(columns @ state)
         size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
         if np.abs(moved - linear).max() > LINEAR * size.max():

@@ -23,8 +23,8 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     Raises:
         ValueError: a server rate that is not positive; in a round, a model whose units cannot be followed.
 
-    Source: the matching of Wang et al. 2020, "Federated learning with matched averaging" (FedMA, arXiv:2002.06440), of
-    whole models at a fixed width, with the assignments of Git Re-Basin (arXiv:2209.04836).
+    Source: Wang et al. 2020, "Federated learning with matched averaging" (FedMA, arXiv:2002.06440); here whole models
+    of a fixed width are matched, with the assignments of Git Re-Basin (arXiv:2209.04836).
     """
     return Method(NAME, objective, local=Aligned(), server=Average(server_rate))
 
