@@ -134,6 +134,7 @@ def test_a_cluster_gives_the_same_file_and_one_that_is_lost_is_said(tmp_path):
         (("--eta-global", 2), "--eta-global is not for this command; the server's step is --option server_rate=X"),
         (("--width", 9), "--width is not for this command"),
         (("--state", "run.txt"), "it must end in .npz"),
+        (("--state", "none/run.npz"), "state is none/run.npz, but there is no folder none"),
         (("--plot", "a.gif"), "pictures are .png or .svg"),
         (("--clients", 99), "99 clients cannot share 60 samples"),
         (("--scheduler", "127.0.0.1:8786"), "it must be tcp://HOST:PORT or tls://HOST:PORT"),
