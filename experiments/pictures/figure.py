@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bounds import Form, Kind, Outcome, Statement
@@ -60,13 +61,8 @@ def drawn(
     rows = math.ceil(len(panels) / columns)
     title = textwrap.wrap(f"{statement.id}: {statement.title}", int(width * TITLE_LETTERS))
     caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
-    stored = any(STORED in form_seen.families for form_seen in seen.values())
-    violated = any(SEVERITY[o] is Outcome.VIOLATED for form_seen in seen.values() for o in form_seen.outcome)
-    marks = _legend(statement, styles, stored, violated)
-    small = 6 if len(marks) > CROWD else 7
-    letters = max(len(SET.sub("", name)) for name in marks) + TAB
-    legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * letters))))
-    heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, LINE * math.ceil(len(marks) / legend) + 0.06)
+    legend = _legend_of(statement, seen, styles, width)
+    heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, legend.height)
     height = heights[0] + rows * heights[1] + heights[2] + LINE * len(caption) + 0.08
     with matplotlib.rc_context(STYLE | {"font.size": 7, "axes.titlesize": 7.5, "legend.fontsize": 7}):
         figure = Figure(figsize=(width, height))
@@ -86,47 +82,39 @@ def drawn(
             axes.set_title(head, pad=4)
             draw(axes)
         figure.text(0.5, 1 - 0.06 / height, "\n".join(title), ha="center", va="top", size=8.5, weight="bold")
-        figure.legend(
-            list(marks.values()),
-            list(marks),
-            loc="lower center",
-            bbox_to_anchor=(0.5, (LINE * len(caption) + 0.1) / height),
-            ncols=legend,
-            fontsize=small,
-            frameon=False,
-            borderaxespad=0,
-            borderpad=0,
-            labelspacing=0.25,
-            columnspacing=1.2,
-            handletextpad=0.5,
-            handlelength=1.6,
-        )
+        legend.draw(figure, (LINE * len(caption) + 0.1) / height)
         figure.text(0.5, 0.06 / height, "\n".join(caption), ha="center", va="bottom", size=6.5)
     return figure
 
 
-def thumbnail(statement: Statement, seen: Mapping[Form, Seen]) -> Figure:
-    """The first panel, without a legend, of the form from which mutants are made, or else of the last form seen.
+def thumbnail(statement: Statement, seen: Mapping[Form, Seen], *, legend: bool = False) -> Figure:
+    """The first panel of the form from which mutants are made, or else of the last form seen.
 
     Args:
         statement: the statement, for its words.
         seen: the points of each checked form.
+        legend: whether the families are named below the panel; default False.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    form = main_form(statement, seen)
-    (_, draw), *_ = panels_of(statement, {form: seen[form]}, _styles(seen))
+    form, styles = main_form(statement, seen), _styles(seen)
+    (_, draw), *_ = panels_of(statement, {form: seen[form]}, styles)
     width, height = THUMB
+    below, above = BELOW, 0.08
+    named = _legend_of(statement, {form: seen[form]}, styles, width) if legend else None
+    if named is not None:
+        height, below = height + named.height, below + named.height
     with matplotlib.rc_context(STYLE | {"font.size": 7}):
-        figure = Figure(figsize=THUMB)
+        figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
-        below, above = BELOW, 0.08
         axes = figure.add_axes(
             (LEFT / width, below / height, (width - LEFT - RIGHT) / width, (height - below - above) / height)
         )
         draw(axes)
+        if named is not None:
+            named.draw(figure, 0.04 / height)
     return figure
 
 
@@ -157,19 +145,53 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
     return file.getvalue()
 
 
-def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) -> dict[str, Any]:
-    """The marks and names of the legend."""
+@dataclass(frozen=True)
+class _Legend:
+    """Marks by their names, in columns."""
+
+    marks: dict[str, Any]
+    columns: int
+    small: int  # points of a letter
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        return LINE * math.ceil(len(self.marks) / self.columns) + 0.06
+
+    def draw(self, figure: Figure, bottom: float) -> None:
+        """Draw it above this height of the figure."""
+        figure.legend(
+            list(self.marks.values()),
+            list(self.marks),
+            loc="lower center",
+            bbox_to_anchor=(0.5, bottom),
+            ncols=self.columns,
+            fontsize=self.small,
+            frameon=False,
+            borderaxespad=0,
+            borderpad=0,
+            labelspacing=0.25,
+            columnspacing=1.2,
+            handletextpad=0.5,
+            handlelength=1.6,
+        )
+
+
+def _legend_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles, width: float) -> _Legend:
+    """The legend of these forms for a figure of this width in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     marks: dict[str, Any] = {}
-    for family in styles.families:
+    for family in _styles(seen).families:
         color, marker = styles(family)
         marks[mathtext(prose(family))] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
-    if stored:
+    if any(STORED in form_seen.families for form_seen in seen.values()):
         marks["stored case"] = Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0)
-    if violated:
+    if any(SEVERITY[o] is Outcome.VIOLATED for form_seen in seen.values() for o in form_seen.outcome):
         marks["violates it"] = Line2D([], [], ls="", marker="o", mfc="none", mec=EDGE, ms=6, mew=0.8)
     if statement.kind is not Kind.RATE:
         marks["would refute it"] = Patch(color=REFUTES, alpha=0.2, lw=0)
-    return marks
+    small = 6 if len(marks) > CROWD else 7
+    letters = max(len(SET.sub("", name)) for name in marks) + TAB
+    return _Legend(marks, max(1, min(len(marks), int(width / (LETTER * small / 7 * letters)))), small)

@@ -160,3 +160,16 @@ def test_a_small_picture_is_one_panel_of_the_form_that_holds_without_words_aroun
     assert not figure.texts and not figure.legends and axes.get_xlabel() == "right side (the bound)"
     assert r"u_{r}" in axes.get_ylabel()
     assert pixels(as_bytes(figure, "svg", "B.12")) == (250, 211)
+
+
+def test_a_panel_for_a_paper_names_the_families_below_its_axis():
+    statement, forms = seen("fl-ntk/B.12")
+    figure = thumbnail(statement, forms, legend=True)
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.y0 < box.y1 <= axes.get_tightbbox().y0 and 0 <= box.x0 < box.x1 <= figure.bbox.width
+    named = {text.get_text() for text in legend.get_texts()} - {"would refute it", "violates it", "stored case"}
+    colors = {line.get_color() for line in axes.get_lines() if isinstance(line.get_color(), str)}
+    marks = {mark.get_color() for mark in legend.legend_handles if hasattr(mark, "get_marker")}
+    assert named and marks >= colors - {EDGE, "black"} and len(marks) >= len(named)

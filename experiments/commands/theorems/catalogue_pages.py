@@ -102,7 +102,7 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
     with reserved(path) as (write,), shown_warnings(), CaseProgress() as progress:
         seen = {form: cases for (_, form), cases in seen_of(statements, progress=progress).items()}
         assert write is not None
-        figure = thumbnail(statement, seen) if suffix == "pdf" else drawn(statement, seen)
+        figure = thumbnail(statement, seen, legend=True) if suffix == "pdf" else drawn(statement, seen)
         write(as_bytes(figure, suffix, statement.id))
     typer.echo(f"picture: {path}", err=True)
 
