@@ -1,6 +1,6 @@
 """`ntkfl exponents`: the powers of the width, by theory and by measurements on ladders of widths."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.choices import chosen_problem, one_output, takes_options
+from experiments.console.interrupts import if_stopped
 from experiments.console.messages import bad_input
-from experiments.console.tables import as_lines, console
+from experiments.console.tables import as_lines, console, print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
+    from bounds.ladders.rungs import WidthFamily
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")
@@ -30,7 +32,7 @@ def exponents(
 
     An exponent is the log-log slope over increasing widths, with a 99% interval that allows for finite-width bias; a
     coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
-    eta_local .4, 60 rounds.
+    eta_local .4, 60 rounds. This takes some 25 s of processor; after Ctrl-C the quantities measured so far are printed.
     """
     from verification.exponents import exponents as measured, ladders
 
@@ -39,11 +41,33 @@ def exponents(
             one_output(chosen_problem(options, options.data))
         wanted = ladders(options, largest, networks)
     with bad_input(FloatingPointError):
-        rows = list(measured(wanted, options.seed))
-    typer.echo("\n".join(lines_of(rows)))
+        _print(measured(wanted, options.seed), [draw for draw in wanted for s in wanted[draw] for _ in s.quantities])
     for draw in wanted:
-        name, widths = draw.name.split(", widths")[0], f"widths {min(draw.widths)} to {max(draw.widths)}"
-        typer.echo(f"{name}: {sum(draw.counts)} networks of {widths}")
+        widths = f"widths {min(draw.widths)} to {max(draw.widths)}"
+        print_lines(f"{_name(draw)}: {sum(draw.counts)} networks of {widths}")
+
+
+def _print(measured: "Iterable[Exponent]", draws: "Sequence[WidthFamily]") -> None:
+    """Print the quantities of these draws as a table; an interrupt or a fault prints those measured until then."""
+    from experiments.console.progress_bar import ProgressBar
+
+    rows: list[Exponent] = []
+    try:
+        with (
+            if_stopped(lambda: f"{len(rows)} of {len(draws)} quantities were measured"),
+            ProgressBar("quantities") as bar,
+        ):
+            bar.show(0, len(draws), f"networks of {_name(draws[0])}")
+            for row in measured:
+                rows.append(row)
+                bar.show(len(rows), len(draws), f"networks of {_name(draws[min(len(rows), len(draws) - 1)])}")
+    finally:
+        if rows:
+            typer.echo("\n".join(lines_of(rows)))
+
+
+def _name(draw: "WidthFamily") -> str:
+    return draw.name.split(", widths")[0]
 
 
 def lines_of(rows: "Sequence[Exponent]") -> list[str]:
