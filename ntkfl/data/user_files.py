@@ -454,7 +454,11 @@ def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int],
 def _what_is_missing(header: list[str], label: bool) -> str:
     if not label:
         return f"no feature column; all columns but y and owner are features: {header}"
-    return f"no column is named y; the first line must name the columns, found: {header}"
+    names = header if len(header) <= MOST_NAMED else [*header[:3], "...", *header[-2:]]
+    return (
+        "no column is named y, label, target or class, so none has the labels; rename the one that does, "
+        f"of {', '.join(names)}"
+    )
 
 
 def _feature(column: Sequence[str], k: int, where: str) -> float:
@@ -465,6 +469,7 @@ def _feature(column: Sequence[str], k: int, where: str) -> float:
 
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
+MOST_NAMED = 8  # columns that a message names
 ROLES = {"x": FEATURES, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
 # names the columns or arrays that were taken as x, y and owner; the command line prints these messages
 NOTES = logging.getLogger(__name__)

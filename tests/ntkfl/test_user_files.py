@@ -180,7 +180,16 @@ CSV_FAULTS = [
     ("", " is empty; its first line must name the columns, one of them y"),
     ("\n\n", " is empty; its first line must name the columns, one of them y"),
     ("a,y\n", " has a header and no rows; every line after the header is a sample"),
-    ("a,b\n1,2\n", ", line 1: no column is named y; the first line must name the columns, found: ['a', 'b']"),
+    (
+        "a,b\n1,2\n",
+        ", line 1: no column is named y, label, target or class, so none has the labels; "
+        "rename the one that does, of a, b",
+    ),
+    (
+        "a,b,c,d,e,f,g,h,i\n1,2,3,4,5,6,7,8,9\n",
+        ", line 1: no column is named y, label, target or class, so none has the labels; "
+        "rename the one that does, of a, b, c, ..., h, i",
+    ),
     (
         "1,2\n3,4\n",
         ", line 1: all cells are numbers; the first line must name the columns, one of them y, such as x0,y",
