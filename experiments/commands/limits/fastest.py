@@ -20,7 +20,7 @@ from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram, rounds_said, scaled_columns
 from experiments.console.messages import bad_input
 from experiments.console.result_files import as_json, picture_kind, reserved
-from experiments.console.tables import wrapped
+from experiments.console.tables import print_lines, wrapped
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -88,7 +88,7 @@ def fastest(
                 budget=budget,
                 matrix_free={"none": False, "auto": True}.get(tiles, tiles),
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
-                answered=lambda tuned: typer.echo(f"  {_first_word(tuned, tiles != 'none')}", err=True),
+                answered=lambda tuned: print_lines(f"  {_first_word(tuned, tiles != 'none')}", err=True),
             )
         of = "" if network == TWO_LAYER else f"{network}, "
         _print(comparison, counts, of + setting(problem, options.setup(seed=options.seed)))
@@ -133,7 +133,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         rows.append((best.label, *cells, _shown(best.vectors), *left, _steps(best)))
     print_table(columns, rows, numbers=numbers)
     if any(tuned.estimate is not None for tuned in comparison.tuned):
-        typer.echo(f"\n~: more than {MOST_ROUNDS} rounds, which are not counted one by one but by powers of a round")
+        print_lines("", f"~: more than {MOST_ROUNDS} rounds, which are not counted one by one but by powers of a round")
     if any(tuned.rounds is None and tuned.estimate is None for tuned in comparison.tuned):
         none = f"with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
         if comparison.tiles is not None:
