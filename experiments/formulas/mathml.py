@@ -101,9 +101,10 @@ def _transposes(matrix: sp.Basic) -> int:
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
-BULKY = 100  # rough width in characters of a formula whose repeated parts get names where it is shown whole
+BULKY = 100  # rough width in characters of a formula whose repeated parts get names where it is shown whole or scrolls
 WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
 NARROWEST = 30  # the rough width of a row on a phone; a wider row may continue in the next line
+SCROLLS = 60  # the rough width of a piece that a phone has no room for, or in letters too small to read
 SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
@@ -200,7 +201,8 @@ def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, ever
     one_row = " ".join([*_lower(whole), left + relation + _last(kind, whole)])
     if width(one_row) <= WIDEST:
         return [one_row]
-    whole, names = named(whole) if everything and width(one_row) > BULKY else abbreviated(whole)
+    bulky = width(one_row) > BULKY and (everything or max(map(width, pieces(one_row, width, NARROWEST))) > SCROLLS)
+    whole, names = named(whole) if bulky else abbreviated(whole)
     words = [r"\text{where }", *[""] * len(names)]
     where = [f"{word} {latex(name)} = {latex(meaning)}" for word, (name, meaning) in zip(words, names, strict=False)]
     if lower:

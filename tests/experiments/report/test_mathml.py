@@ -69,12 +69,15 @@ def parsed(markup) -> ElementTree.Element:
 
 
 def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
-    """The elements of a claim in one row; explanations of names in its last row are added to the known names."""
+    """The elements of a claim in one row; explanations of names in its last rows are added to the known names."""
     joined: list[ElementTree.Element] = []
+    explained = False
     for line in parsed(str(markup).replace("<wbr>", "")):
         cells = [cell for math in line for part in math for cell in part if cell.tag != "mspace"]
-        if (cells[0].text or "").startswith("where"):
-            known[look(cells[1])] = value(row(*cells[3:]), known)
+        explains = (cells[0].text or "").startswith("where")
+        if explained := explained or explains:
+            name, _, *meaning = cells[explains:]
+            known[look(name)] = value(row(*meaning), known)
         else:
             joined += cells
     return joined
