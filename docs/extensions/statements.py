@@ -171,9 +171,15 @@ def _with_links(source: str, root: str) -> list[nodes.Node]:
     parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+|FINDINGS\.md#[\w.-]+)", source)
     pages = [part.removeprefix("docs/").replace("FINDINGS", "findings").replace(".md", ".html") for part in parts]
     return [
-        nodes.reference("", part, refuri=f"{root}{page}", internal=True) if k % 2 else nodes.Text(part)
+        nodes.reference("", "", *_breakable(part), refuri=f"{root}{page}", internal=True) if k % 2 else nodes.Text(part)
         for k, (part, page) in enumerate(zip(parts, pages, strict=True))
     ]
+
+
+def _breakable(path: str) -> list[nodes.Node]:
+    """A path that may go on in another line after each of its signs."""
+    parts = re.split(r"(?<=[/_#])", path)
+    return [node for part in parts for node in (html("<wbr>"), nodes.Text(part))][1:]
 
 
 def _old_address(statement: Statement) -> nodes.raw:
