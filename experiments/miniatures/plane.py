@@ -152,8 +152,9 @@ def _panel(panel: Axes, three: ThreeModels) -> QuadContourSet:
     filled = panel.contourf(s, t, np.minimum(losses.T, HIGHEST), levels=levels, cmap="cividis_r")
     filled.set_edgecolor("face")  # else the ground shows between the colours
     mean = plane.coordinates(three.vectors().mean(0))
-    panel.plot(*plane.corners.T, "o", color="white", mec="black", ms=4, mew=0.6, label="models")
-    panel.plot(*mean, "*", color=OVER[1], mec="black", ms=9, mew=0.6, label="their mean")
+    edge = "#101010"  # black and white would change places on a dark page, where the map keeps its colours
+    panel.plot(*plane.corners.T, "o", color=OVER[0], mec=edge, ms=4, mew=0.6, label="models")
+    panel.plot(*mean, "*", color=OVER[1], mec=edge, ms=9, mew=0.6, label="their mean")
     panel.locator_params(nbins=4)
     panel.set_aspect("equal")
     return filled
