@@ -105,8 +105,8 @@ def _optional() -> Iterator[Item]:
         yield Item("optional", name, _version(name), adds, command)
     for peer, command in ((peer, INSTALL[peer]) for peer in INSTALL if peer not in SINGLE):
         then = f"in an environment of its own; then --peer-python {peer}=PATH"
-        found = _version(PACKAGES.get(peer, peer))
-        yield Item("optional", peer, found, "speed beside it, by ntkfl bench", command, then=then)
+        installed = _version(PACKAGES.get(peer, peer))
+        yield Item("optional", peer, installed, "speed beside it, by ntkfl bench", command, then=then)
     browser = [program for program in ("chromium", "chromedriver") if shutil.which(program)]
     installed = ", ".join(browser) if len(browser) == 2 else None
     yield Item("optional", "a browser", installed, "tests of reports as seen", "apt install chromium chromium-driver")
