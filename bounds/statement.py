@@ -142,6 +142,11 @@ class Statement:
             if not isinstance(claim, Claim):
                 right = f"Claim({claim})" if not isinstance(claim, Formula) else f"Claim({claim.expression}, ...)"
                 raise TypeError(f"the {form} form of {self.id} is {claim}; it must be a Claim: {right}")
+            if (claim.lower is None) == (self.kind is Kind.TWO_SIDED):  # a check of another kind would not look at it
+                right = "kind=Kind.TWO_SIDED has a Claim(upper end, lower=lower end); other kinds have no lower end"
+                raise ValueError(
+                    f"the {form} form of {self.id} is {self.kind}, and its lower is {claim.lower}; {right}"
+                )
         for name in ("constants", "measure"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of a case")

@@ -1,12 +1,12 @@
 """The refusals of a statement, which tell its author what would be right."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 
 import numpy as np
 import pytest
 
-from bounds import Claim, Form, Formula, Hypothesis, Statement, get
+from bounds import Claim, Form, Formula, Hypothesis, Kind, Statement, get
 from bounds.fl_ntk.cases.drawn_memory import drawn_memory
 from bounds.fl_ntk.cases.random_round import random_round
 from bounds.fl_ntk.drawn_memory import noise as noise_of_mean
@@ -21,6 +21,18 @@ def test_a_form_that_is_no_claim_is_refused():
     for form in (expression, Formula(expression)):
         with pytest.raises(TypeError, match=r"the stated form of fl-ntk/A.2 is .*; it must be a Claim: Claim\("):
             replace(SOUND, stated=form)
+
+
+def test_a_lower_end_that_would_not_be_checked_is_refused():
+    """The default kind is an upper bound: with a lower end it would hold whatever the left side is above 0."""
+    given = {f.name: getattr(SOUND, f.name) for f in fields(SOUND) if f.name not in ("kind", *SOUND.forms)}
+    with pytest.raises(
+        ValueError, match=r"stated form of fl-ntk/A.2 is upper, and its lower is 1; kind=Kind.TWO_SIDED"
+    ):
+        Statement(**given | {"stated": Claim(2, lower=1)})
+    assert Statement(**given | {"stated": Claim(2, lower=1)}, kind=Kind.TWO_SIDED).stated.lower == 1
+    with pytest.raises(ValueError, match=r"stated form of fl-ntk/A.2 is two-sided, and its lower is None; kind="):
+        Statement(**given | {"stated": Claim(2)}, kind=Kind.TWO_SIDED)
 
 
 def test_a_statement_without_forms_and_the_former_argument_for_them_are_refused():
