@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Source, Statement, with_own
 from bounds.cases.run_values import run_values
-from bounds.cases.snapshot import snapshot
+from bounds.cases.snapshot import Snapshot, snapshot
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.few_points import (
     aligned_run,
@@ -40,12 +40,48 @@ from bounds.fl_ntk.premises import (
     UNIT_SIGMA,
 )
 from bounds.fl_ntk.terms.round_map import STEP, output_changes, run_constants
-from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, largest_norm, progress, residual, snapshot_constants
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped, without
 from bounds.part_strategies import log_uniform, sizes
-from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
-from ntkfl import Estimate, gram
+from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, m, n, r_t
+from ntkfl import gram
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup
+
+SHARE = eta_global * eta_local * K / N * (1 + 2 * eta_local * n * K) * n * R  # rho (1 + 2 eta_l n K) n R
+FAILURE = n * sp.exp(-m * R)
+EPS = np.finfo(float).eps
+
+
+def snapshot_constants(case: FederatedRun) -> dict:
+    """n, m, N, K, the steps, R and |y - y(t)| at the snapshot round t."""
+    return run_values(case, n, m, N, K, eta_local, eta_global) | {
+        R: snapshot(case).radius,
+        r_t: case.observed("residual_norm")[case.snapshot_round],
+    }
+
+
+def times(factor: float, x: Estimate) -> Estimate:
+    """x times a float that is known to four roundings."""
+    return x * Estimate(factor, 4 * EPS * abs(factor), "rounding bound", Rigour.ENCLOSED)
+
+
+def progress(inside: Snapshot, grams: Estimate) -> Estimate:
+    """2 (eta_g eta_l/N) sum_k (y - y(t))^T H_k (y - y^{(k)}(t)), for matrices H_k side by side."""
+    setup = inside.run.setup
+    form = residual(inside) @ (grams @ inside.stacked_residual)
+    return times(2 * setup.eta_global * setup.eta_local / inside.run.problem.n_clients, form)
+
+
+def largest_norm(blocks: Estimate, steps: int) -> Estimate:
+    """max_k |H_k|_F of matrices side by side."""
+    columns = np.split(np.arange(blocks.value.shape[1]), steps)
+    return Estimate.stacked(blocks[:, own].norm() for own in columns).max()
+
+
+def residual(inside: Snapshot) -> Estimate:
+    """y - y(t), (n,): the residual of every client's first local step."""
+    return inside.stacked_residual[: inside.run.problem.n]
+
 
 LIKELY = Hypothesis(
     "probability-below-1",
