@@ -13,21 +13,14 @@ import numpy as np
 import typer
 
 from experiments.console.certifying import (
-    FIELDS,
     NOT_CERTIFIED,
-    TESTED,
     WATCHED_ROUNDS,
     Asked,
-    identity,
     last_judged,
-    named_place,
     on_tests,
-    require_attack,
-    require_tests,
     say_attack,
     to_certify,
 )
-from experiments.console.choices import setting
 from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
 from experiments.console.result_files import as_json, picture_kind, reserved
@@ -85,7 +78,7 @@ class AnyOrder(Asked):
             raise ValueError(f"--export is for squares, and the loss is {self.loss}")
         if self.momentum and not (self.watch or self.after):
             raise ValueError("--momentum is for the rounds of --watch or --after: give one of them")
-        require_attack(self.attack)
+        super().check()
         if self.plot is not None and not self.test:
             raise ValueError("--plot shows the margins of test samples: give --test too")
         if self.plot is not None:
@@ -107,21 +100,17 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
 
             network = load_affine_network(asked.weights)
         width = None if network is None else len(network.hidden)
-        problem, setup = to_certify(options, TESTED if asked.test else None, partial(asked.require_memory, width))
+        problem, setup = to_certify(options, asked.test, partial(asked.require_memory, width))
         if network is not None:
             from ntkfl.problem import require_features
 
             require_features(problem, network.hidden.shape[1], f"the network of {asked.weights}")
             setup = replace(setup, width=len(network.hidden))
-        if asked.test:
-            require_tests(problem)
     with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
             round_, certificate = _trained(problem, setup, asked, options.rounds, network)
-        where, momentum = named_place(asked.weights, round_), ["--momentum"] if asked.momentum else []
-        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  network {where}")
-        if not certificate.certified and certificate.needed_residual is not None:
-            typer.echo(f"  to train on: {asked.trained_further(options, setup, round_, momentum)}")
+        momentum = ["--momentum"] if asked.momentum else []
+        asked.say(certificate, "network", options, problem, setup, round_, momentum)
         tested = on_tests(certificate, problem) if asked.test else {}
         attacked: dict[str, Any] = {}
         if asked.method is None:
@@ -133,8 +122,8 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
                 "proved": str(certificate).splitlines()[:2],
                 "conditions": list(certificate.conditions()) if certificate.certified else [],
             }
-            replayed = asked.replayed(options, setup, round_, momentum if round_ else ())
-            record |= identity(problem, setup, replayed) | ({"test": tested} if tested else {})
+            record |= asked.identity(options, problem, setup, round_, momentum if round_ else ())
+            record |= {"test": tested} if tested else {}
             record |= {"attack": attacked} if attacked else {}
             write(as_json(record))
     if not certificate.certified or (attacked and attacked["broken"]):

@@ -63,46 +63,70 @@ class Asked:
         """The first words of a command with the same options."""
         raise NotImplementedError
 
-    def replayed(self, options: Options, setup: Setup, round_: int, more: Sequence[str] = ()) -> str:
-        """The command that certifies the network of a round again."""
-        words = (*of_file(self.weights), *after_rounds(round_, self.every), *more)
-        return replay(self.command, options, setup, *words)
+    def check(self) -> None:
+        """Raise a ValueError, before anything is read or trained, if options exclude each other."""
+        if self.attack is not None and self.attack < 1:
+            raise ValueError(f"--attack is {self.attack}; it is how many steps, or windows, to look at, 1 or more")
 
-    def trained_further(self, options: Options, setup: Setup, round_: int, more: Sequence[str] = ()) -> str:
-        """The command that trains on from a round that is not certified until a round certifies."""
-        rounds = [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
-        words = (*of_file(self.weights), f"--watch --every {self.every}", *rounds, *more)
-        return replay(self.command, options, setup, *words)
+    def say(
+        self,
+        certificate: Certificate,
+        network: str,
+        options: Options,
+        problem: Problem,
+        setup: Setup,
+        round_: int,
+        more: Sequence[str] = (),
+    ) -> None:
+        """Print a certificate with its setting; where it does not hold, the command that trains until a round does."""
+        place = "" if self.weights is None else f" of {self.weights}"
+        place += f" after round {round_}" if round_ or self.weights is None else ""
+        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network}{place}")
+        if not certificate.certified and certificate.needed_residual is not None:
+            longer: list[str] = [f"--rounds {2 * round_}"] if 2 * round_ > WATCHED_ROUNDS else []
+            words = (*self._of_file, f"--watch --every {self.every}", *longer, *more)
+            typer.echo(f"  to train on: {replay(self.command, options, setup, *words)}")
 
+    def identity(
+        self, options: Options, problem: Problem, setup: Setup, round_: int, more: Sequence[str]
+    ) -> dict[str, str | dict[str, Any]]:
+        """The entries of a record that identify the network of a round, with the command that certifies it again."""
+        from ntkfl.trajectory import provenance
 
-def identity(problem: Problem, setup: Setup, replayed: str) -> dict[str, str | dict[str, Any]]:
-    """The entries of a record that identify a certified network, and repeat its certificate."""
-    from ntkfl.trajectory import provenance
+        words = (*self._of_file, *after_rounds(round_, self.every), *more)
+        return {
+            "setting": setting(problem, setup, *FIELDS),
+            "replay": replay(self.command, options, setup, *words),
+            "provenance": provenance(weights=setup.seed),
+        }
 
-    return {
-        "setting": setting(problem, setup, *FIELDS),
-        "replay": replayed,
-        "provenance": provenance(weights=setup.seed),
-    }
+    @property
+    def _of_file(self) -> list[str]:
+        """The words that name the file of a network; none without one."""
+        return [] if self.weights is None else [f"--weights {shlex.quote(str(self.weights))}"]
 
 
 def to_certify(
     options: Options,
-    test: int | None = None,
+    test: bool = False,
     first: Callable[[Problem, Setup], None] | None = None,
     condition: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[Problem, Setup]:
-    """The data and the setup of the options; `test` samples of a built-in data set are kept for tests.
+    """The data and the setup of the options; with `test`, samples of a built-in data set are kept for tests.
 
     `first` raises if the certificate does not fit the memory, before `condition` compares rows, as in `chosen_problem`.
 
     Raises:
-        ValueError, OSError: as `chosen_problem`.
+        ValueError, OSError: as `chosen_problem`; data without test samples, with `test`.
     """
     size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
     setup = options.setup(seed=options.seed, **DEFAULTS)
     fits = None if first is None else lambda problem: first(problem, setup)
-    return chosen_problem(options, "sphere", size, test, first=fits, condition=condition), setup
+    kept = TESTED if test else None
+    problem = chosen_problem(options, "sphere", size, kept, first=fits, condition=condition)
+    if test and problem.x_test is None:
+        raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
+    return problem, setup
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
@@ -119,18 +143,6 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
 def after_rounds(rounds: int, every: int) -> list[str]:
     """The words that name a round; none for round 0."""
     return [f"--after {rounds} --every {every}"] if rounds else []
-
-
-def of_file(weights: Path | None) -> list[str]:
-    """The words that name the file of a network; none without one."""
-    return [] if weights is None else [f"--weights {shlex.quote(str(weights))}"]
-
-
-def named_place(weights: Path | None, round_: int) -> str:
-    """The words that name the source of the network: a file, a round, or a round after a file."""
-    if weights is None:
-        return f"after round {round_}"
-    return f"of {weights}" + (f" after round {round_}" if round_ else "")
 
 
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
@@ -152,24 +164,12 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
     return judged
 
 
-def require_attack(steps: int | None) -> None:
-    """Raise a ValueError if the number of steps of an adversary is below 1."""
-    if steps is not None and steps < 1:
-        raise ValueError(f"--attack is {steps}; it is how many steps, or windows, to look at, 1 or more")
-
-
 def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]:
     """Print the adversary's result, and return it as a record."""
     typer.echo(f"  {attack}")
     if certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
     return attack.to_dict()
-
-
-def require_tests(problem: Problem) -> None:
-    """Raise a ValueError if the data have no test samples."""
-    if problem.x_test is None:
-        raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
 
 
 def on_tests(

@@ -12,21 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from experiments.console.certifying import (
-    FIELDS,
     NOT_CERTIFIED,
-    TESTED,
     WATCHED_ROUNDS,
     Asked,
-    identity,
     last_judged,
-    named_place,
     on_tests,
-    require_attack,
-    require_tests,
     say_attack,
     to_certify,
 )
-from experiments.console.choices import setting
 from experiments.console.kernels import wide_of
 from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
@@ -61,7 +54,7 @@ class Smooth(Asked):
         from ntkfl.any_order.export import require_new
         from ntkfl.ranges import require_number
 
-        require_attack(self.attack)
+        super().check()
         _ = self.trained_on  # refuses what is no loss
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
@@ -124,20 +117,15 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         asked.check()
         options = replace(options, width=WIDTH if options.width is None else options.width)
         fits = partial(asked.require_memory, network) if asked.weights is None else None
-        problem, setup = to_certify(options, TESTED if asked.test else None, fits, asked.require_rows)
+        problem, setup = to_certify(options, asked.test, fits, asked.require_rows)
         minimised(asked.trained_on, problem)  # refuses a loss or labels before anything is trained
-        if asked.test:
-            require_tests(problem)
         certify = asked.certifier(setup)
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
         with bad_input(ValueError, OSError, FloatingPointError):
             start, setup = _of_file(setup, asked)
             round_, certificate = _judged(problem, setup, network, asked, options.rounds, certify, start)
-        where = named_place(asked.weights, round_)
-        typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network.name} {where}")
-        if not certificate.certified and certificate.needed_residual is not None:
-            typer.echo(f"  to train on: {asked.trained_further(options, setup, round_)}")
+        asked.say(certificate, network.name, options, problem, setup, round_)
         record: dict[str, Any] = {**certificate.to_dict(), "round": round_, "network": network.name}
         record |= {"method": asked.method} if asked.method is not None else {}
         if asked.test:
@@ -147,8 +135,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         if asked.export is not None:
             _export(certificate, asked.export, problem.x_test if asked.test else None)
         if write:
-            replayed = asked.replayed(options, setup, round_, ["--test"] if asked.test else [])
-            write(as_json(record | identity(problem, setup, replayed)))
+            more = ["--test"] if asked.test else []
+            write(as_json(record | asked.identity(options, problem, setup, round_, more)))
     if not certificate.certified or record.get("attack", {}).get("broken"):
         raise typer.Exit(NOT_CERTIFIED)
 
