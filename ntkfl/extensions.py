@@ -160,7 +160,8 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
         del sys.modules[called]
         if before is not None:
             sys.modules[called] = before
-        raise ExtensionError(f"{name}{_where(error, path)}: {type(error).__name__}: {_reason(error)}") from error
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ExtensionError(f"{name}{_where(error, path)}: {type(error).__name__}: {reason}") from error
     return module
 
 
@@ -176,7 +177,3 @@ def _where(error: BaseException, path: Path) -> str:
         return f", line {error.lineno}"
     frame = last_frame(error, lambda file: file == path)
     return f", line {frame.lineno}, `{frame.line}`" if frame is not None else ""
-
-
-def _reason(error: BaseException) -> str:
-    return error.msg if isinstance(error, SyntaxError) else str(error)

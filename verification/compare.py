@@ -167,12 +167,9 @@ def judge(
 
 def _worst(parts: list[Comparison]) -> Comparison:
     """The part that decides, with the smallest margin of all parts."""
-    worst, nearest = max(parts, key=_severity), min(part.margin_in_errors for part in parts)
+    worst = max(parts, key=lambda part: (SEVERITY.index(part.outcome), part.tightness))
+    nearest = min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
-
-
-def _severity(comparison: Comparison) -> tuple[int, float]:
-    return SEVERITY.index(comparison.outcome), comparison.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:

@@ -86,7 +86,8 @@ def false_alarms(
     described = {(s.id, form): _Described(s.constants) for s, form in chosen}
     variants = [only_form(s, form, mutants=(), constants=described[s.id, form]) for s, form in chosen]
     counts = {key: FormRuns(*key) for key in described}
-    by_batch = {(s.id, form) for s, form in chosen if _is_run_by_batch(s, form)}
+    ladders = (Kind.RATE, Kind.ORDER)
+    by_batch = {(s.id, form) for s, form in chosen if s.kind in ladders or s.forms[form].failure is not None}
     seeds: list[int] = []
     stopped = False
     while not stopped and sum(form.runs for form in counts.values()) < runs and len(seeds) < BATCHES:
@@ -99,10 +100,6 @@ def false_alarms(
         stopped = len(verdicts) < len(variants) or not all(verdict.complete for verdict in verdicts)
         variants = [s for s in variants if (s.id, next(iter(s.forms))) not in by_batch] or variants
     return FalseAlarms(tuple(counts.values()), tuple(seeds))
-
-
-def _is_run_by_batch(statement: Statement, form: Form) -> bool:
-    return statement.kind in (Kind.RATE, Kind.ORDER) or statement.forms[form].failure is not None
 
 
 def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int) -> FormRuns:

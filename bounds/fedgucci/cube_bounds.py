@@ -89,12 +89,8 @@ REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG / (2 * (1 - delta) ** (2 / S))
 LENGTH = 1e8
 
 
-def _long(case: CubeNetworks) -> CubeNetworks:
-    return replace(case, x=case.x * LENGTH)
-
-
 SMALL = CubeFamily(h=1, l=2, side=1.0, n=1, at_origin=True, anchor_norm=1e-3, trials=80)
-LONG_INPUTS = changed(SMALL, f"{SMALL.name}, |x| = {LENGTH:g}", _long)
+LONG_INPUTS = changed(SMALL, f"{SMALL.name}, |x| = {LENGTH:g}", lambda case: replace(case, x=case.x * LENGTH))
 
 
 STATED = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * sp.log(4 * h * K**2 / delta)

@@ -83,17 +83,13 @@ def _sum_over_steps(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np
             for round_, power in zip(path.rounds, left, strict=False)  # there is one power more than rounds
             for active, residual in zip(round_.active[:-1], round_.residual, strict=False)
         ]
-        return np.array(terms).sum(axis=0) * _per_step(case)
+        rho = ball(float(case.rho.value), float(case.rho.error))
+        return np.array(terms).sum(axis=0) * (rho / case.setup.local_steps)
 
 
 def _through(path: WeightPath, pattern: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """J vector for gradients a_r x_i pattern_ir / sqrt m, (m, d)."""
     return path.signs[:, None] * ((pattern.T * vector) @ path.x) / path.root_m
-
-
-def _per_step(case: FederatedRun) -> arb:
-    """rho / K."""
-    return ball(float(case.rho.value), float(case.rho.error)) / case.setup.local_steps
 
 
 Dy = sp.MatrixSymbol("D_y", size, 1)  # sum_{t<T} rho (I - rho H)^t y

@@ -72,7 +72,7 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
     for candidates in (powers, twice):
         long = [node for node in candidates if isinstance(node, sp.MatAdd) and len(plain(node)) > LONG]
         if long:
-            return min(long, key=lambda node: _transposes(node))
+            return min(long, key=_transposes)
     return None
 
 

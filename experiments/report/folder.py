@@ -47,7 +47,8 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{part}") for part in ("new", "old"))
     try:
-        for name, content in {**files, MANIFEST: _manifest(files)}.items():
+        manifest = json.dumps({"generator": "ntkfl report", "files": sorted(files)}, indent=1) + "\n"
+        for name, content in {**files, MANIFEST: manifest.encode()}.items():
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
@@ -63,10 +64,6 @@ def write(files: Mapping[str, bytes], folder: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
         if target.exists():
             shutil.rmtree(old, ignore_errors=True)
-
-
-def _manifest(files: Mapping[str, bytes]) -> bytes:
-    return (json.dumps({"generator": "ntkfl report", "files": sorted(files)}, indent=1) + "\n").encode()
 
 
 def _listed(manifest: Path) -> list[str]:

@@ -154,7 +154,8 @@ def measured_exponent(
     answer = interval(claim, source, theory, estimate, note)
     if answer.outcome is not Outcome.UNRESOLVED:
         return answer
-    return replace(answer, note=joined(answer.note, f"{_seeds_needed(estimate)}, or more sizes, would tell"))
+    factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of the seeds
+    return replace(answer, note=joined(answer.note, f"about {factor:.0f} times the seeds, or more sizes, would tell"))
 
 
 def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
@@ -178,11 +179,6 @@ def half_width(values: np.ndarray, level: float) -> float:
         level: level of the interval, such as .99.
     """
     return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def _seeds_needed(estimate: Estimate) -> str:
-    """The factor by which the number of seeds must grow for a fine half-width, which falls with their root."""
-    return f"about {np.ceil((float(estimate.error) / COARSE) ** 2):.0f} times the seeds"
 
 
 def interval(claim: str, source: str, theory: float, measured: Estimate, note: str = "") -> Answer:

@@ -201,11 +201,6 @@ def constants_of(motions: Sequence[Motion]) -> Constants:
     return _least(lambda constants: -min(motion.room(constants) for motion in motions), motions)
 
 
-def _slowest(motion: Motion) -> Constants:
-    """The norm that a round lengthens least."""
-    return _least(lambda constants: motion.lengthened(constants)[1], [motion])
-
-
 def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) -> Constants:
     """The constants at which a search finds the function's smallest value."""
     from scipy.optimize import minimize  # slow to load, and most commands do not search
@@ -308,7 +303,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
         if not motion.room(constants) > ROUNDING:
             constants = constants_of([some := _sampled(motion)])
             if growing and not motion.room(constants) > ROUNDING:
-                constants = _slowest(some)
+                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # a round lengthens it least
         now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))

@@ -323,6 +323,7 @@ class Check:
             outcome = Outcome.UNRESOLVED
             notes += (Fact(What.DOUBTED, {"how": confirmed.how}),)
         unused = options.data is not None and not self.own_data
+        ratios = tally.tightness
         return Verdict(
             id=statement.id,
             form=form,
@@ -331,7 +332,7 @@ class Check:
             recorded=statement.forms[form].recorded,
             counts=tally.frozen,
             worst=Worst.of(tally.worst, tally.worst_case or {}) if tally.worst else None,
-            tightness=_tightness(tally.tightness),
+            tightness={"sharpest": max(ratios), "median": sorted(ratios)[len(ratios) // 2]} if ratios else None,
             vacuous=self.says_nothing,
             witness=None,
             confirmation=confirmed,
@@ -452,7 +453,3 @@ def _out_of_reach(needs: dict[str, float]) -> Vacuous | None:
     too_much = {name: value for name, value in needs.items() if name in REACH and value > REACH[name]}
     too_little = {name: value for name, value in needs.items() if name not in REACH and value < 1e-6}
     return Vacuous(too_much, too_little) if too_much or too_little else None
-
-
-def _tightness(ratios: list[float]) -> dict[str, float] | None:
-    return {"sharpest": max(ratios), "median": sorted(ratios)[len(ratios) // 2]} if ratios else None

@@ -64,16 +64,13 @@ def _wrapped(right: Any, fault: Fault, function: str) -> Any:
 def _exchange(old: Any, new: Any) -> None:
     """Replace `old` by `new` in all of our modules, their classes, and their tables."""
     for module in _modules():
-        for holder in (module, *(v for v in vars(module).values() if _own_class(v, module))):
+        classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
+        for holder in (module, *classes):
             for name, value in list(vars(holder).items()):
                 if value is old:
                     setattr(holder, name, new)
                 elif type(value) is dict:
                     value.update({key: new for key, entry in value.items() if entry is old})
-
-
-def _own_class(value: Any, module: ModuleType) -> bool:
-    return isinstance(value, type) and value.__module__ == module.__name__
 
 
 def _modules() -> list[ModuleType]:

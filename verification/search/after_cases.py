@@ -43,7 +43,8 @@ def attack_held(
     done, stopped, known = [], False, catalogue()
     for verdict in verdicts:
         statement = known.get(verdict.id)
-        if statement is None or extension_of(statement) is None or not _held(verdict):
+        held = verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES) and verdict.complete and verdict.error is None
+        if statement is None or extension_of(statement) is None or not held:
             done.append(verdict)
             continue
         name = f"{verdict.id} ({verdict.form.value})"
@@ -69,11 +70,6 @@ def attack_held(
             verdict = replace(verdict, complete=False, search=ended, notes=(*verdict.notes, ended))
         done.append(verdict)
     return done
-
-
-def _held(verdict: Verdict) -> bool:
-    """Whether a form held in its cases, and all of them were run."""
-    return verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES) and verdict.complete and verdict.error is None
 
 
 def _after(verdict: Verdict, statement: Statement, done: Attack, budget: dict[str, float], changed: str) -> Verdict:

@@ -280,7 +280,8 @@ def _judged(
     z0 = length([row[0] for row in (inverse * residual).tolist()])
     need = None
     if rate < 1:
-        own_norm = reduce(arb.max, (_rows_norm(given.gram, own) for own in problem.members))
+        largest = (high(largest_eigenvalue(enclosure(_block(given.gram, own)))) for own in problem.members)
+        own_norm = reduce(arb.max, (square.sqrt().upper() for square in largest))  # max_c |X_c|
         reach = given.x_norm * ball(setup.eta_global) / (problem.n_clients * (1 - rate)) + own_norm
         need = (eta / given.width.sqrt() * z0 * sum(reached, arb(0)) * reach).upper()
     return StableStepCertificate(
@@ -337,8 +338,3 @@ def norm(matrix: arb_mat) -> arb:
 def _block(matrix: arb_mat, own: np.ndarray) -> arb_mat:
     """The rows and columns of one client's samples."""
     return arb_mat([[matrix[i, j] for j in own.tolist()] for i in own.tolist()])
-
-
-def _rows_norm(gram: arb_mat, own: np.ndarray) -> arb:
-    """|X_c|, upper end."""
-    return high(largest_eigenvalue(enclosure(_block(gram, own)))).sqrt().upper()

@@ -27,15 +27,11 @@ from ntkfl.training.tree import one_a_row
 STREAM = 3  # stream of the seed that decides the domain of a sample
 
 
-def _blurred(x: Tensor) -> Tensor:
-    return functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
-
-
 DOMAINS = {
     "plain": lambda x: x,
     "turned": lambda x: x.rot90(1, (-2, -1)),
     "inverted": lambda x: 1 - x,
-    "blurred": _blurred,
+    "blurred": lambda x: functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1), mode="replicate"), 3, stride=1),
 }
 
 
