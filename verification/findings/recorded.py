@@ -4,18 +4,16 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from bounds import Form, Outcome, Statement
+from bounds import Form, Statement
 from bounds.cards import Card
 from bounds.papers import own
 from ntkfl import interruption
 from ntkfl.messages import number_of
 from verification.findings.address import replay_path
-from verification.findings.findings_page import MEANING, about, sentence
+from verification.findings.findings_page import MEANING, SETTLED, about, sentence
 from verification.lines import wrapped
 from verification.search import stored_counterexample, written
 from verification.verdict_list import escaped
-
-HOLDING = (Outcome.HOLDS, Outcome.TOUCHES)
 
 
 def stored_replays() -> Iterator[tuple[str, str]]:
@@ -74,7 +72,7 @@ def recorded_list(cards: Iterable[Card], width: int) -> str:
 
 
 def _entry(statement: Statement, form: Form) -> list[str]:
-    holding = [other for other, claim in statement.forms.items() if claim.recorded in HOLDING]
+    holding = [other for other, claim in statement.forms.items() if claim.recorded in SETTLED]
     items = [
         ("recorded", statement.forms[form].recorded.value),
         *about(statement, form, holding[-1] if holding else None),
