@@ -187,40 +187,40 @@ class LargestEigenvalues:
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """A number that the largest eigenvalue reaches, and a distance within which the search puts an eigenvalue."""
-        found, least, most = self._of(values)
-        value, off = found.numbers[:2].tolist()
+        search, least, most = self._of(values)
+        value, off = search.numbers[:2].tolist()
         return least * value, most * (value + off) - least * value
 
     def at_most(self, values: Float[np.ndarray, " n"]) -> float:
         """An upper bound of the eigenvalues."""
-        found, _, most = self._of(values)
-        if np.isnan(found.numbers[2]):
-            found.numbers[2] = found.bound(_squared(self.gram, self.clients, np.sqrt(found.values)))
-        return most * float(found.numbers[2])
+        search, _, most = self._of(values)
+        if np.isnan(search.numbers[2]):
+            search.numbers[2] = search.bound(_squared(self.gram, self.clients, np.sqrt(search.values)))
+        return most * float(search.numbers[2])
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """All that is known, by names, for a file."""
-        return {f"{name}_{i}": part for i, found in enumerate(self._found) for name, part in vars(found).items()}
+        return {f"{name}_{i}": part for i, search in enumerate(self._found) for name, part in vars(search).items()}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
         """Take from a file what is not known yet."""
         for i in range(sum(name.startswith("crossing_") for name in kept)):
-            found = _Found(*(kept[f"{of.name}_{i}"] for of in fields(_Found)))
-            known = next((known for known in self._found if np.array_equal(known.values, found.values)), None)
+            search = _Found(*(kept[f"{of.name}_{i}"] for of in fields(_Found)))
+            known = next((known for known in self._found if np.array_equal(known.values, search.values)), None)
             if known is None:
-                self._found.append(found)
+                self._found.append(search)
             elif np.isnan(known.numbers[2]):
-                known.numbers = found.numbers
+                known.numbers = search.numbers
 
     def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Found, float, float]:
         """What is known of these values or of a multiple of them; the least and the largest factor from there."""
-        for found in self._found:
+        for search in self._found:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                factors = np.where(values == found.values, 1.0, values / found.values)
+                factors = np.where(values == search.values, 1.0, values / search.values)
             least, most = float(factors.min()), float(factors.max())
             if 0 < most < np.inf and most - least <= SLACK * most:
-                return found, least, most
+                return search, least, most
         self._found.append(self._search(values))
         del self._found[:-KEPT]
         return self._found[-1], 1.0, 1.0
