@@ -5,7 +5,7 @@ import itertools
 import image_limits as script
 import numpy as np
 import pytest
-from rows_of_pages import own_rows
+from rows_of_pages import lines_of, own_rows
 
 from experiments.pictures import as_bytes, themed
 from experiments.studies.questions import image_limits
@@ -15,9 +15,9 @@ from ntkfl import data
 def test_page_and_picture_are_those_of_the_stored_rows():
     rows = own_rows(script, "outputs")
     other = [row | {"outputs": [2 * value for value in row["outputs"]]} if "outputs" in row else row for row in rows]
-    picture = themed(as_bytes(script.drawn(rows), "svg", "image-limits"))
-    assert picture == script.PICTURE.read_bytes()
-    assert themed(as_bytes(script.drawn(other), "svg", "image-limits")) != picture
+    figure = script.drawn(rows)
+    assert themed(as_bytes(figure, "svg", "image-limits")) == script.PICTURE.read_bytes()
+    assert lines_of(script.drawn(other)) != lines_of(figure)
 
 
 def test_every_stored_distance_is_within_the_triangle():

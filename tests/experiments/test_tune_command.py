@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 from typed import command
 
@@ -20,10 +21,21 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")  # no word is broken
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
     drawn = "--outer", "average,nesterov,falling", "--batch-size", 2, "--noise", 0.01
+    asked = {}
+
+    def recorded(problem, gram, **options):
+        asked.update(options, problem=problem, gram=gram)
+        asked["choices"] = tune_outer(problem, gram, **options)
+        return asked["choices"]
+
+    monkeypatch.setattr("ntkfl.tuned_outer.tune_outer", recorded)
     result = run(*SMALL, "--samples", 12, *drawn, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
-    problem, noisy = data.BUILT_IN["digits"](n=8, clients=2), Drawn(batch_size=2, noise=0.01)
-    choices = tune_outer(problem, samples=12, local_steps=(1,), outer=("average", "nesterov", "falling"), drawn=noisy)
+    problem, choices, own = asked.pop("problem"), asked.pop("choices"), data.BUILT_IN["digits"](n=8, clients=2)
+    assert all(np.array_equal(getattr(problem, name), getattr(own, name)) for name in ("x", "y", "owner"))
+    assert asked.pop("gram") is None and callable(asked.pop("progress"))
+    noisy, names = Drawn(batch_size=2, noise=0.01), ("average", "nesterov", "falling")
+    assert asked == {"rounds": None, "samples": 12, "local_steps": (1,), "outer": names, "drawn": noisy}
     assert json.loads(file.read_text())["choices"] == [asdict(choice) for choice in choices]
     assert f"least expected: {choices[0].mean_square:.3g} after 3 rounds, with {choices[0].outer}" in result.stdout
     (falling,) = [choice for choice in choices if choice.outer == "falling"]
