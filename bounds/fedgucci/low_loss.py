@@ -320,11 +320,11 @@ STATEMENTS = (
         title="P(connected to the anchor) = (d_eps/d)^S for a star inside the cube",
         kind=Kind.EQUALITY,
         source=Source(FEDGUCCI, "Lemma 3.3 / B.1, equality clause"),
-        note="both versions print the cube |w - w_anc|_inf <= d twice. The proof and the lemma's first sentence have "
-        "d/2, which is right and meant. 'Only if' holds up to null sets: with L = 1 - (w - 1)^2 on (0, 2), eps = 1 "
-        "and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no star, and yet P = |E_eps|/d. "
-        "Equality holds if and only if the part of E_eps outside the cube, and its part outside the connected set, "
-        "are null sets",
+        note="both versions print the equality clause twice, each time with the cube |w - w_anc|_inf <= d. The proof "
+        "and the lemma's first sentence have d/2, which is right and meant. 'Only if' holds up to null sets: with L = "
+        "1 - (w - 1)^2 on (0, 2), eps = 1 and the anchor 1/2, E_eps lacks the single point w = 1, so that it is no "
+        "star, and yet P = |E_eps|/d. Equality holds if and only if the part of E_eps outside the cube, and its part "
+        "outside the connected set, are null sets",
         stated=Claim(
             SHARE,
             recorded=Outcome.VIOLATED,

@@ -163,7 +163,7 @@ def _rounding(ladder: WidthLadder) -> float:
 
 
 def _require_changed(ladder: WidthLadder, paths: list[np.ndarray]) -> None:
-    """Raise NoSlope unless, at each sample and round, `paths` exceeds rounding for half of the networks of each width.
+    """Raise NoSlope unless, at each sample and round, `paths` exceeds rounding for at least half of a width's networks.
 
     If few networks change a pattern, their spread says nothing about other networks.
     """

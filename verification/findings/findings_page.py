@@ -25,7 +25,7 @@ MEANING = {
     Nature.MISPRINT: "A slip of one symbol or so; the text around it shows what was meant.",
     Nature.OUT_OF_REACH: "No fault is known, but the premise demands sizes that nobody can run.",
     Nature.REPORTED: "Known only from a report: nobody is charged with it, and it is in no count.",
-    Nature.SCAN: "A scan easily loses what differs, and the paper itself writes it right elsewhere. So it is no error "
+    Nature.SCAN: "A scan can lose what differs, and the paper itself writes it right elsewhere. So it is no error "
     "of the authors, and it is in no count.",
 }
 INTRODUCTION = [
