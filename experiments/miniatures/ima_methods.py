@@ -49,7 +49,7 @@ MINIATURE = Miniature(
     caveat=(
         "With equal shards all clients take equally many steps: FedNova is then FedAvg, up to rounding. Every method "
         "is compared with itself without IMA, not with FedAvg; its control has IMA's rates and no averaging. The "
-        "released code of FedGMA is nearly FedAvg, and so is the printed baseline of FedGMA."
+        "code that IMA released for FedGMA is nearly FedAvg, and so is the printed baseline of FedGMA."
     ),
     quick=ALONE.quick,
 ).also(

@@ -144,7 +144,7 @@ def _ima(results: Found) -> str:
     beyond = sum(row.finding == row.beyond_finding == "higher" for row in rows)
     return (
         f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}. In {beyond} "
-        "of these it is also above the same rates and passes without averaging, a control that the paper does not have."
+        "of these it is also above the same rates and passes without averaging, which is none of the paper's baselines."
     )
 
 
