@@ -473,7 +473,7 @@ class PrivateRounds:
             interruption.check()
             if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
                 continue
-            multiplier = self._multiplier(epsilon, delta, t)  # where the search ended, at `LEAST`, a smaller one may do
+            multiplier = self._multiplier(epsilon, delta, t)  # at `LEAST` or below the search ended early
             ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue

@@ -52,7 +52,7 @@ class Seen:
 
 
 def look(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case, in float64 where the case is a run; judge a claim that may fail on fresh networks."""
+    """Judge a form on a case, in float64 where the case is a run; if the claim may fail, judge it on fresh networks."""
     with undisturbed():
         try:
             if statement.forms[form].failure is not None:

@@ -59,7 +59,7 @@ class RunRecord:
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
-            if folder.checkpoint.is_file():  # first, so that the table never has fewer rounds than the checkpoint
+            if folder.checkpoint.is_file():  # first: the configuration never has fewer rounds than the checkpoint
                 folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
