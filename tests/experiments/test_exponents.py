@@ -24,7 +24,7 @@ TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")
 def lines():
     result = CliRunner().invoke(app, TABLE, env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
-    return result.output.splitlines()
+    return result.stdout.splitlines()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import sympy as sp
 from typed import command as run
 
 from bounds import Form, Kind, Options, get
@@ -99,7 +100,9 @@ def test_no_case_is_refused_with_what_to_do():
 
 def test_every_kind_has_a_picture():
     for kind in Kind:
-        statement = replace(get("fl-ntk/A.1"), kind=kind)
+        ends = {"lower": sp.Integer(0) if kind is Kind.TWO_SIDED else None}
+        claims: dict = {form: replace(claim, **ends) for form, claim in get("fl-ntk/A.1").forms.items()}
+        statement = replace(get("fl-ntk/A.1"), kind=kind, **claims)
         assert as_bytes(drawn(statement, {Form.STATED: made_up((0.1, 0.2, 0.5, 0.7))}), "svg", "x")
 
 
