@@ -33,8 +33,8 @@ from bounds.fl_ntk.cases.weight_path import (
     weight_families,
     weight_path,
 )
-from bounds.fl_ntk.round_terms import times
 from bounds.fl_ntk.terms.limit_kernel import round_rate
+from bounds.fl_ntk.terms.round_map import times
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, sign_flipped, without
 from bounds.symbols import K, N, eta_global, eta_local, m, rho
 from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, simulate

@@ -39,17 +39,16 @@ from bounds.fl_ntk.premises import (
     UNIT_ROWS,
     UNIT_SIGMA,
 )
-from bounds.fl_ntk.terms.round_map import STEP, output_changes, run_constants
+from bounds.fl_ntk.terms.round_map import STEP, output_changes, run_constants, times
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped, without
 from bounds.part_strategies import log_uniform, sizes
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, m, n, r_t
 from ntkfl import gram
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 SHARE = eta_global * eta_local * K / N * (1 + 2 * eta_local * n * K) * n * R  # rho (1 + 2 eta_l n K) n R
 FAILURE = n * sp.exp(-m * R)
-EPS = np.finfo(float).eps
 
 
 def snapshot_constants(case: FederatedRun) -> dict:
@@ -58,11 +57,6 @@ def snapshot_constants(case: FederatedRun) -> dict:
         R: snapshot(case).radius,
         r_t: case.observed("residual_norm")[case.snapshot_round],
     }
-
-
-def times(factor: float, x: Estimate) -> Estimate:
-    """x times a float that is known to four roundings."""
-    return x * Estimate(factor, 4 * EPS * abs(factor), "rounding bound", Rigour.ENCLOSED)
 
 
 def progress(inside: Snapshot, grams: Estimate) -> Estimate:

@@ -10,7 +10,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.symbols import K, N, T, eta_global, eta_local, lam, m, n, r0, r_t
 from ntkfl.balls import enclosure, precision
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 STEP = eta_global * eta_local * K / N  # rho
 # bound, up to a constant, on the movement of neurons while the residual contracts
@@ -32,6 +32,11 @@ MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS  # the squared movement of the netw
 size = sp.Symbol("s", positive=True)  # size of the matrices; its value is n
 SIZED_LABELS = sp.MatrixSymbol("y", size, 1)
 SIZED_H, SIZED_D, SIZED_IDENTITY, SIZED_MAP = (part.subs(n, size) for part in (H, D, IDENTITY, ROUND_MAP))
+
+
+def times(factor: float, x: Estimate) -> Estimate:
+    """x times a float that is known to four roundings."""
+    return x * Estimate(factor, 4 * np.finfo(float).eps * abs(factor), "rounding bound", Rigour.ENCLOSED)
 
 
 def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:
