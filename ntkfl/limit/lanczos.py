@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh_tridiagonal
 
 from ntkfl import interruption
-from ntkfl.gram.tiles import HeldGram
+from ntkfl.gram.tiles import UNIT, HeldGram
 from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
@@ -77,7 +77,7 @@ class Lanczos:
         for number, end in enumerate(ends.tolist()):
             last = float(besides[number, end])
             rows = bases[number, : end + (last > 0)]
-            skew = float(np.linalg.norm(rows @ rows.T - np.eye(len(rows))))
+            skew = _skew(rows)
             run = cls(diagonals[number, :end], besides[number, 1:end], last, float(np.sqrt(squares[number])), skew)
             yield run, bases[number, :end].T
 
@@ -105,9 +105,9 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class WholeSpectrum:
-    """A V = V diag(values) + R with all eigenvectors V, orthonormal up to `skew`: of many starts it takes less work."""
+    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`: less work for many starts."""
 
-    values: Float[np.ndarray, " n"]
+    diagonal: Float[np.ndarray, " n"]  # the eigenvalues
     weights: Float[np.ndarray, " n"]  # of all starts together, in place of a rule for each
     residual: float  # |R|
     skew: float
@@ -118,15 +118,21 @@ class WholeSpectrum:
         require("the eigenvectors of a round", lambda n: 8 * 6 * n * n, n=len(starts))
         whole = product(np.eye(len(starts)))
         values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        residual = float(np.linalg.norm(whole @ vectors - vectors * values))
-        skew = float(np.linalg.norm(vectors.T @ vectors - np.eye(len(starts))))
+        rounded = 1.01 * (len(starts) + 4) * UNIT * float(np.linalg.norm(whole)) * np.sqrt(len(starts))
+        residual = float(np.linalg.norm(whole @ vectors - vectors * values)) + rounded
         weights = ((vectors.T @ starts) ** 2).sum(axis=1) / np.vdot(starts, starts)
-        return cls(values, weights, residual, skew)
+        return cls(values, weights, residual, _skew(vectors.T))
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Its nodes and weights twice, since they are exact; low and high are ends of the eigenvalues."""
-        rule = np.clip(self.values, low, high), self.weights
+        rule = np.clip(self.diagonal, low, high), self.weights
         return rule, rule
+
+
+def _skew(rows: Float[np.ndarray, "k n"]) -> float:
+    """A bound of the distance of the rows' products from those of orthonormal rows, with its rounding."""
+    rounded = 1.01 * (rows.shape[1] + 2) * UNIT * len(rows)
+    return float(np.linalg.norm(rows @ rows.T - np.eye(len(rows)))) + rounded
 
 
 def _rule(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -199,6 +205,11 @@ class LargestEigenvalues:
         return most * float(search.numbers[2])
 
     @property
+    def together(self) -> float:
+        """The norm |.|_F of the orthonormal vectors whose products an upper bound takes: each rounds on its own."""
+        return float(np.sqrt(n if (n := len(self.gram)) <= WHOLE else VECTORS))
+
+    @property
     def arrays(self) -> dict[str, np.ndarray]:
         """All that is known, by names, for a file."""
         return {f"{name}_{i}": part for i, search in enumerate(self._found) for name, part in vars(search).items()}
@@ -236,11 +247,10 @@ class LargestEigenvalues:
             whole = product(np.eye(n))
             known, vectors = np.linalg.eigh((whole + whole.T) / 2)
             basis, bound = vectors[:, -1:], float(known[-1]) * (1 + SLACK)
-            image = whole @ basis
         else:
             ((run, krylov),) = Lanczos.of(product, np.random.default_rng(0).standard_normal((n, 1)), PRODUCTS)
             basis, _ = np.linalg.qr(krylov @ run.pairs[1][:, : -VECTORS - 1 : -1])
-            image = product(basis)
+        image = product(basis)
         among = basis.T @ image
         inside = (among + among.T) / 2
         crossing = [np.linalg.norm(image[:, :k] - basis[:, :k] @ inside[:k, :k]) for k in range(1, len(inside) + 1)]

@@ -514,13 +514,15 @@ class MatrixFreeRegime(LinearRegime):
             runs, shares = [WholeSpectrum.of(product, starts)], np.ones(1)
         else:
             runs = [run for run, _ in Lanczos.of(product, starts, products)]
-        of_root = local.response / (2 * np.sqrt(margins.least)) + 2 * local.rounded * np.sqrt(margins.most)
-        noise = margins.most * local.product + 3 * np.sqrt(margins.most) * local.size * of_root
+        of_root, turning = local.response / (2 * np.sqrt(margins.least)), 2 * local.rounded * np.sqrt(margins.most)
+        together = np.sqrt(max(len(run.diagonal) for run in runs))  # |V|_F: each product of a run rounds on its own
+        noise = margins.most * (local.stored + together * (local.product - local.stored))
+        noise += 3 * np.sqrt(margins.most) * local.size * (of_root + together * turning)
         rules, skew = [], max(run.skew for run in runs)
         off = 3 * max(run.residual for run in runs) + 6 * skew * margins.largest + 3 * noise
         for run in runs:
             rules.append(run.rules(-SAFE * off, margins.largest + SAFE * off))
-        inexact = 2 * of_root / np.sqrt(margins.least)
+        inexact = 2 * (of_root + turning) / np.sqrt(margins.least)
 
         def left(rounds: int) -> tuple[float, float]:
             with np.errstate(over="ignore"):
@@ -605,8 +607,8 @@ class MatrixFreeRegime(LinearRegime):
     def _largest(self, values: Float[np.ndarray, " n"]) -> float:
         """An upper bound of the eigenvalues of W^(1/2) H W^(1/2), W the function of H_D that has these values."""
         local = self._measured.local
-        noise = float(values.max()) * (local.product + 3 * local.rounded * local.size)
-        return self._tops.at_most(values) + noise
+        rounding = local.product - local.stored + 3 * local.rounded * local.size
+        return self._tops.at_most(values) + float(values.max()) * (local.stored + self._tops.together * rounding)
 
     @cached_property
     def _tops(self) -> LargestEigenvalues:
