@@ -31,8 +31,15 @@ def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, list[tuple[sp.Basic, sp.Ba
     return formula.xreplace({product: symbol, _transposed(product): symbol.T}), [(symbol, product)]
 
 
-def named(formula: sp.Tuple) -> tuple[sp.Tuple, list[tuple[sp.Basic, sp.Basic]]]:
-    """The formulas with a name for each long part that is repeated or a power's base; and what each name stands for."""
+Names = list[tuple[sp.Basic, sp.Basic]]  # symbols, and what each stands for
+
+
+def named(formula: sp.Tuple, others: Sequence[sp.Basic] = (), earlier: Names | None = None) -> tuple[sp.Tuple, Names]:
+    """The formulas with a name for each long part that is repeated or a power's base; and what each name stands for.
+
+    `others`: formulas shown beside these. `earlier`: the names in them, none of which gets a second meaning.
+    """
+    earlier = earlier or []
     seen: Counter[sp.Basic] = Counter()
     below: set[sp.Basic] = set()  # bases of negative powers, which stand in denominators
     inner_first: dict[sp.Basic, None] = {}
@@ -49,17 +56,17 @@ def named(formula: sp.Tuple) -> tuple[sp.Tuple, list[tuple[sp.Basic, sp.Basic]]]
             inner_first[node] = None
 
     visit(formula)
-    taken = {symbol.name.partition("_")[0] for symbol in formula.free_symbols}
+    taken = {symbol.name.partition("_")[0] for shown in (formula, *others) for symbol in shown.free_symbols}
     small, large = (next(x for x in letters if x not in taken) for letters in ("abcdefghpquv", "MABCEFGPQSTUVW"))
     written: dict[sp.Basic, sp.Basic] = {}
-    names: list[tuple[sp.Basic, sp.Basic]] = []
+    known, names = {meaning: symbol for symbol, meaning in earlier}, Names()
     for node in inner_first:
         meaning = node.xreplace(written)
         if width(latex(meaning)) >= (REPEATED if seen[node] > 1 else NARROWEST if node in below else math.inf):
             matrix = isinstance(node, sp.MatrixExpr)
-            number = sum(isinstance(other, sp.MatrixSymbol) == matrix for other, _ in names) + 1
-            symbol = sp.MatrixSymbol(f"{large}_{number}", *node.shape) if matrix else sp.Symbol(f"{small}_{number}")
-            written[node] = symbol
+            number = sum(isinstance(other, sp.MatrixSymbol) == matrix for other in known.values()) + 1
+            new = sp.MatrixSymbol(f"{large}_{number}", *node.shape) if matrix else sp.Symbol(f"{small}_{number}")
+            written[node] = symbol = known.setdefault(meaning, new)
             names.append((symbol, meaning))
     return formula.xreplace(written), names
 
@@ -166,7 +173,8 @@ def _piece(text: str, goes_on: bool) -> Markup:
 def claim_rows(statement: Statement, form: Form, whole: bool = False) -> list[list[str]]:
     """The claim of a form as LaTeX, a list of rows for each part; too long parts are left out unless `whole`."""
     formula, lefts = statement.forms[form], statement.left_formulas(form)
-    return [_claim(statement.kind, formula, lefts, number, whole) for number in range(len(formula.parts))]
+    names = Names()
+    return [_claim(statement.kind, formula, lefts, number, whole, names) for number in range(len(formula.parts))]
 
 
 def failure(formula: Formula) -> Markup | None:
@@ -190,8 +198,10 @@ def width(text: str) -> float:
     return _width(_element(text))
 
 
-def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, everything: bool) -> list[str]:
-    """The rows of one part, if possible no wider than a page; the last row may explain a name."""
+def _claim(
+    kind: Kind, formula: Formula, lefts: Sequence[str], number: int, everything: bool, earlier: Names
+) -> list[str]:
+    """The rows of one part, if possible no wider than a page; the last rows may explain names, added to `earlier`."""
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
     left = f"{{{typed(lefts[number])}}}" if lefts else _named(kind, number if len(formula.parts) > 1 else None)
@@ -202,7 +212,8 @@ def _claim(kind: Kind, formula: Formula, lefts: Sequence[str], number: int, ever
     if width(one_row) <= WIDEST:
         return [one_row]
     bulky = width(one_row) > BULKY and (everything or max(map(width, pieces(one_row, width, NARROWEST))) > SCROLLS)
-    whole, names = named(whole) if bulky else abbreviated(whole)
+    whole, names = named(whole, formula.parts, earlier) if bulky else abbreviated(whole)
+    earlier += names if bulky else []
     words = [r"\text{where }", *[""] * len(names)]
     where = [f"{word} {latex(name)} = {latex(meaning)}" for word, (name, meaning) in zip(words, names, strict=False)]
     if lower:

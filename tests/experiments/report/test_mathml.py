@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,9 +11,9 @@ import pytest
 import sympy as sp
 from mathml_value import look, value
 
-from bounds import Kind, catalogue
+from bounds import Form, Kind, catalogue, get
 from bounds.formula import evaluate
-from experiments.formulas.mathml import claims, failure, inline, mathml, premise
+from experiments.formulas.mathml import claim_rows, claims, failure, inline, mathml, premise
 from ntkfl.estimate import NotFinite
 from verification.plain_text import RELATION, left_out
 
@@ -176,3 +177,14 @@ def test_formulas_of_proofs_show_no_command_and_every_bar_opens_or_closes(page):
 def test_a_bar_is_told_apart_as_opening_or_closing(text, forms):
     bars = [node.get("form") for node in parsed(mathml(text)).iter() if node.text in ("|", "‖")]
     assert bars == [{"<": "prefix", ">": "postfix"}[form] for form in forms]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_name_has_one_meaning_in_all_parts_of_a_claim(whole):
+    """The parts stand below each other, and in one display of `show --tex`."""
+    meanings: dict[str, set[str]] = {}
+    for row in chain.from_iterable(claim_rows(get("deep/kernel"), Form.NEW, whole=whole)):
+        if explained := re.match(r"(?:\\text\{where \})? ?([aM]_\{\d+\}) = (.*)", row):
+            meanings.setdefault(explained[1], set()).add(explained[2])
+    assert len(meanings) >= 3
+    assert all(len(of_name) == 1 for of_name in meanings.values())
