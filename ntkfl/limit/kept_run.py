@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ntkfl.limit.carried_errors import (
+    SAFE,
     Asking,
     BoundedRound,
     Carried,
@@ -83,7 +84,9 @@ class KeptRun:
             ValueError: the file belongs to another run or to none; no error bound is computed for this.
         """
         _, kept = self._kept
-        if "bases" in kept and np.array_equal(kept["bases"], self._bases):
+        if "rounding" not in kept or kept["rounding"] > SAFE * self.regime.tiles.product_rounding:
+            return  # a device's sums round more
+        if np.array_equal(kept["bases"], self._bases):
             self.regime._tops.recall(kept)
             self.regime._block_errors.recall(kept)
 
@@ -102,7 +105,8 @@ class KeptRun:
     def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the file, with what was computed before the rounds."""
         assert self.file is not None
-        before = {"bases": self._bases} | self.regime._tops.arrays | self.regime._block_errors.arrays
+        before = {"bases": self._bases, "rounding": np.array(self.regime.tiles.product_rounding)}
+        before |= self.regime._tops.arrays | self.regime._block_errors.arrays
         _write(self.file, self._kept[0], before | dict(arrays))
 
     @cached_property

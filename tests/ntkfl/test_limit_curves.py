@@ -183,6 +183,17 @@ def test_bounds_of_other_bases_of_the_clients_are_computed_again(tmp_path, befor
     assert before_rounds == {name: 2 * count for name, count in once.items()}
 
 
+def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_rounds, monkeypatch):
+    """As where a device's tiles, whose sums have any order, began a run that this process goes on with."""
+    given, keep, rounding = (images(), ROUNDS, None, *TUNED[-1]), tmp_path / "run.npz", Tiles.product_rounding
+    with monkeypatch.context() as patch:
+        patch.setattr(Tiles, "product_rounding", property(lambda self: 100 * rounding.__get__(self)))
+        limit_curves(*given, keep=keep)
+    once = dict(before_rounds)
+    limit_curves(*given, keep=keep)
+    assert before_rounds == {name: 2 * count for name, count in once.items()}
+
+
 def test_several_methods_go_on_after_a_kill(tmp_path):
     problem, keep, told = images(), tmp_path / "run.npz", []
 
