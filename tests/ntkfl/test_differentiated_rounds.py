@@ -55,6 +55,24 @@ class Late(Average):
         return super().step(state, {"difference": both}, now) | {"last": mean}
 '''
 
+BOUNDED = '''
+from ntkfl.training.method import Average, Method
+from ntkfl.training.tree import tree_map
+
+NAME = "bounded"
+
+
+def method(objective):
+    """The server keeps every weight within 3."""
+    return Method(NAME, objective, server=Bounded())
+
+
+class Bounded(Average):
+    def step(self, state, means, now):
+        after = super().step(state, means, now)
+        return after | {"model": tree_map(lambda w: w.clamp(-3, 3), after["model"])}
+'''
+
 
 def engine(problem, setup, method, momentum=0.0):
     """Outputs of the engine's rounds on the network linearised at its draw, and the draw."""
@@ -202,6 +220,14 @@ def test_rounding_of_a_pull_far_above_the_kernel_is_not_called_nonlinear(alpha):
             residual = residual - base.gram @ move
         moves.append(move)
     assert np.abs(moves[0] - moves[1]).max() <= 1e-12 * np.abs(moves[1]).max()
+
+
+def test_a_bound_of_the_weights_is_not_linear_at_steps_far_shorter_than_it(tmp_path):
+    file = tmp_path / "bounded.py"
+    file.write_text(BOUNDED)
+    base = algorithm1_limit(ragged((3, 1, 4)), Setup(eta_local=1e-4, local_steps=3))
+    with pytest.raises(ValueError, match="bounded has no linear limit with these options: from a random state"):
+        differentiated(build(str(file), HalfSquares("sum")), base.blocks)
 
 
 def test_several_outputs_and_the_memory_of_a_long_state():

@@ -1,6 +1,7 @@
 """The derivative of the engine's round in the kernel regime, for methods and steps without a formula."""
 
 import math
+from itertools import product
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
     of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
     labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
-    neither decomposed nor inverted. Two more rounds, from random states of an ordinary linear model with the Gram
+    neither decomposed nor inverted. Four more rounds, from random states of an ordinary linear model with the Gram
     matrix H, show whether the method is linear and depends on the weights only through outputs and gradients.
 
     Raises:
@@ -196,12 +197,16 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
     def weights(coefficients: np.ndarray) -> np.ndarray:
         return np.tensordot(features, coefficients.reshape(-1, n), axes=(0, 1)).T.reshape(-1, 1)
 
-    for scale in SCALES:
+    for scale, fitted in product(SCALES, (False, True)):
         state = scale * rng.standard_normal((columns.shape[1], 1))
-        state[:n] *= run.blocks.eta_local  # far larger weights, times a large pull, would add rounding of their size
+        if fitted:
+            state[n:] = 0  # large weights at residual 0, where no step rounds
+        else:
+            state[:n] *= run.blocks.eta_local  # far larger ones, times a large pull, would add rounding of their size
         moved = run(np.concatenate([weights(state[:-n]), state[-n:] + gram @ state[:n]]), features)
         linear = weights(columns @ state)
-        size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
+        size = np.abs(columns) @ np.abs(state) + np.abs(columns[:, -n:]) @ (np.abs(gram) @ np.abs(state[:n]))
+        size *= np.abs(features).max()
         if np.abs(moved - linear).max() > LINEAR * size.max():
             raise ValueError(
                 f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
