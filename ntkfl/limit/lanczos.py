@@ -157,8 +157,8 @@ SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 
 
 @dataclass(eq=False)
-class _Found:
-    """What a search has found of the largest eigenvalue for the values w of a function."""
+class _Search:
+    """A search for the largest eigenvalue for the values w of a function, and its results."""
 
     values: Float[np.ndarray, " n"]  # w
     # a Ritz value and its residual's norm; an upper bound, NaN until it is asked for
@@ -189,7 +189,7 @@ class LargestEigenvalues:
 
     gram: HeldGram
     clients: ClientModes
-    _found: list[_Found] = field(default_factory=list)
+    _searches: list[_Search] = field(default_factory=list)
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """A number that the largest eigenvalue reaches, and a distance within which the search puts an eigenvalue."""
@@ -212,31 +212,31 @@ class LargestEigenvalues:
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """All that is known, by names, for a file."""
-        return {f"{name}_{i}": part for i, search in enumerate(self._found) for name, part in vars(search).items()}
+        return {f"{name}_{i}": part for i, search in enumerate(self._searches) for name, part in vars(search).items()}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
         """Take from a file what is not known yet."""
         for i in range(sum(name.startswith("crossing_") for name in kept)):
-            search = _Found(*(kept[f"{of.name}_{i}"] for of in fields(_Found)))
-            known = next((known for known in self._found if np.array_equal(known.values, search.values)), None)
+            search = _Search(*(kept[f"{of.name}_{i}"] for of in fields(_Search)))
+            known = next((known for known in self._searches if np.array_equal(known.values, search.values)), None)
             if known is None:
-                self._found.append(search)
+                self._searches.append(search)
             elif np.isnan(known.numbers[2]):
                 known.numbers = search.numbers
 
-    def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Found, float, float]:
+    def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Search, float, float]:
         """What is known of these values or of a multiple of them; the least and the largest factor from there."""
-        for search in self._found:
+        for search in self._searches:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factors = np.where(values == search.values, 1.0, values / search.values)
             least, most = float(factors.min()), float(factors.max())
             if 0 < most < np.inf and most - least <= SLACK * most:
                 return search, least, most
-        self._found.append(self._search(values))
-        del self._found[:-KEPT]
-        return self._found[-1], 1.0, 1.0
+        self._searches.append(self._search(values))
+        del self._searches[:-KEPT]
+        return self._searches[-1], 1.0, 1.0
 
-    def _search(self, values: Float[np.ndarray, " n"]) -> _Found:
+    def _search(self, values: Float[np.ndarray, " n"]) -> _Search:
         root = np.sqrt(values)
 
         def product(v: np.ndarray) -> np.ndarray:
@@ -254,7 +254,7 @@ class LargestEigenvalues:
         among = basis.T @ image
         inside = (among + among.T) / 2
         crossing = [np.linalg.norm(image[:, :k] - basis[:, :k] @ inside[:k, :k]) for k in range(1, len(inside) + 1)]
-        return _Found(values, np.array([inside[0, 0], crossing[0], bound]), inside, np.array(crossing))
+        return _Search(values, np.array([inside[0, 0], crossing[0], bound]), inside, np.array(crossing))
 
 
 def _squared(gram: HeldGram, clients: ClientModes, root: np.ndarray) -> float:
