@@ -7,13 +7,13 @@ from pathlib import Path
 
 from bounds.papers import slug
 from experiments.report.outcomes import Shown
-from ntkfl.conformance import Outcome
+from ntkfl.conformance import Agreement
 from ntkfl.conformance.conformance_page import from_json, summary, table
 
 VERDICTS = {  # verdicts, worst first, with the style of a statement's outcome
     outcome.value: Shown(sign, outcome.value, style, rank)
     for rank, (outcome, sign, style) in enumerate(
-        [(Outcome.DIFFERS, "✗", "violated"), (Outcome.FAILED, "?", "unresolved"), (Outcome.EQUAL, "✓", "holds")]
+        [(Agreement.DIFFERS, "✗", "violated"), (Agreement.FAILED, "?", "unresolved"), (Agreement.EQUAL, "✓", "holds")]
     )
 }
 

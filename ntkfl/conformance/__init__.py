@@ -3,10 +3,10 @@
 from ntkfl.conformance.comparing import Difference
 from ntkfl.conformance.conformance_case import ConformanceCase
 from ntkfl.conformance.conformance_verdict import (
+    Agreement,
     CaseVerdict,
     Conformance,
     MethodVerdict,
-    Outcome,
     conformance,
     judged,
 )
@@ -16,6 +16,7 @@ from ntkfl.conformance.variants import Variant, of as variants_of
 from ntkfl.imports import old_names
 
 __all__ = [
+    "Agreement",
     "Answer",
     "CaseVerdict",
     "Conformance",
@@ -23,7 +24,6 @@ __all__ = [
     "Difference",
     "KitCase",
     "MethodVerdict",
-    "Outcome",
     "Variant",
     "answers",
     "cases",
@@ -35,4 +35,4 @@ __all__ = [
 ]
 
 
-__getattr__ = old_names(__name__, Case="ConformanceCase")
+__getattr__ = old_names(__name__, Case="ConformanceCase", Outcome="Agreement")

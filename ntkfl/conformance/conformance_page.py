@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
-from ntkfl.conformance.conformance_verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
+from ntkfl.conformance.conformance_verdict import Agreement, CaseVerdict, Conformance, MethodVerdict
 from ntkfl.conformance.variants import Variant
 from ntkfl.messages import number_of
 from ntkfl.version import VERSION
@@ -88,7 +88,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
     for case in _first_differing(verdict):
         yield f"{'':<{width}}  first: {_where(case)}"
     for case in verdict.cases:
-        if case.outcome is Outcome.FAILED:
+        if case.outcome is Agreement.FAILED:
             yield f"{'':<{width}}  {case.case}: {case.remark}"
 
 
@@ -134,11 +134,11 @@ def table(result: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
     Returns: the rows, and the names of the methods that the adapter leaves out.
     """
     rows: list[tuple[str, ...]] = []
-    for verdict in (method for method in result.methods if method.outcome is not Outcome.LEFT_OUT):
+    for verdict in (method for method in result.methods if method.outcome is not Agreement.LEFT_OUT):
         says = "; ".join(_explained(verdict)) or "; ".join(dict.fromkeys(c.remark for c in verdict.cases if c.remark))
         first = "; ".join(map(_where, _first_differing(verdict)))
         rows.append((verdict.method, verdict.outcome.value, _counted(verdict), says, first))
-    return rows, [verdict.method for verdict in result.methods if verdict.outcome is Outcome.LEFT_OUT]
+    return rows, [verdict.method for verdict in result.methods if verdict.outcome is Agreement.LEFT_OUT]
 
 
 def badge(result: Conformance) -> str:
@@ -147,8 +147,8 @@ def badge(result: Conformance) -> str:
     Args:
         result: the verdicts on an implementation.
     """
-    tried = [method for method in result.methods if method.outcome is not Outcome.LEFT_OUT]
-    equal = sum(verdict.outcome is Outcome.EQUAL for verdict in tried)
+    tried = [method for method in result.methods if method.outcome is not Agreement.LEFT_OUT]
+    equal = sum(verdict.outcome is Agreement.EQUAL for verdict in tried)
     summary = f"{equal} of {len(tried)} methods equal"
     colour = "brightgreen" if result.conforms else "orange" if equal else "red"
     label, message = (quote(text.replace("-", "--"), safe="") for text in ("ntkfl conform", summary))
@@ -165,10 +165,10 @@ def described(together: tuple[Variant, ...]) -> str:
 
 
 def _explained(verdict: MethodVerdict) -> list[str]:
-    if not any(case.outcome is Outcome.DIFFERS for case in verdict.cases):
+    if not any(case.outcome is Agreement.DIFFERS for case in verdict.cases):
         return []
     if not verdict.explained:
-        differing = verdict.counts()[Outcome.DIFFERS]
+        differing = verdict.counts()[Agreement.DIFFERS]
         some = [
             f"in {count} of {differing} cases {described((variant,))}" for variant, count in verdict.in_part[:NAMED]
         ]
@@ -195,11 +195,11 @@ def _counted(verdict: MethodVerdict) -> str:
     return tally + (f" ({', '.join(precisions)})" if precisions else "")
 
 
-def _tally(outcomes: Iterable[Outcome]) -> str:
+def _tally(outcomes: Iterable[Agreement]) -> str:
     """The number of methods with each verdict: "2 equal, 1 differs"."""
     counts = Counter(outcomes)
-    words = {outcome: outcome.value for outcome in Outcome}
-    words[Outcome.DIFFERS] = "differ" if counts[Outcome.DIFFERS] > 1 else "differs"
+    words = {outcome: outcome.value for outcome in Agreement}
+    words[Agreement.DIFFERS] = "differ" if counts[Agreement.DIFFERS] > 1 else "differs"
     return ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
 
 

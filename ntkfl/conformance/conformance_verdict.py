@@ -82,8 +82,8 @@ def _precision(values: Trajectory) -> str:
     return next(iter(values.values())).dtype.name
 
 
-class Outcome(StrEnum):
-    """The outcome of a case, or of a method as a whole."""
+class Agreement(StrEnum):
+    """Whether the answer to a case agrees with the reference, or all answers for a method do."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -99,7 +99,7 @@ class CaseVerdict:
     """
 
     case: str
-    outcome: Outcome
+    outcome: Agreement
     precision: str = ""
     difference: Difference | None = None
     remark: str = ""
@@ -118,14 +118,14 @@ class MethodVerdict:
     """
 
     method: str
-    outcome: Outcome
+    outcome: Agreement
     cases: tuple[CaseVerdict, ...]
     explained: tuple[tuple[Variant, ...], ...] = ()
     in_part: tuple[tuple[Variant, int], ...] = ()
 
-    def counts(self) -> dict[Outcome, int]:
+    def counts(self) -> dict[Agreement, int]:
         """How many cases have each outcome."""
-        return {outcome: sum(case.outcome is outcome for case in self.cases) for outcome in Outcome}
+        return {outcome: sum(case.outcome is outcome for case in self.cases) for outcome in Agreement}
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Conformance:
     def conforms(self) -> bool:
         """Whether some case is equal and no case differs or failed."""
         outcomes = {method.outcome for method in self.methods}
-        return Outcome.EQUAL in outcomes and outcomes <= {Outcome.EQUAL, Outcome.LEFT_OUT}
+        return Agreement.EQUAL in outcomes and outcomes <= {Agreement.EQUAL, Agreement.LEFT_OUT}
 
 
 def conformance(
@@ -187,7 +187,7 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     outcome = max((verdict.outcome for verdict in verdicts), key=_WORST.index)
     explained: tuple[tuple[Variant, ...], ...] = ()
     in_part: tuple[tuple[Variant, int], ...] = ()
-    if any(verdict.outcome is Outcome.DIFFERS for verdict in verdicts):
+    if any(verdict.outcome is Agreement.DIFFERS for verdict in verdicts):
         pairs = zip(answered, verdicts, strict=True)
         there = [(case, answer.values) for (case, answer), verdict in pairs if verdict.outcome in _TOLD]
         explained = explanations(there)
@@ -195,14 +195,15 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)
 
 
-_TOLD = (Outcome.EQUAL, Outcome.DIFFERS)  # outcomes with values of every round
-_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # worst last: a difference says more
+_TOLD = (Agreement.EQUAL, Agreement.DIFFERS)  # outcomes with values of every round
+# worst last: a difference says more than a failure
+_WORST = (Agreement.LEFT_OUT, Agreement.EQUAL, Agreement.FAILED, Agreement.DIFFERS)
 
 
 def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
     name, limit, seconds = case.case.name, case.case.document["limit"], answer.seconds
     if not answer.values:
-        outcome, remark = (Outcome.LEFT_OUT, answer.left_out) if answer.left_out else (Outcome.FAILED, answer.fault)
+        outcome, remark = (Agreement.LEFT_OUT, answer.left_out) if answer.left_out else (Agreement.FAILED, answer.fault)
         return CaseVerdict(name, outcome, remark=remark, limit=limit, seconds=seconds)
     precision = _precision(answer.values)
     difference = first_difference(answer.values, case.expected, allowed(case, precision))
@@ -211,6 +212,6 @@ def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
             f"run returned a list in which {difference.name!r} is the same memory in every round, with the values of "
             "the last; yield the rounds, or copy the arrays of each"
         )
-        return CaseVerdict(name, Outcome.FAILED, remark=remark, limit=limit, seconds=seconds)
-    outcome = Outcome.DIFFERS if difference else Outcome.EQUAL
+        return CaseVerdict(name, Agreement.FAILED, remark=remark, limit=limit, seconds=seconds)
+    outcome = Agreement.DIFFERS if difference else Agreement.EQUAL
     return CaseVerdict(name, outcome, precision, difference, limit=limit, seconds=seconds)

@@ -291,7 +291,7 @@ NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 
 @dataclass(frozen=True)
-class Limit:
+class LimitCase:
     """A limit case of some methods with these options: `says` states what holds exactly, `equals` computes it."""
 
     name: str
@@ -302,22 +302,22 @@ class Limit:
     rounds: int = ROUNDS
 
 
-LIMITS = (
-    Limit(
+LIMIT_CASES = (
+    LimitCase(
         "one-full-step",
         "one full-batch step of every client is a step of gradient descent on the pooled loss",
         RAGGED,
         pooled_descent,
         BY_SIZE | {"fedprox": {"mu": 0.5}, "dp-fedavg": NOT_PRIVATE} | ADAPTIVE_FROZEN,
     ),
-    Limit(
+    LimitCase(
         "one-full-step",
         "with clients of one size, one full-batch step of each is gradient descent on the pooled loss",
         ALIKE,
         pooled_descent,
         UNIFORM | {"task-arithmetic": {"scale": 1 / 3}},
     ),
-    Limit(
+    LimitCase(
         "one-client",
         "a single client is centralised training, its momentum begun anew every round",
         ALONE,
@@ -328,28 +328,28 @@ LIMITS = (
         | WHOLE_VECTORS
         | {"fedprox": {"mu": 0.0}, "cyclic": {}, "dp-fedavg": NOT_PRIVATE, "task-arithmetic": {"scale": 1.0}},
     ),
-    Limit(
+    LimitCase(
         "one-client",
         "a single worker without outer momentum is AdamW that is never interrupted",
         replace(ALONE, rate=0.03, momentum=0.0),
         one_adam_w,
         PLAIN_OUTER,
     ),
-    Limit(
+    LimitCase(
         "identical-clients",
         "workers with the same samples, without outer momentum, train as a single worker",
         replace(COPIES, rate=0.03, momentum=0.0),
         one_adam_w,
         PLAIN_OUTER,
     ),
-    Limit(
+    LimitCase(
         "one-client",
         "a single client is centralised training of its factors",
         replace(ADAPTED, data=DrawnData("lora", (9,)), participation=1.0),
         one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
-    Limit(
+    LimitCase(
         "identical-clients",
         "clients with the same samples train as a single client with these samples",
         COPIES,
@@ -364,14 +364,14 @@ LIMITS = (
             "task-arithmetic": {"scale": 1 / 3},
         },
     ),
-    Limit(
+    LimitCase(
         "identical-clients",
         "clients with the same samples train as a single client with these samples",
         replace(ADAPTED, data=DrawnData("lora", copies=3), work=SEVERAL, participation=1.0),
         one_client,
         {"fedex-lora": {}, "fedit": {}},
     ),
-    Limit(
+    LimitCase(
         "first-round",
         "after a round the weight is the base and the mean of the clients' products",
         ADAPTED,
@@ -379,7 +379,7 @@ LIMITS = (
         {"fedex-lora": {}, "flora": {}},
         1,
     ),
-    Limit(
+    LimitCase(
         "one-client",
         "after a round a single client's product is kept, whose rank is that of its factors",
         replace(ADAPTED, data=DrawnData("lora", (9,)), participation=1.0),
@@ -387,7 +387,7 @@ LIMITS = (
         {"flexlora": {}, "flora": {}},
         1,
     ),
-    Limit(
+    LimitCase(
         "identical-clients",
         "after a round the product of one of the identical clients is kept",
         replace(ADAPTED, data=DrawnData("lora", copies=3), participation=1.0, work=SEVERAL),
@@ -395,7 +395,7 @@ LIMITS = (
         {"flexlora": {}, "flora": {}},
         1,
     ),
-    Limit(
+    LimitCase(
         "full-rank",
         "where the factors have full rank, projecting the mean of the products loses nothing",
         replace(ADAPTED, data=DrawnData("lora", rank=3)),
@@ -403,7 +403,7 @@ LIMITS = (
         {"flexlora": {}},
         1,
     ),
-    Limit(
+    LimitCase(
         "first-step",
         "after one step from B = 0 no client's A has moved, and the product of means is the mean of products",
         replace(ADAPTED, work=WHOLE),
@@ -411,7 +411,7 @@ LIMITS = (
         {"fedit": {}},
         1,
     ),
-    Limit(
+    LimitCase(
         "zero-rate",
         "with a local rate of 0 the model stays as it is, and nothing becomes NaN",
         STILL,
@@ -423,14 +423,14 @@ LIMITS = (
             "dp-fedavg": NOT_PRIVATE,
         },
     ),
-    Limit(
+    LimitCase(
         "zero-rate",
         "with a local rate of 0 the weight stays as it is, and nothing becomes NaN",
         replace(ADAPTED, rate=0.0),
         still,
         {name: {} for name in ADAPTERS},
     ),
-    Limit(
+    LimitCase(
         "is-fedavg",
         "with these options the method is FedAvg",
         SAME_STEPS,
@@ -452,7 +452,7 @@ LIMITS = (
 
 
 def _limits(method: str) -> Iterator[KitCase]:
-    for limit in LIMITS:
+    for limit in LIMIT_CASES:
         if method in limit.methods:
             case = build(method, limit.name, limit.setting, limit.methods[method], limit.says, limit.rounds)
             yield KitCase(case, limit.equals)

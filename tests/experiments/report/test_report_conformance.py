@@ -9,7 +9,7 @@ from typed import command
 
 from experiments.report.conformance_pages import conformance_page
 from experiments.report.site import built
-from ntkfl.conformance import CaseVerdict, Conformance, Difference, MethodVerdict, Outcome, variants_of
+from ntkfl.conformance import Agreement, CaseVerdict, Conformance, Difference, MethodVerdict, variants_of
 from ntkfl.conformance.conformance_page import as_json, as_markdown, from_json
 from ntkfl.conformance.kit import Peer
 
@@ -18,16 +18,16 @@ RUDE = "<script>alert(1)</script>"
 
 def conformance():
     """One method of each outcome, a word that is no markup, and a variant that explains."""
-    equal = CaseVerdict("fedavg/a", Outcome.EQUAL, "float32", seconds=0.5)
-    differs = CaseVerdict("fedprox/a", Outcome.DIFFERS, "float64", Difference(2, "w", 0.5), limit="mu = 0 is FedAvg")
-    failed = CaseVerdict("scaffold/a", Outcome.FAILED, remark=f"ValueError: {RUDE}")
-    left_out = CaseVerdict("local/a", Outcome.LEFT_OUT, remark="later")
+    equal = CaseVerdict("fedavg/a", Agreement.EQUAL, "float32", seconds=0.5)
+    differs = CaseVerdict("fedprox/a", Agreement.DIFFERS, "float64", Difference(2, "w", 0.5), limit="mu = 0 is FedAvg")
+    failed = CaseVerdict("scaffold/a", Agreement.FAILED, remark=f"ValueError: {RUDE}")
+    left_out = CaseVerdict("local/a", Agreement.LEFT_OUT, remark="later")
     one, two, *_ = variants_of("fedprox")
     methods = (
-        MethodVerdict("fedavg", Outcome.EQUAL, (equal,)),
-        MethodVerdict("fedprox", Outcome.DIFFERS, (differs,), ((one, two),), ((one, 1),)),
-        MethodVerdict("scaffold", Outcome.FAILED, (failed,)),
-        MethodVerdict("local", Outcome.LEFT_OUT, (left_out,)),
+        MethodVerdict("fedavg", Agreement.EQUAL, (equal,)),
+        MethodVerdict("fedprox", Agreement.DIFFERS, (differs,), ((one, two),), ((one, 1),)),
+        MethodVerdict("scaffold", Agreement.FAILED, (failed,)),
+        MethodVerdict("local", Agreement.LEFT_OUT, (left_out,)),
     )
     return Conformance("my_own.py", methods, Peer({"torch": "2"}, {"python": "3"}))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ntkfl.conformance import Outcome, cases, conformance, kit
+from ntkfl.conformance import Agreement, cases, conformance, kit
 from ntkfl.conformance.kit import AdapterError, Refused, arrays, document
 
 LOOPS = Path(__file__).parents[3] / "ntkfl" / "conformance" / "loops.py"
@@ -108,13 +108,13 @@ def verdicts(tmp_path_factory):
 def test_one_line_says_what_is_wrong(kind, verdicts):
     (method,) = (judged for judged in verdicts if judged.method == AT[kind].split("/")[0])
     (failed,) = (case for case in method.cases if case.case == AT[kind])
-    assert failed.outcome is method.outcome is Outcome.FAILED
+    assert failed.outcome is method.outcome is Agreement.FAILED
     assert BAD[kind][1] in failed.remark and "\n" not in failed.remark
 
 
 def test_the_other_cases_go_on(verdicts):
     others = [case.outcome for method in verdicts for case in method.cases if case.case not in AT.values()]
-    assert set(others) == {Outcome.EQUAL} and len(others) == len(cases(METHODS)) - len(BAD)
+    assert set(others) == {Agreement.EQUAL} and len(others) == len(cases(METHODS)) - len(BAD)
 
 
 def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
@@ -183,7 +183,7 @@ def test_single_precision_is_equal_but_for_its_rounding_and_a_fault_is_still_nam
     file = tmp_path / "adapter.py"
     file.write_text(GOOD + single)
     (judgement,) = conformance(file, ["fedprox"]).methods
-    assert judgement.outcome is Outcome.EQUAL and {case.precision for case in judgement.cases} == {"float32"}
+    assert judgement.outcome is Agreement.EQUAL and {case.precision for case in judgement.cases} == {"float32"}
     halved = single.replace("loops.run(", "changed(") + (
         "\ndef changed(case):\n    case.options['mu'] /= 2\n    return loops.run(case)\n"
     )

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-import ntkfl.conformance
 from ntkfl.conformance import ConformanceCase, KitCase, answers, cases, kit_cases, loops, methods, plan, write
 from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA, SCHEMA_FILE
-from ntkfl.conformance.kit_cases import LIMITS, OPTIONS, trajectory
+from ntkfl.conformance.kit_cases import LIMIT_CASES, OPTIONS, trajectory
 from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
@@ -56,13 +55,6 @@ def test_an_adapter_answers_a_case_of_ones_own():
     (answer,) = answers(Path(loops.__file__), [case])
     assert answer.values["w"].shape == (20, 1) and not answer.fault
     assert np.abs(answer.values["w"] - case.expected["w"]).max() <= 1e-12
-
-
-def test_the_former_name_of_a_case_is_refused_with_the_new_one():
-    with pytest.raises(ImportError, match=r"ntkfl.conformance has no Case; it is ConformanceCase"):
-        from ntkfl.conformance import Case  # noqa: F401
-    with pytest.raises(AttributeError, match=r"module 'ntkfl.conformance' has no attribute 'nothing'"):
-        ntkfl.conformance.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("method", methods())
@@ -123,7 +115,7 @@ def test_fed_avg_is_not_taken_for_another_method(method):
 
 
 def test_every_limit_has_methods_that_exist():
-    assert all(set(limit.methods) <= set(OPTIONS) and limit.methods for limit in LIMITS)
+    assert all(set(limit.methods) <= set(OPTIONS) and limit.methods for limit in LIMIT_CASES)
 
 
 @pytest.mark.parametrize("case", [k for k in KIT if k.case.method in loops.LOOPS], ids=lambda case: case.case.name)

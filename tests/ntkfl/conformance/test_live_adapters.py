@@ -2,7 +2,7 @@
 
 import pytest
 
-from ntkfl.conformance import Outcome, conformance
+from ntkfl.conformance import Agreement, conformance
 
 START = """
 import numpy as np
@@ -76,13 +76,13 @@ def fed_avg(text, tmp_path):
 @pytest.mark.parametrize("kind", ["one vector", *(pytest.param(k, marks=pytest.mark.slow) for k in OTHERS)])
 def test_what_is_yielded_is_taken_as_it_is_then(kind, tmp_path):
     judgement = fed_avg(KINDS[kind], tmp_path)
-    assert {case.outcome for case in judgement.cases} == {Outcome.EQUAL, Outcome.LEFT_OUT}
+    assert {case.outcome for case in judgement.cases} == {Agreement.EQUAL, Agreement.LEFT_OUT}
 
 
 def test_a_list_of_one_memory_is_no_answer_and_it_is_said_why(tmp_path):
     judgement = fed_avg(LISTED, tmp_path)
-    assert judgement.outcome is Outcome.FAILED and judgement.explained == ()
-    failed = [case for case in judgement.cases if case.outcome is Outcome.FAILED]
+    assert judgement.outcome is Agreement.FAILED and judgement.explained == ()
+    failed = [case for case in judgement.cases if case.outcome is Agreement.FAILED]
     assert len(failed) > 8 and all("is the same memory in every round" in case.remark for case in failed)
     assert "yield the rounds, or copy the arrays of each" in failed[0].remark
 
@@ -91,4 +91,4 @@ def test_a_list_of_one_memory_is_no_answer_and_it_is_said_why(tmp_path):
 def test_what_it_says_to_do_works(tmp_path):
     copied = LISTED.replace("yield case.tensors(w)", "yield case.tensors(w.copy())")
     for text in (copied, LISTED.replace("return list(rounds())", "yield from rounds()")):
-        assert {case.outcome for case in fed_avg(text, tmp_path).cases} == {Outcome.EQUAL, Outcome.LEFT_OUT}
+        assert {case.outcome for case in fed_avg(text, tmp_path).cases} == {Agreement.EQUAL, Agreement.LEFT_OUT}

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from ntkfl.conformance import Outcome, cases, conformance, judged
+from ntkfl.conformance import Agreement, cases, conformance, judged
 from ntkfl.conformance.kit import Answer
 from ntkfl.conformance.kit_cases import trajectory
 
@@ -187,7 +187,7 @@ PLANTED = [
 def test_the_implementation_is_every_method_that_it_has():
     report = conformance(OWN)
     outcomes = {judged.method: judged.outcome for judged in report.methods}
-    equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
+    equal = {method for method, outcome in outcomes.items() if outcome is Agreement.EQUAL}
     further = {
         "diloco",
         "diloco-adamw",
@@ -201,7 +201,7 @@ def test_the_implementation_is_every_method_that_it_has():
         "ties",
     }
     assert equal == {"fedadam", "fedavg", "fedavgm", "feddyn", "fednova", "fedprox", "scaffold"} | further
-    assert report.conforms and set(outcomes.values()) == {Outcome.EQUAL, Outcome.LEFT_OUT}
+    assert report.conforms and set(outcomes.values()) == {Agreement.EQUAL, Agreement.LEFT_OUT}
 
 
 @cache
@@ -232,7 +232,7 @@ def test_a_planted_fault_is_named(method, old, new, name):
     exec(text.replace(old, new), mine.__dict__)
     with np.errstate(all="ignore"):
         judgement = judged([(case, answer(mine.run, case.case)) for case in kit(method)])
-    assert judgement.outcome is Outcome.DIFFERS
+    assert judgement.outcome is Agreement.DIFFERS
     assert [[variant.name for variant in together] for together in judgement.explained] == [[name]]
 
 
@@ -268,5 +268,5 @@ def test_an_unknown_fault_is_placed_and_not_named():
     exec(text, mine.__dict__)
     judgement = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
     first = judgement.cases[0].difference
-    assert judgement.outcome is Outcome.DIFFERS and judgement.explained == ()
+    assert judgement.outcome is Agreement.DIFFERS and judgement.explained == ()
     assert first is not None and (first.round, first.name) == (1, "w") and first.size > 1e-3
