@@ -20,15 +20,15 @@ PRECISION = 128  # bits; enough that the rounding of a right side never decides 
 
 _CHANGING = threading.Lock()
 _asked: dict[int, list[int]] = {}  # the precisions of each thread's open blocks, the innermost last
-_outside: list[int] = []  # the precision before the first block, while there is one
+_outside: list[int] = []  # flint's precision before the first block, kept while a block is open
 
 
 @contextmanager
 def precision(bits: int = PRECISION) -> Iterator[None]:
     """Run a block with balls of this many bits, or more if another thread needs more.
 
-    flint keeps one precision for the whole process. While several threads are in such blocks, the precision is the
-    largest of theirs. After the last block flint has the precision from before the first.
+    flint keeps one precision for the whole process. While several threads are in such blocks, flint has the largest of
+    their precisions. When the last block ends, flint gets back the precision that it had before the first block.
     """
     thread = threading.get_ident()
     with _CHANGING:
@@ -98,7 +98,7 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
     if not scale > 0:
-        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0, but for the radii
+        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0 up to the radii
     middle = (middle + middle.T) / (2 * scale)
     shift = np.linalg.eigvalsh(middle)[-1] * (1 + 1e-6)
     v = np.linalg.solve(shift * np.eye(len(middle)) - middle, np.ones(len(middle)))
@@ -111,8 +111,8 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
 def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     """Rigorous enclosures of all eigenvalues of a symmetric matrix of balls, in ascending order.
 
-    With Q the float eigenvectors, Q^T A Q = D + E and Q^T Q = I + F in balls. Weyl bounds the eigenvalues of Q^T A Q
-    by D ± |E|, and Ostrowski turns them into those of A by a factor within 1 ± |F|.
+    With Q the float eigenvectors, Q^T A Q = D + E and Q^T Q = I + F in balls. By Weyl's theorem the eigenvalues of Q^T
+    A Q are within D ± |E|. By Ostrowski's theorem they are the eigenvalues of A times factors within 1 ± |F|.
 
     Raises:
         ValueError: an entry that is not finite.
@@ -127,10 +127,10 @@ def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     diagonal = [congruent[i, i] for i in range(n)]
     for i in range(n):
         congruent[i, i], gram[i, i] = arb(0), gram[i, i] - 1
-    widest = reduce(arb.max, (b.rad() for b in diagonal))  # one radius for all, so that sorting midpoints is sound
+    widest = reduce(arb.max, (b.rad() for b in diagonal))  # one radius for all: midpoints sort the balls
     weyl, skew = norm_inf(congruent) + widest, norm_inf(gram)
     if not skew < 1:
         raise ValueError("the float eigenvectors are not independent: the entries are beyond the range of float64")
     spread, factor = arb(0, weyl.upper()), 1 / (1 + arb(0, skew.upper()))
-    middles = sorted(b.mid() for b in diagonal)  # exact, so that < decides
+    middles = sorted(b.mid() for b in diagonal)  # midpoints are exact, so `sorted` can compare them
     return [(middle + spread) * factor for middle in middles]

@@ -1,4 +1,5 @@
-"""Compiled functions: compiled once however many threads ask at the same time, and kept where the user says so."""
+"""Compiled functions: each is compiled once, however many threads need it at the same time, and kept where the user
+says so."""
 
 import os
 from collections.abc import Callable
@@ -22,12 +23,12 @@ def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
 
 
 def machine_code(signature: Any, **options: Any) -> Callable[[Callable], Callable]:
-    """`numba.njit` of a signature; the function releases the interpreter.
+    """`numba.njit` with one signature; the compiled function releases the interpreter's lock.
 
-    Where the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept in it for later processes of the
-    same processor, and made again if the source file has changed. Without the variable nothing is written, and no file
-    is unpickled; Numba unpickles the code that it keeps. A function that calls compiled functions must be a function of
-    a module: code of nested functions is kept under names that no later process finds.
+    Where the environment variable NUMBA_CACHE_DIR names a folder, machine code is kept in it for later processes on the
+    same kind of processor, and compiled again if the source file has changed. Without the variable nothing is written,
+    and no file is unpickled; Numba unpickles the code that it keeps. A function that calls compiled functions must be a
+    function of a module: code of nested functions is kept under names that no later process finds.
     """
     from numba import njit
 

@@ -1,4 +1,4 @@
-"""A number, or an array of numbers, with an error bound; every side of every comparison is one."""
+"""A number, or an array of numbers, with an error bound; both sides of every comparison have this form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NotFinite(ArithmeticError, ValueError):
 
 
 class Rigour(IntEnum):
-    """How far an error bound may be trusted; a result of several numbers has the largest of theirs."""
+    """How far an error bound may be trusted; a result of several numbers gets the largest value among theirs."""
 
     EXACT = 0  # no error: an input, a count
     ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
@@ -68,7 +68,7 @@ class Estimate:
         value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
-        if np.isnan(value).any() if value.ndim else value != value:  # single numbers are most frequent
+        if np.isnan(value).any() if value.ndim else value != value:  # faster for single numbers, the most frequent
             raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
             kind = NotFinite if np.isnan(error).any() else ValueError
@@ -142,7 +142,7 @@ class Estimate:
 
     @classmethod
     def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
-        """Estimates of one shape, or exact numbers, stacked along a new axis; the largest rigour counts.
+        """Estimates of one shape, or exact numbers, stacked along a new axis; the result gets their largest rigour.
 
         Args:
             parts: Estimates of one shape, or exact numbers.
@@ -158,7 +158,7 @@ class Estimate:
         known = dict.fromkeys(estimate.method for estimate in estimates if estimate.rigour is not Rigour.EXACT)
         return cls(value, error, "; ".join(known) or "exact", max(estimate.rigour for estimate in estimates))
 
-    __array_ufunc__ = None  # an array beside an Estimate leaves the operation to it
+    __array_ufunc__ = None  # in `array + estimate` numpy leaves the operation to the Estimate
 
     def __add__(self, other: Operand) -> Estimate:
         other = _estimate(other)
@@ -206,7 +206,7 @@ class Estimate:
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:
-        """The Euclidean norm along an axis, which leaves the shape, or of all entries.
+        """The Euclidean norm along an axis, which the shape then lacks, or of all entries.
 
         Args:
             axis: the axis; None: all entries.
@@ -214,7 +214,7 @@ class Estimate:
         return self._with(self, *rounding.norm(self.value, self.error, axis))
 
     def max(self, axis: int | None = None) -> Estimate:
-        """The largest entry along an axis, which leaves the shape, or of all entries.
+        """The largest entry along an axis, which the shape then lacks, or of all entries.
 
         Its enclosure reaches from the largest lower end to the largest upper end: no entry's centre decides.
 
@@ -232,7 +232,8 @@ class Estimate:
         return Estimate.between(self.lo.max(axis), self.hi.max(axis), self.method, self.rigour)
 
     def min(self, axis: int | None = None) -> Estimate:
-        """The smallest entry along an axis, which leaves the shape, or of all entries; as `max`, with the other ends.
+        """The smallest entry along an axis, which the shape then lacks, or of all entries. Its enclosure reaches from
+        the smallest lower end to the smallest upper end.
 
         Args:
             axis: the axis; None: all entries.
@@ -265,9 +266,9 @@ def _estimate(operand: Operand) -> Estimate:
 
 
 def _is_float(number) -> bool:
-    """Whether a number is equal to a float64; what is no number is refused elsewhere."""
+    """Whether a number is equal to a float64; a value that is no number is refused elsewhere."""
     try:
-        if isinstance(number, Rational):  # sympy's are equal to no float
+        if isinstance(number, Rational):  # sympy's numbers compare unequal to every float
             return Fraction(int(number.numerator), int(number.denominator)) == float(number)
         return bool(float(number) == number)
     except OverflowError:
@@ -277,14 +278,15 @@ def _is_float(number) -> bool:
 
 
 def _plain(name: str, given) -> np.ndarray:
-    """A copy in float64, since the caller may go on writing; unusual numbers are checked closely."""
+    """A copy in float64, since the caller may change the original later; numbers of unusual types are checked
+    closely."""
     usual = isinstance(given, float) or (type(given) is np.ndarray and given.dtype.kind == "f")
     usual = usual or (isinstance(given, int) and abs(given) <= 2**53)
     return np.array(given if usual else real_array(name, given), float)
 
 
 def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:
-    if not value.ndim:  # single numbers are most common, and without arrays several times faster
+    if not value.ndim:  # most values are single numbers, and Python's floats are several times faster than arrays
         sum_ = float(value) + float(error)
         end = np.array(value if error == 0 else outward if isnan(sum_) else nextafter(sum_, outward))
         end.flags.writeable = False

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-FEW, STEP = 3, 1e-3  # clients, and eta_local times the kernel of every pair of samples, in `on_few_samples`
-REMEMBERED = 4  # rounds of a schedule whose regimes are kept
+FEW, STEP = 3, 1e-3  # clients, and eta_local times every entry of H, in `on_few_samples`
+REMEMBERED = 4  # most regimes of a schedule's rounds that are kept
 
 __all__ = [
     "ConvexLoss",
@@ -134,12 +134,12 @@ def kernel_regime(
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
-    Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
+    Every method trains on full batches of all clients, each on its sum of squares, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
     convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and a bound needs no recursion.
-    The warning is then about steps that this bound does not cover. Every regime is asked the same questions, those of
-    `KernelRegime`. A question that a regime cannot answer raises an AttributeError, which says why and which regime
-    can.
+    The warning is then about steps that this bound does not cover. Every regime has the methods and properties of
+    `KernelRegime`. If it cannot compute one of them, that name raises an AttributeError, which says why, and which
+    regime can.
 
     Args:
         problem: data; labels may have several outputs.
@@ -153,9 +153,9 @@ def kernel_regime(
         options: of the method, as in training, with server_rate in place of eta_global; default the method's own.
         momentum: momentum of the clients' steps, begun anew in each round, as in training; default 0.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
-        step_factors: factors on eta_local in the first, second, ... local step; the last factor serves for all later
+        step_factors: factors on eta_local in the first, second, ... local step; the last factor holds for all later
             steps; default all 1.
-        eta_local: the local steps of rounds 0, 1, ...; the last one serves all later rounds. `rate`, `stable`, the
+        eta_local: eta_local in rounds 0, 1, ...; the last value holds for all later rounds. `rate`, `stable`, the
             limits and the spectrum are then those of these later rounds. Default: the setup's step in every round.
         eta_global: the server's steps of rounds 0, 1, ..., likewise; default the setup's.
         local_steps: the numbers of local steps in rounds 0, 1, ..., likewise; not beside client_steps; default the
@@ -166,9 +166,9 @@ def kernel_regime(
             default squares, solved in closed form.
         matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
             eigenvectors: then `rate` and `stable` may be unknown. "auto": tiles only where the eigenvectors do not fit
-            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit. Of a kernel function
-            the pairs within every 2048 successive samples are compared with their mirror images, and 64 by 64 pairs of
-            each such block with the samples before it; all others count as symmetric.
+            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit. Of a kernel function,
+            H_ij is compared with H_ji for the pairs within every block of 2048 successive samples, and for 64 by 64
+            pairs of each block with the samples before it; all other pairs count as symmetric.
         memmap: a file that holds the tiles in place of memory. Disk space for it is taken before the work begins. A
             file of the same samples, kernel and entries is continued after a kill, and only read when it is complete;
             one row in 256 is computed again, to see that the kernel is the same.
@@ -183,14 +183,14 @@ def kernel_regime(
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
             window on a method whose clients train in turn, or beside a schedule; an empty schedule or one with a value
             that is no step; a schedule for a method whose memory comes from a simulated round. A Gram matrix of the
-            wrong size, not finite, not symmetric or not positive semi-definite; both are tested to 1e-12 of its largest
-            entry and its norm, and a smaller asymmetry is averaged out. An unknown method or option; a method that is
-            not linear in the weights (and why); eta_global beside a server_rate, or for a method without one. An
-            unknown loss, labels that it does not take, a loss together with another method, momentum, steps or window.
-            Labels, or where no `gram` is given rows, whose squares vanish or overflow. With matrix_free: a matrix for
-            `gram`, a window, a problem `per_output`, a kernel that is complex, or not symmetric where that is compared,
-            or tiles that do not fit the memory (of a worker).
-        OverflowError: steps of another method than fl-ntk with which one round leaves float64.
+            wrong size, not finite, not symmetric or not positive semi-definite. Symmetry is tested to 1e-12 of its
+            largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of its
+            norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global beside a
+            server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss together
+            with another method, momentum, steps or window. Labels whose squares vanish or overflow, or such rows where
+            no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that
+            is complex, or not symmetric where that is compared, or tiles that do not fit the memory (of a worker).
+        OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
@@ -223,7 +223,8 @@ def kernel_regime(
         loss = _loss_of(loss, problem)
     if schedules and ima:
         raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
-    # Before the Gram matrix is computed. Options of a method's file may fit the problem's own number of clients alone.
+    # Methods and options are tried before the Gram matrix is computed, except, with a whole matrix, those of a user's
+    # file: they may fit only the problem's own number of clients.
     if another and (matrix_free or not is_file(method)):
         few = on_few_samples(problem, setup, client_steps)
         some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
@@ -276,13 +277,14 @@ def base_regime(
 def on_few_samples(
     problem: Problem, setup: Setup, client_steps: Sequence[int] | None, clients: int = FEW
 ) -> KernelRegime:
-    """Algorithm 1 on one sample of each of a few clients: it refuses methods and options before H is computed.
+    """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
-    Its kernel times eta_local is so small that no steps are beyond their limit. The kernel alone is not: beside a pull
-    that belongs to large rows, rounding would hide that a round is linear.
+    Its kernel times eta_local is so small that no steps are beyond their limit. The kernel itself is not small where
+    eta_local is: large rows have a small eta_local and a large pull, such as mu, and beside a small kernel the rounding
+    of this pull would hide that a round is linear.
 
     Raises:
-        ValueError: client_steps of which there is not one for each client.
+        ValueError: client_steps that are not one positive integer a client.
     """
     if client_steps is not None:
         _one_a_client(client_steps, problem.n_clients)
@@ -294,9 +296,9 @@ def on_few_samples(
 
 
 def require_round_map(problem: Problem, method: str, options: Mapping[str, Any], momentum: float = 0.0) -> None:
-    """Refuse a round that the engine must differentiate, which takes a matrix, if the memory does not hold it.
+    """Refuse a round that the engine must differentiate, if the matrix that this takes does not fit the memory.
 
-    A vector of the state for every client makes the state grow with their number: few clients show by how much.
+    The state may have vectors for each client. How many these are is seen from rounds of two and of three clients.
 
     Raises:
         TooLittleMemory: as `ntkfl.memory.require`.
@@ -318,7 +320,7 @@ def device_named(name: str | None) -> "torch.device | None":
     """The device of this name; a ValueError where there is none."""
     if name is None:
         return None
-    from ntkfl.training.engine.devices import torch_device  # torch, which other tiles do not need
+    from ntkfl.training.engine.devices import torch_device  # imports torch, which tiles of numpy do not need
 
     return torch_device(name)
 
@@ -337,7 +339,8 @@ def of_method(
     """The regime of another method with the same data, Gram matrix and steps; both share the decomposition.
 
     `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
-    mean over the draws of clients. `blocks` says how a round is composed where its steps are not those of `regime`.
+    mean over the draws of clients. `blocks` are the parts of a round, where they are not those of `regime` with these
+    steps.
 
     Raises:
         ValueError: as `kernel_regime`. Nothing warns of unstable steps.
@@ -387,7 +390,7 @@ def of_schedules(
     """The regime of a method whose steps change with the round, with the same data and Gram matrix.
 
     Raises:
-        ValueError: as `kernel_regime`. It warns of nothing.
+        ValueError: as `kernel_regime`. There is no warning of unstable steps.
     """
     if local_steps is not None and steps.get("client_steps") is not None:
         raise ValueError("local_steps is a schedule and client_steps are given; give one of them")
@@ -418,7 +421,7 @@ def of_schedules(
 
 
 def _require_one_round(regime: LinearRegime) -> None:
-    """Refuse steps with which the outputs after one round have squares beyond float64."""
+    """Refuse steps with which one round gives outputs whose squares overflow float64."""
     probe = np.cos(np.arange(regime.problem.n))[:, None]  # a vector with a part in every direction
     with np.errstate(over="ignore", invalid="ignore"):
         move, memory = regime.round.onward(probe, regime._empty(probe), np.zeros_like(probe))
@@ -433,7 +436,8 @@ def _require_one_round(regime: LinearRegime) -> None:
 def _server_step_in_options(
     regime: KernelRegime, method: str, options: Mapping[str, Any]
 ) -> tuple[KernelRegime, dict[str, Any]]:
-    """The regime at eta_global 1, and the options with its eta_global as server_rate; the decomposition is shared."""
+    """The regime at eta_global 1, and the options with the given eta_global as server_rate; the decomposition is
+    shared."""
     from ntkfl.training.methods import with_eta_global
 
     own = with_eta_global(method, options, regime.setup.eta_global)
@@ -482,8 +486,8 @@ def random_rounds(
 
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
     the other steps, and takes n_c/b times the gradient of the batch's sum of squares, whose mean is the client's
-    gradient. Where passes are `shuffled`, a local step is a pass over all samples in batches of a random order, with
-    such a step for each batch. Warns (UnstableSteps) when the mean square grows.
+    gradient. If `shuffled`, a local step is instead a pass over all samples in a random order, with such a step for
+    each batch. Warns (UnstableSteps) when the mean square grows.
 
     Args:
         problem: data.
@@ -495,13 +499,14 @@ def random_rounds(
         participation: share of the clients in a round, as in training; default 1.
         batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
         shuffled: whether local_steps counts passes over the client's samples, each in batches of a new random order.
-            The last batch of b' < b samples, where b does not divide them, takes n_c/b' times its gradient. Exact for
-            clients of up to some thirteen samples, ten where clients remember or are drawn back to the start.
+            Where b does not divide n_c, the last batch has b' < b samples and takes n_c/b' times its gradient. A client
+            may have up to some thirteen samples, or ten if clients remember or are pulled back to the start of the
+            round.
         noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
             displacement, independently in every round, as differentially private training does; default 0. That
-            training also clips displacements: its moments are these only while every displacement is below the clipping
-            norm.
-        eta_local: the steps of rounds 0, 1, ..., in place of the setup's; the last step serves all later rounds.
+            training also clips displacements; the moments hold for it only while every displacement is below the
+            clipping norm.
+        eta_local: eta_local in rounds 0, 1, ..., in place of the setup's; the last value holds for all later rounds.
         eta_global: the server's steps, likewise; default the setup's.
         local_steps: the numbers of local steps (of passes, if `shuffled`), likewise; default the setup's.
         cohorts: the clients of rounds 0, 1, ..., by number, one or several for each round; after the last cohort the
@@ -510,12 +515,12 @@ def random_rounds(
     Raises:
         ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown one, or come with a
             participation; a schedule that is empty or has a value that is no step. A method whose clients train one
-            after the other, do more than plain steps, or are weighed by more than their shares. A participation outside
-            (0, 1], a batch_size below 1 or above every client's samples, a noise that is negative or not finite.
-            Shuffled passes without a batch_size, or with too many orders to be counted; fednova with passes of
-            different numbers of batches. More samples than the moments have memory for;
+            after the other or do more than plain steps, or whose weights in the mean depend on more than the clients'
+            shares. A participation outside (0, 1], a batch_size below 1 or above every client's samples, a noise that
+            is negative or not finite. Shuffled passes without a batch_size, or with too many orders to be counted;
+            fednova with passes of different numbers of batches. More samples than the moments have memory for;
             `sampled_rounds` takes them.
-        OverflowError: steps with which one round leaves float64.
+        OverflowError: steps with which one round overflows float64.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
 
@@ -609,7 +614,7 @@ def random_of_method(
     """The random rounds of a method with the same data, Gram matrix and steps; both share the decomposition.
 
     Raises:
-        ValueError: as `random_rounds`. Nothing warns of unstable steps, so that their limit is not searched for.
+        ValueError: as `random_rounds`. There is no warning of unstable steps, and no search for their limit.
     """
     if eta_local is eta_global is local_steps is cohorts is None:
         return _of_one_round(regime, method, options, participation=participation, **drawn)
@@ -650,7 +655,7 @@ def _setups_by_round(
 
 
 def steps_by_round(name: str, steps: Sequence[float] | None, setup: Setup) -> tuple[Any, ...]:
-    """A schedule of steps by round, checked; without one that of the setup's step alone."""
+    """The checked schedule of steps by round; if none is given, a schedule of the setup's step alone."""
     if steps is None:
         return (getattr(setup, name),)
     if isinstance(steps, Real | str) or not len(steps):
@@ -688,7 +693,7 @@ def _of_one_round(
     noise: float = 0.0,
     given: tuple[int, ...] = (),
 ) -> RandomRegime:
-    """Random rounds with the same steps in every round; `random_of_method` composes its schedules of them."""
+    """Random rounds with the same steps in every round; `random_of_method` composes schedules from such regimes."""
     from ntkfl.training.methods import build, module_of
     from ntkfl.training.objectives import HalfSquares
 
@@ -706,7 +711,7 @@ def _of_one_round(
     if shuffled and batch_size is None:
         raise ValueError("shuffled passes need a batch_size: a pass over all samples at once has no order")
     remembers = hasattr(module_of(method), "drawn")
-    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses what is not linear
+    mean = of_method(regime, method, options, cohort=cohort, blocks=blocks)  # refuses methods that are not linear
     _require_one_round(mean)
     built = build(method, HalfSquares("sum"), **options)
     if shuffled:
@@ -732,7 +737,7 @@ def _require_batches(batch_size: int, largest: int) -> None:
 
 
 def _loss_of(loss: str | ConvexLoss, problem: Problem) -> ConvexLoss:
-    """The loss of this name, or itself; a ValueError if it is unknown or does not take the labels."""
+    """The loss of this name, or the given `ConvexLoss`; a ValueError if it is unknown or does not take the labels."""
     convex_loss = LOSSES.get(loss) if isinstance(loss, str) else loss
     if convex_loss is None:
         raise ValueError(f"there is no loss {loss!r}; the losses are {', '.join(LOSSES)}, or a ConvexLoss of yours")

@@ -29,7 +29,7 @@ class Extension:
     module: ModuleType
     name: str  # the file by its given name, or the package
     source: bytes | None = None  # the file's executed bytes; None for a package
-    version: str | None = None  # the package's
+    version: str | None = None  # the package's version; None for a file
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -48,9 +48,11 @@ def is_file(spec: str) -> bool:
 
 
 def require_outside(folder: Path, what: str, spec: str, again: str) -> None:
-    """Refuse to run a file that a folder contains, or names by a relative path: the folder may come from a stranger.
+    """Refuse to run a file that lies in a folder, or whose path in that folder's records is relative: a stranger may
+    have made the folder.
 
-    For the message, `what` is the part of the folder that names the file, and `again` the action to repeat afterwards.
+    For the message, `what` is the record that names the file, such as "study", and `again` the action to repeat
+    afterwards.
 
     Raises:
         ValueError: the file lies in the folder, or its path is relative.
@@ -98,7 +100,7 @@ def modules_of(package: str) -> Iterator[ModuleType]:
 
 
 class LeftOut(UserWarning):
-    """A module that a package announces cannot be used. `every`: Python shows the warnings of all such modules."""
+    """A module that a package announces cannot be used. `every`: Python shows the warning of every such module."""
 
     every = True
 
@@ -148,12 +150,12 @@ def _sha256(source: bytes) -> str:
 
 
 def _executed(path: Path, name: str, source: bytes) -> ModuleType:
-    """The file as a module; no bytecode is written beside it, so that the code that runs is the code that was read."""
+    """The file as a module; no bytecode is written or read, so the source that was read is what runs."""
     called = PREFIX + path.stem
     spec = spec_from_file_location(called, path)
     assert spec is not None, "a file that ends in .py has a loader"
     module, before = module_from_spec(spec), sys.modules.get(called)
-    sys.modules[called] = module  # dataclasses look their module up there
+    sys.modules[called] = module  # dataclasses look up their module here
     try:
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:
@@ -166,7 +168,7 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
 
 
 def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.FrameSummary | None:
-    """The innermost frame of the error whose file lies in the folder; None where there is none."""
+    """The innermost frame of the error for whose file `lies` is true; None where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame for frame in reversed(frames) if lies(Path(frame.filename))), None)
 

@@ -77,7 +77,8 @@ class Fastest:
         eps: the share of the first residual.
         tuned: the tuned method for each method and number of local steps for which some step is stable; with tiles and
             without a budget, settings whose rounds are not counted stand in the order of extrapolated rounds.
-        condition: the least condition number that any client-local response can give H, `least_condition`.
+        condition: a lower bound of the condition number that any client-local response can give H, from
+            `least_condition`.
         floor: the rounds to eps that the best momentum needs at that condition for the worst labels; None where H is
             singular. It does not bound the rounds for the labels at hand, which may be fewer.
         budget: the number of rounds for which the steps are tuned; None: they are tuned for the fewest rounds to eps.
@@ -94,7 +95,8 @@ class Fastest:
 
     @property
     def best(self) -> tuple[Tuned, ...]:
-        """Each method's best setting, the fastest first; with a budget, that of the smallest residual first."""
+        """Each method's best setting, the fastest first; with a budget, the setting with the smallest residual
+        first."""
         first: dict[str, Tuned] = {}
         for tuned in sorted(self.tuned, key=_order):
             first.setdefault(tuned.label, tuned)
@@ -124,24 +126,24 @@ def fastest(
     All methods train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are
     chosen for the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty
     settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H
-    P. A method is never slower than its special case: fedavg than server rate 1, fedprox and fedavgm than fedavg. No
-    further optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round
-    fewer for averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip
-    below eps for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is
-    singular and part of the residual stays, the target is eps times the part that can fall.
+    P. Fedavg is never slower than at server rate 1, and fedprox and fedavgm are never slower than fedavg. No further
+    optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round fewer for
+    averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip below eps
+    for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is singular
+    and part of the residual stays, the target is eps times the part that can fall.
 
-    With more than 150 samples, steps that need more than one decomposition are searched for on 60 of them, with the
-    same share of each client; then some six settings near the best ones are tried on all samples for each number of
-    local steps. Methods whose rounds are no functions of one symmetric matrix are then compared in the Krylov space of
-    160 samples. The rounds at the best steps are counted exactly, on all samples.
+    With more than 150 samples, a search that needs more than one decomposition uses 60 of them, the same share of each
+    client's samples; then some six settings near the best ones are tried on all samples for each number of local steps.
+    There, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds. The rounds
+    at the best steps are counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
     products for each local step and each number of local steps; then each method's best setting is run, round by round,
-    for the numbers in its row of the table. There the clients' step is one of six shares of 1 / max_c |H_cc|, fedprox's
-    mu one of three. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric matrix, so every
-    setting is run, on at most 1000 of the samples; then some ten settings near the best one are run on all samples.
-    While steps are compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the residual rises
-    within the 256 rounds after these. The table has no extrapolated number: where H is singular, or nearly, the
+    for the numbers in its row of the table. In this search the clients' step is one of six shares of 1 / max_c |H_cc|,
+    and fedprox's mu one of three values. The rounds of scaffold, feddyn and cyclic are no functions of one symmetric
+    matrix, so every setting is run, on at most 1000 of the samples; then some ten settings near the best one are run on
+    all samples. While steps are compared, rounds to eps are extrapolated from 256 rounds; steps are refused if the
+    residual rises within the next 256 rounds. The table has no extrapolated number: where H is singular, or nearly, the
     residual may stop falling later.
 
     Args:
@@ -208,7 +210,7 @@ def fastest(
                 options = special.tuned.options | tunable.at
                 as_special = replace(special.tuned, label=label, method=tunable.method, options=options)
                 kept = [replace(special, tuned=as_special)]
-            product = steps == 1 and "server_rate" in tunable.names  # only its product with eta_local counts
+            product = steps == 1 and "server_rate" in tunable.names  # only server_rate times eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
             costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # needs many decompositions
@@ -235,7 +237,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     """A lower bound of kappa(H P) over the symmetric positive P that are block-diagonal over the clients.
 
     It is (M - nu) / ((M - 1) nu), where nu is the least eigenvalue of H_D^-1 H and M the number of clients, rounded up
-    to an even one. Two clients attain it. inf where H is singular, up to rounding.
+    to an even one. With two clients some P attains it. It is inf where H is singular up to rounding.
 
     Args:
         problem: data.
@@ -254,7 +256,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
 
 
 def _few(base: KernelRegime, gram: ArrayLike | Kernel | None) -> KernelRegime:
-    """The regime of the samples used in the search: all samples if they are few, or if rows belong together."""
+    """The regime of the samples used in the search: all samples if they are few, or if a sample has several rows."""
     problem, tiled = base.problem, isinstance(base.gram, HeldGram)
     if problem.n <= (SAMPLED if tiled else WHOLE) or problem.outputs > 1:
         return base
@@ -299,10 +301,10 @@ def _worst_rounds(condition: float, eps: float) -> int | None:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A setting, and the rounds by which it is compared where none are counted."""
+    """A setting, and the number of rounds by which it is compared where its rounds are not counted."""
 
     tuned: Tuned
-    about: float  # with tiles extrapolated, which is no claim: the residual may not fall so far
+    about: float  # with tiles extrapolated, not claimed: the residual may never fall so far
 
     def order(self) -> tuple[float, float, float]:
         return *_order(self.tuned), self.about
@@ -317,7 +319,7 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
     if about < 0.9 * most:
         with suppress(ValueError):  # the residual never falls so far, or needs too many rounds
             rounds = regime.rounds_to(eps, at_most=most)
-    if rounds is None and not tiled:  # by powers alone, which may pass over a dip of the residual
+    if rounds is None and not tiled:  # powers of the round's map may pass over a dip of the residual
         stays = float(np.linalg.norm(regime.unreachable.T @ regime._labels))
         reached = stays <= eps * float(np.linalg.norm(regime._labels))
         about = rounds_between(regime, eps, FARTHEST, small=DENSE) if reached else np.inf

@@ -1,4 +1,5 @@
-"""The ranking of tuned methods on a network of finite width: each trained by the engine, its rounds counted."""
+"""The ranking of tuned methods on a network of finite width: each method trains the network, and its rounds are
+counted."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ class Trained:
         trained: this number for the trained network; None where 3 `predicted` rounds do not suffice, or it diverges.
         ran: number of rounds of the training.
         left: share of the network's first residual that was left at the end.
-        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
+        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, or those before it diverged.
     """
 
     label: str

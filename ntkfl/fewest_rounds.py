@@ -23,12 +23,12 @@ Setting = tuple[float, Options]  # eta_local and the method's options
 
 SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # starting local steps, as multiples of 1 / max_c |H_cc|
 LOWEST = 0.03  # the smallest such multiple that is tried
-RATES = 2.0 ** np.arange(-2, 6)  # starting server rates, where no formula gives a better one
+RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, where no formula gives one
 PULLS = 4.0 ** np.arange(-3, 4)  # starting alpha and mu, in units of 1 / (K eta_local)
-QUARTERS = np.linspace(0, 1, 5)  # quantiles of the spectrum: closed forms give the best steps for what is above each
+QUARTERS = np.linspace(0, 1, 5)  # quantiles: closed forms give the best steps for the eigenvalues above each quantile
 WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step, its last one, and its last one for a single number
 TRIES = 40  # settings to try for each number that varies
-APART, BEGINNINGS = 0.5, 3  # number of starts of the search; two of them differ by APART in at least one number
+APART, BEGINNINGS = 0.5, 3  # least distance, in some number, of two starts of the search; number of starts
 FEW, HALVED = 6, 8  # after a search on fewer samples: settings for each number, halvings of the server step
 LOOKED = 256  # rounds run with a setting where no formula predicts them; later rounds are extrapolated
 PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
@@ -51,7 +51,7 @@ class Tunable:
     method: str
     names: tuple[str, ...]  # names of the tuned options
     starts: Callable[[KernelRegime], Iterator[Options]]  # the options at which the search may start, for a local step
-    special: str | None = None  # the label of the method that this one becomes with the options `at`
+    special: str | None = None  # the label of the method that this method equals with the options `at`
     at: Options = field(default_factory=dict)
 
 
@@ -73,8 +73,8 @@ class Search:
     def run(self, known: list[Setting]) -> None:
         """Search from the best of all starts and of the `known` settings.
 
-        Without a matrix each client step and each pull costs a Krylov space of its own. There the search takes client
-        steps and pulls from the starts, and varies the server's numbers alone.
+        Without a matrix each client step and each pull costs a Krylov space of its own. So without a matrix the search
+        takes client steps and pulls from the starts only, and varies the server's numbers.
         """
         if self.eta_local is None and isinstance(self.base.gram, HeldGram) and self.tunable.method not in NO_MODES:
             for eta in [share * self.unit for share in SHARES]:
@@ -96,8 +96,8 @@ class Search:
                 break
 
     def follow(self, sample: Search) -> None:
-        """Search from the best setting of `sample`, a search on fewer samples; halve the server step until it is stable
-        here."""
+        """Search from the best setting of `sample`, a search on fewer samples; the server step is first halved until it
+        is stable on these samples."""
         if sample.best is None:
             return
         options, smaller = sample.best[1], [{"server_rate": -1, "alpha": 1}.get(name, 0) for name in self._names]
@@ -110,7 +110,8 @@ class Search:
                 return
 
     def value(self, eta: float, options: Options) -> float:
-        """The number to minimise at a setting; NEVER where it is the smallest so far and the steps are unstable."""
+        """The number to minimise at a setting; NEVER where the steps are unstable. Only a new smallest number is tested
+        for stability."""
         interruption.check()
         regime = self.regime(eta, options)
         run = isinstance(self.base.gram, HeldGram) and self.tunable.method in NO_MODES
@@ -124,7 +125,7 @@ class Search:
         elif isinstance(regime, MatrixFreeRegime):
             steady = regime.likely_stable
         else:
-            steady = not regime._grows  # the warning itself would search for a stable rate
+            steady = not regime._grows  # unlike `step_warning`, it does not search for a stable rate
         if not steady:
             return NEVER
         self.least, self.best = reached, (eta, options)
@@ -179,7 +180,8 @@ class Search:
 
 
 def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
-    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that may be 0 but for rounding."""
+    """The eigenvalues, ascending, of a positive semi-definite matrix, without those that may be nonzero by rounding
+    alone."""
     return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
 
 

@@ -29,7 +29,7 @@ def naming_the_extra(what: str) -> Iterator[None]:
 def lazy_names(package: str, file: str, **old: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose file imports its names under `if TYPE_CHECKING:` only.
 
-    The imports are read from the file, so that one list serves the type checker and the first use. `old`: as in
+    The imports are read from the file, so that the type checker and the first use share one list. `old`: as in
     `old_names`.
     """
     blocks = [node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If)]

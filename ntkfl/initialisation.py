@@ -70,7 +70,8 @@ def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> No
     """Fill with normal values, `per_key` from each key: a value depends only on its key and its place there."""
     import jax  # slow to load, and most commands draw no network
 
-    # Compiled and in float64 also where others have switched that off: a seed has one network.
+    # Compiled and in float64 even where the user's program has switched these off, so that a seed always has the same
+    # network.
     with jax.disable_jit(False), jax.enable_x64(True):
         for first in range(0, len(values), SIZE):
             piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
@@ -98,8 +99,8 @@ def _normal() -> Callable[[np.ndarray], Any]:
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:
     """The two words of Threefry-2x32, 20 rounds (Salmon, Moraes, Dror, Shaw 2011), at each count below 2^32.
 
-    It takes arrays of numpy, or of jax within `_normal`. jax's own function is not used: XLA needs a second to compile
-    it, for every draw anew.
+    It takes arrays of numpy, or of jax within `_normal`. jax's own function is not used, since XLA would take a second
+    to compile it for every draw.
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     a, b = 0 * count + keys[0], count + keys[1]

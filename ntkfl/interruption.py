@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 class Interruption:
     """The signals that came, and the state of their exception: it is lost if it was freed and `taken` was not called.
 
-    `came`: the first signal. `held`: interrupts must wait, as they do from the start until a block is `released`.
+    `came`: the first signal. `held`: whether interrupts must wait; at first they wait until a block is `released`.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -61,7 +61,7 @@ class Interruption:
         self.pending = True
 
     def deliver(self) -> None:
-        """Raise the interrupt that has come, unless its exception is on its way or must wait.
+        """Raise the interrupt that has come, unless its exception is already raised or must wait.
 
         Raises:
             Interrupted: there was an interrupt.
@@ -76,7 +76,7 @@ class Interruption:
         try:
             raise raised
         finally:
-            del raised  # else the traceback keeps the exception alive, and it never counts as lost
+            del raised  # else the traceback keeps the exception alive, and the exception never counts as lost
 
     @property
     def lost(self) -> bool:
@@ -98,7 +98,7 @@ def install(own: Interruption | None = None) -> None:
 
     An interrupt is raised only within a block that is `released`: before and after a command there is nothing to stop.
 
-    `own` handles its signals instead, and no thread is started.
+    With `own`, this object handles its own signals instead, and no thread is started.
     """
     global _installed
     _installed = own or Interruption(*SIGNALS)
@@ -130,7 +130,8 @@ def check() -> None:
 
 
 def first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer at which a condition holds, by bisection: from there it holds to `high`, and not at `low`."""
+    """The least integer at which a condition holds, by bisection; it must fail at `low`, and hold from that integer to
+    `high`."""
     while high - low > 1:
         check()
         middle = (low + high) // 2
@@ -225,7 +226,7 @@ def end_with(other_end: int) -> None:
 
 
 def ending() -> None:
-    """Suppress the message that the program is stopping, once it has said why it ends."""
+    """Suppress the message that the program is stopping; called once the program has said why it ends."""
     _installed.announced = True
     taken()
 
@@ -273,4 +274,4 @@ def _say(text: str) -> None:
     try:
         os.write(2, f"{text}\n".encode())
     except OSError:
-        pass  # nobody reads it
+        pass  # the error stream is closed

@@ -2,7 +2,7 @@
 
 scipy keeps the interpreter's lock until LAPACK returns: for minutes the thread of `ntkfl.interruption` could not hear
 signals. These are the routines that scipy calls, with scipy's arguments, so that the results have the same bits. numpy
-lets other threads run as well; this module has the routines that numpy lacks, or does not have in place.
+lets other threads run as well; this module has the routines that numpy lacks, or cannot run in place.
 """
 
 import ctypes
@@ -61,7 +61,8 @@ def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
 def generalised_eigenvalues(
     matrix: Float[np.ndarray, "n n"], metric: Float[np.ndarray, "n n"]
 ) -> Float[np.ndarray, " n"]:
-    """The numbers l with singular matrix - l metric, ascending, without error bounds; both matrices are overwritten.
+    """The numbers l at which matrix - l metric is singular, ascending, without error bounds; both matrices are
+    overwritten.
 
     Raises:
         ValueError: as `cholesky`. LinAlgError: the metric is not positive definite, or LAPACK fails.
@@ -125,10 +126,11 @@ def _passed(argument: bytes | int | float | np.ndarray) -> object:
 
 @cache
 def _routine(name: str) -> Callable[..., None]:
-    """The routine that scipy exports to Cython and numba, as a function of C: ctypes calls it without the lock.
+    """The routine that scipy exports to Cython and numba, as a C function, which ctypes calls without the interpreter's
+    lock.
 
     Raises:
-        ImportError: the routine does not end with an info of 32 bits, as in a scipy of other integers.
+        ImportError: the routine's last argument, info, has no 32 bits, as in a scipy built with other integers.
     """
     capsule, python = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
     signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", python))(capsule)

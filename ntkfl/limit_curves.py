@@ -124,12 +124,12 @@ def limit_curves(
     continues from the file `keep`. Errors are bounded where `residual_estimate` has a bound.
 
     Args:
-        problem: data; labels one-hot (n, C), or +-1 (n,), have accuracies.
+        problem: data; there are accuracies only for labels that are one-hot (n, C), or +-1 (n,).
         rounds: the rounds to report.
         gram: a kernel (x, z) -> (p, n). Default: `ntkfl.gram.infinite`.
         method: as in `ntkfl.kernel_regime`; default: fl-ntk.
         options: of the method, as in training; default the method's own.
-        local_steps: K, or a schedule by round, whose last value serves all later rounds; default 5.
+        local_steps: K, or a schedule by round, whose last value holds for all later rounds; default 5.
         eta_local: step on the sum of a client's losses, or a schedule; None: 1 / max_c |H_cc|, half of the step at
             which a client alone diverges.
         eta_global: a schedule of the server's step, in place of the options' server_rate; default none.
@@ -190,7 +190,7 @@ def several_limit_curves(
     keep: Path | None = None,
     progress: Progress | None = None,
 ) -> list[LimitCurves]:
-    """`limit_curves` of several methods, whose products with the Gram matrix read it once for all of them.
+    """`limit_curves` of several methods; the Gram matrix is read once for the products of all of them.
 
     Args:
         problem: as in `limit_curves`.
@@ -258,7 +258,7 @@ def several_limit_curves(
         )
         identity += "".join(f" {name} {by_round}" for name, by_round in schedules.items())
         runs.append(KeptRun(regime, t, regime._labels, file=own, identity=identity, progress=partial(tell, number)))
-    for run in runs:  # each is refused before anything is computed for another
+    for run in runs:  # every method is checked before anything is computed for any of them
         run.recall()
     for regime, run in zip(regimes, runs, strict=True):
         _require_falling(regime)
@@ -345,7 +345,7 @@ def _points(
     for now, state, test in zip(t.tolist(), run, tests, strict=True):
         bounded = bool(np.isfinite(state.norm_error))
         length = float(np.linalg.norm(state.residual))
-        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # with both norms and the quotient
+        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # norms, quotient
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),

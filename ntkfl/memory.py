@@ -63,7 +63,7 @@ def shown(count: float) -> str:
 
 
 def left_for(needed: float) -> float:
-    """`available()`, which takes a tenth of a millisecond, where `needed` is not negligible; else inf."""
+    """`available()`, or inf where `needed` is negligible; the call takes a tenth of a millisecond."""
     return available() if needed > NEGLIGIBLE else float("inf")
 
 

@@ -20,11 +20,12 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
 
     Args:
         kind: "iid": a uniformly random split whose sizes differ by at most one. "dirichlet:ALPHA": each class draws
-            client probabilities from the symmetric Dirichlet(ALPHA) distribution and each of its samples a client from
-            those. While some client is empty, the empty client of lowest number takes the first sample of the largest
-            client (of lowest number among equals). "shards:S": the samples are put in random order within each class,
-            lined up by class and cut into S * clients shards whose sizes differ by at most one; every client is dealt S
-            shards at random. "given" is for data that bring their owners, and is refused here.
+            client probabilities from the symmetric Dirichlet(ALPHA) distribution, and each sample of the class draws a
+            client with these probabilities. While some client is empty, the empty client of lowest number takes the
+            first sample of the largest client (of lowest number among equals). "shards:S": the samples are put in
+            random order within each class, lined up by class and cut into S * clients shards whose sizes differ by at
+            most one; every client is dealt S shards at random. "given" is for data that bring their owners, and is
+            refused here.
         y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards use them; they need classes: at most 100
             distinct values, not all different if there are more than two samples.
         clients: number N of clients, at most n.

@@ -41,7 +41,7 @@ from ntkfl.work import CALL, require_work
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
 SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as shares of the largest stable one
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
-UNSEEN = 1e-6  # chance that a simulated clip is exceeded more often than the plan says
+UNSEEN = 1e-6  # chance that a clip from simulated runs is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
 GROUPS = 64  # groups of the simulated runs; of each group the longest displacements are kept
 COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkfl privacy` tries in a round
@@ -61,9 +61,9 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
     Two data sets are neighbours if one client's displacements are 0 in one of them. Where all clients take part the
     bound is exact: several rounds of Gaussian noise reveal as much as one round with less noise. Where a cohort is
-    drawn without replacement, the result is the smaller of two multipliers that suffice, up to one percent. The first
-    counts how often a client is drawn, and suffices even if the cohorts are known. The second is dp-accounting's for
-    such draws; it needs hidden cohorts, and its neighbours differ in everything that a client sends.
+    drawn without replacement, the result is, up to one percent, the smaller of two sufficient multipliers. The first
+    counts how often a client is drawn, and suffices even if the cohorts are known. The second is dp-accounting's
+    multiplier for such draws; it needs hidden cohorts, and its neighbours differ in everything that a client sends.
 
     Args:
         epsilon: from 1e-6 to 1e6; beyond these the accountant's numbers are lost to rounding.
@@ -101,7 +101,8 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int, clients: int = 1
 
 
 def _least(enough: Callable[[int], bool], high: int) -> int:
-    """The least step, from the step of `LEAST` to `high`, at which the noise suffices (as at all larger steps)."""
+    """The least step, at most `high`, at which the noise FINER**step suffices; the search ends early at noise of at
+    most `LEAST`."""
     width = 1
     while FINER**high > LEAST and enough(high - width):
         interruption.check()
@@ -126,7 +127,7 @@ def _delta_by_divergence(step: int, epsilon: float, rounds: int, clients: int, c
 
 @cache
 def _divergences(step: int, clients: int, cohort: int) -> Float[np.ndarray, " orders"]:
-    """Renyi's divergences of a round; a client's message changes by 2 S, twice the clipping norm, at most."""
+    """Renyi's divergences of a round; a client's message changes by at most 2 S, twice the clipping norm."""
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
 
@@ -194,7 +195,7 @@ class DrawnDisplacements:
 
     With noise of standard deviation s a displacement is x + s y: x is the displacement without noise, y the effect of
     noise of variance 1. S is the least norm that no displacement of any run exceeds at s = ratio S. If the chance that
-    a run exceeds S were above `chance`, so many runs would have shown it, except with the chance `UNSEEN`.
+    a run exceeds S were above `chance`, one of these runs would have exceeded S, except with the chance `UNSEEN`.
     Source: docs/proofs/random_rounds.md#clipping-with-drawn-clients.
 
     Args:
@@ -217,8 +218,8 @@ class DrawnDisplacements:
         return float(self._clips(rounds, ratio).max())
 
     def least(self, rounds: int, ratio: float, chance: float) -> float:
-        """A lower bound of the right clip, except with the chance `UNSEEN`: more groups of runs exceed it than may
-        exceed the right clip.
+        """A lower bound of the right clip, except with the chance `UNSEEN`: this bound is reached by more groups of
+        runs than may exceed the right clip.
 
         Args:
             rounds: T.
@@ -282,7 +283,7 @@ class PrivateRounds:
         unit: the rounds with noise of variance 1.
         rounds: the most rounds.
         eta_global: the server's rates by round, where they change; the last one stays.
-        chance: the least chance of an active clip that plans ask for, where clients are drawn.
+        chance: the smallest chance of an active clip that a plan may ask for, where clients are drawn.
         everyone: the same rounds with all clients, if clients are drawn here and the comparison includes all clients.
     """
 
@@ -332,8 +333,8 @@ class PrivateRounds:
 
     @cached_property
     def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
-        """The moments known so far, if all clients take part also those of displacements, and an iterator that adds a
-        round."""
+        """The moments known so far, those of displacements if all clients take part, and an iterator that adds a round
+        to both."""
         known: list[tuple[float, float]] = []
         rows: list[np.ndarray] = []
 
@@ -356,7 +357,7 @@ class PrivateRounds:
         return known, rows, rounds()
 
     def _moment(self, rounds: int) -> tuple[float, float]:
-        """`square` and `gain` after that many rounds."""
+        """`square` and `gain` after this number of rounds."""
         known, _, next_round = self._known
         while len(known) <= rounds:
             interruption.check()
@@ -370,7 +371,7 @@ class PrivateRounds:
         return [], _drawn_displacements(self.regime, self.chance)
 
     def _displacements(self, rounds: int) -> Clipping:
-        """The displacements of so many rounds; rounds whose moments are infinite are left out."""
+        """The displacements of this number of rounds, without rounds whose moments are infinite."""
         while not isfinite(self._moment(rounds)[0]) and rounds > 1:
             interruption.check()
             rounds -= 1
@@ -471,9 +472,9 @@ class PrivateRounds:
         finer, ratio, norm = FINER if drawn else 1.0, 0.0, self._first
         for t in self.counts:
             interruption.check()
-            if self._floor(t, ratio * norm, below) >= below:  # more rounds ask for no less noise, and no smaller clip
+            if self._floor(t, ratio * norm, below) >= below:  # with more rounds noise and clip are no smaller
                 continue
-            multiplier = self._multiplier(epsilon, delta, t)  # at `LEAST` or below the search ended early
+            multiplier = self._multiplier(epsilon, delta, t)  # at most `LEAST`: the search ended early
             ratio = 0.0 if drawn and multiplier <= LEAST else multiplier / finer / self.cohort
             if self._floor(t, ratio * norm, below) >= below:
                 continue
@@ -490,13 +491,13 @@ class PrivateRounds:
                 yield plan, least
 
     def _with_noise(self, rounds: int, noise: float) -> float:
-        """The mean square after that many rounds with noise of this standard deviation."""
+        """The mean square after this number of rounds with noise of this standard deviation."""
         square, gain = self._moment(rounds)
         return float(square + noise**2 * gain) if isfinite(noise) else float("inf")
 
     def _floor(self, rounds: int, noise: float, below: float) -> float:
-        """A lower bound of the mean square after that many rounds with that noise: the cheapest one that reaches
-        `below`."""
+        """A lower bound of the mean square after this number of rounds with this noise; the costlier of two bounds is
+        computed only if the other is less than `below`."""
         least = 0.0
         for known in (self.everyone, self):
             if known is not None and least < below:
@@ -511,7 +512,7 @@ def _checked_clip(clip: float | None) -> float | None:
 
 
 def _active(clip: float, clipped: float, least: Plan | None) -> ValueError:
-    """The refusal of a clip that may be active, with the plan whose clip would do."""
+    """The error for a clip that may be active; it names the smallest clip that would do."""
     assert least is not None
     rounds = f"{least.rounds} round" + "s" * (least.rounds > 1)
     would = (
@@ -547,11 +548,11 @@ def private_rounds(
         method: the method's name; default "fl-ntk".
         options: of the method; default the method's own.
         rounds: rounds whose moments are computed, default 100.
-        eta_global: a schedule of the server's rate, by round; the last rate serves all later rounds; default: constant.
-            The budget does not depend on it, since every round's mean has the same noise.
+        eta_global: a schedule of the server's rate, by round; the last rate holds for all later rounds; default:
+            constant. The budget does not depend on it, since every round's mean has the same noise.
         participation: share of the clients that each round draws without replacement, in (0, 1].
-        clipped: the least chance of an active clip that plans will ask for, where clients are drawn; default 0.01, for
-            which 1375 runs are simulated.
+        clipped: the smallest chance of an active clip that plans will ask for, where clients are drawn; default 0.01,
+            for which 1375 runs are simulated.
 
     Raises:
         ValueError: as `random_rounds`; rounds below 1, or so many that they take too long; clients that remember;
@@ -595,7 +596,7 @@ def _require_rounds(
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
         one += one + 8.0 * n**2 * outputs * runs
     require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
-    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the kept numbers of a round
+    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the numbers that are kept of a round
     require("the moments of private rounds", lambda rounds: numbers * rounds, rounds=rounds)
 
 
@@ -634,7 +635,8 @@ def _private_rounds(
 
 
 def _drawn_displacements(regime: RandomRegime, chance: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The longest displacements of independent runs, as many runs as bound this chance, and their groups, by round."""
+    """By round, the longest displacements of independent runs, and their groups; there are enough runs to bound this
+    chance."""
     runs, rng = int(_runs(chance)), np.random.default_rng(SEED)
     initial, noise = regime._initial_residual(None), regime.noise
     n, outputs = initial.shape
@@ -705,12 +707,12 @@ def _clients(noise: Noise) -> list[Stack]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best number of rounds, and server rate, for a number of local steps or a cohort.
+    """The best training for a number of local steps or for a cohort: its steps and its plan.
 
     Args:
         local_steps: K.
         eta_local: step of the clients.
-        server_rate: step of the server, in the first round where it falls.
+        server_rate: step of the server; where it falls, that of the first round.
         plan: the best plan over the tried rounds.
         last_rate: step of the server in the plan's last round.
         cohort: how many clients a round draws.
@@ -745,8 +747,8 @@ class CohortChoice:
 
     Args:
         cohort: how many clients a round draws.
-        choice: the best training with this cohort; None if no training with it is as good as the best of all, which
-            bounds show without simulated runs.
+        choice: the best training with this cohort; None if bounds show, without simulated runs, that no training with
+            this cohort is as good as the best of all.
         least: a lower bound of the mean square of every training with this cohort. With drawn clients it allows for the
             right clip, which simulated runs do not determine, and for the accountant's last percent. With all clients
             the clip is only an upper bound, so `least` is taken from the first displacements. None where `choice` is
@@ -919,7 +921,7 @@ def _best(
 ) -> tuple[Choice | None, float]:
     """The best of these trainings, and a lower bound of their mean squares; None if all are at or above `below`."""
     best, least = None, float("inf")
-    for setting in sorted(settings, key=lambda setting: -setting.cohort):  # runs of drawn clients are dear
+    for setting in sorted(settings, key=lambda setting: -setting.cohort):  # settings that need simulated runs come last
         progress(setting._label)
         bound = below if best is None else min(below, best.plan.mean_square)
         for plan, lowest in setting._plans_below(bound, epsilon, delta, clipped, clip):
@@ -936,7 +938,8 @@ def least_epsilon(
 ) -> float:
     """The least epsilon, up to one percent, at which a training in these settings lowers the expected error.
 
-    The search halves an interval, since more noise never helps. Infinite where even epsilon = 6e4 does not lower it.
+    The search halves an interval, since more noise never helps. The result is infinite where even epsilon = 6.9e4 does
+    not lower the error.
 
     Args:
         settings: settings from `private_settings`.
@@ -956,7 +959,7 @@ def least_epsilon(
             for plan, _ in setting._plans_below(before, FINER**step, delta, clipped, clip)
         )
 
-    low = high = 0  # epsilon = 1: extreme ones cost the accountant most
+    low = high = 0  # epsilon = 1; for extreme epsilons the accountant takes longest
     while not helps(high):
         interruption.check()
         low, high = high, high + max(high, TWICE)

@@ -37,8 +37,8 @@ class Problem:
     """Data split over clients.
 
     Args:
-        x: inputs, one row each, shape (n, d), finite. A kernel of a network without biases raises an error for a row of
-            zeros, and a statement that needs unit rows for rows of another norm.
+        x: inputs, one row each, shape (n, d), finite. A kernel of a network without biases refuses a row of zeros, and
+            a statement that needs unit rows refuses rows of another norm.
         y: labels, shape (n,), or (n, C) for several outputs (kernel regime only).
         owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
         x_test: inputs of test samples, shape (n', d); default none.

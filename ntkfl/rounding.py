@@ -54,7 +54,7 @@ def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarr
 
 
 def _scaled(size: np.ndarray, share: float) -> np.ndarray:
-    """An upper bound, up to relative rounding, of `share` times each size; 0 only where the size is 0."""
+    """An upper bound, up to a relative rounding error, of `share` times each size; 0 only where the size is 0."""
     return np.where(size == 0, 0.0, size * share + LEAST)
 
 

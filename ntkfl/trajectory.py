@@ -27,7 +27,7 @@ class Trajectory:
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
         total_movement: |U(t) - U(0)|_F, (T+1,); for another network, over all its parameters.
-        flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
+        flips: fraction of pairs (neuron, sample) whose activation differs from that at u(0), (T+1,).
         weights: the hidden weights u(t), (m, d), of the rounds in `keep`; for another network its parameters by name.
         provenance: seeds, versions, dtype, device.
 

@@ -38,12 +38,12 @@ LARGEST_MOMENTUM = 0.99
 SHARES = (0.02, 0.1, 0.3, 0.7)  # starting values of eta_local, as shares of the value at which a client alone diverges
 RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
-FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of the last server rate over the first
-NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate: its loss has many valleys
+FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of last over first server rate
+NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate to start from, since its loss has many minima
 EPSILON = float(np.finfo(float).eps)
-SMALLEST = float(np.finfo(float).tiny)  # smallest difference of root mean squares that counts
+SMALLEST = float(np.finfo(float).tiny)  # least root mean square whose logarithm is taken
 TRIES = 70  # most tries of a search from a starting value
-SEARCHES = {"falling": 12}  # searches, from the best starting values; one for the other optimizers
+SEARCHES = {"falling": 12}  # number of searches, from the best starting values; 1 for the other optimizers
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class OuterChoice:
         floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
             this K and eta_local.
         long_run: the mean square after infinitely many rounds with these steps: "falls" to 0; "stays" above 0, in the
-            part that no weights can change; "grows", as it may beyond a short budget; "not decided", where rounding
-            hides the answer.
+            part that no weights can change; "grows", which it may do after a short budget; "not decided", where
+            rounding hides the answer.
         last_rate: the server's step in the last round, where it falls by the same factor in each; None elsewhere.
     """
 
@@ -126,9 +126,9 @@ def tune_outer(
 ) -> list[OuterChoice]:
     """The best steps of every outer optimizer and every K for a budget, the least expected loss first.
 
-    eta_local, below the value at which a client alone diverges, the server's rate and momentum are searched for
-    together. A momentum, or a rate that falls, is never worse than the average with the same K; beyond that no optimum
-    is promised. `floor` bounds the possible gain.
+    The search varies the server's rate, its momentum and eta_local together; eta_local stays below the value at which a
+    client alone diverges. A momentum, or a rate that falls, is never worse than the average with the same K; beyond
+    that no optimum is promised. `floor` bounds the possible gain.
 
     Args:
         problem: data; y (n,) or (n, C).
@@ -261,7 +261,7 @@ def _falling(first: float, last: float, rounds: int) -> list[float]:
     return np.geomspace(first, last, rounds).tolist() if rounds > 1 else [first]
 
 
-# logit of eta_local's share, log of the (first) server rate, logit of the momentum's share or of the last rate's
+# logit of eta_local's share of its limit, log of the (first) server rate, logit of the momentum's or last rate's share
 Point = Float[np.ndarray, " k"]
 
 
@@ -329,7 +329,8 @@ class _Search:
         return [np.array([plain[0], plain[1] + np.log(1 - b), logit(b / LARGEST_MOMENTUM)]) for b in MOMENTA]
 
     def best(self, outer: str, begun: Sequence[Point], known: tuple[float, Point] | None = None) -> tuple[float, Point]:
-        """The least loss and its point, found by searches from the best of these points; or `known` if that is less."""
+        """The least loss and its point, found by searches from the best of these points; or `known` if its loss is
+        smaller."""
         losses = [self.loss(outer, point) for point in begun]
         ends = []
         for place in np.argsort(losses, kind="stable")[: SEARCHES.get(outer, 1)]:

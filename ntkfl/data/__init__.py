@@ -153,9 +153,9 @@ def load(
         path: a .npz file with arrays x (n, d), y (n,) or (n, C), where (n, 1) counts as (n,), and optionally owner
             (n,), x_test, y_test. Or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
             the features. Other usual names of labels and owners are known, such as label and client. Labels may be
-            names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or
-            names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was read as labels,
-            owners or features.
+            names of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners may be numbers from
+            0, or names. The log of `ntkfl.data.user_files`, at the level INFO, says which column or array was read as
+            labels, owners or features.
         unit: divide every row by its norm.
         clients: number of clients N; default: the number of the file's owners, otherwise 4, or one a sample where there
             are fewer.

@@ -32,7 +32,7 @@ from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
 from ntkfl.ranges import require_size
 
-UNSIGNED_BYTE = 0x08  # the only element type that the family uses
+UNSIGNED_BYTE = 0x08  # the element type unsigned byte, the only one that the MNIST family uses
 
 
 def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
@@ -75,7 +75,7 @@ def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
     with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
         try:
             archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile):  # numpy's own message is about pickles, whatever the file is
+        except (ValueError, EOFError, zipfile.BadZipFile):  # whatever the file is, numpy's own message is about pickles
             archive = None
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, {example})")
@@ -214,7 +214,7 @@ def _finite(word: str, where: str) -> float:
 
 
 def _instead(word: str) -> str:
-    """The right entry in place of a word that is no finite number, if the word shows it."""
+    """What to write in place of a word that is no finite number, if the word shows what was meant."""
     if word in MISSING:
         return ", it stands for a missing value; fill it in, or leave the sample out"
     return "; write decimals with a point" if "," in word and _is_number(word.replace(",", ".")) else ""
