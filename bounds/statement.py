@@ -80,7 +80,8 @@ def _all(values: Any, kind: type) -> bool:
     | {
         "asked": "families_of(form, options) has the families of one form",
         "forms": "a form is an argument of its own, such as stated=Claim(...); also proved, repaired and new",
-    }
+    },
+    {"kind": "give kind=Kind.UPPER for an upper bound, Kind.LOWER for a lower bound, or another Kind"},
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Statement:
@@ -90,7 +91,7 @@ class Statement:
         id: paper/label, as in the list of statements.
         title: one line.
         source: its source.
-        kind: decides the check; default an upper bound.
+        kind: decides the check, for example Kind.UPPER for an upper bound.
         note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
         stated: the claim as printed; default, as for the next three: there is no such form.
         proved: the claim as its proof gives it.
@@ -117,7 +118,7 @@ class Statement:
     id: str
     title: str
     source: Source
-    kind: Kind = Kind.UPPER
+    kind: Kind
     stated: Claim | None = None
     proved: Claim | None = None
     repaired: Claim | None = None
@@ -136,6 +137,8 @@ class Statement:
     knobs: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kind, Kind):  # "rate" equals Kind.RATE and is not identical with it
+            raise TypeError(f"kind of {self.id} is {self.kind!r}; it must be a Kind, such as Kind.UPPER")
         if not self.forms:
             raise TypeError(f"{self.id} has no form; give stated=Claim(...), or proved, repaired or new")
         for form, claim in self.forms.items():

@@ -24,16 +24,17 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def refusing(names: Mapping[str, str]) -> Callable[[Class], Class]:
-    """A class decorator: using one of these names as argument or attribute raises an error that gives the new name."""
+def refusing(names: Mapping[str, str], needed: Mapping[str, str] | None = None) -> Callable[[Class], Class]:
+    """A class decorator that refuses old names and calls without a needed argument; the message says what to give."""
 
     def of_class(cls: Any) -> Any:
         init, otherwise = cls.__init__, getattr(cls, "__getattr__", object.__getattribute__)
+        required = needed or {}
 
         @wraps(init)  # keeps the signature
         def initialised(self: Any, *given: Any, **named: Any) -> None:
-            for name in names.keys() & named.keys():
-                raise TypeError(f"{cls.__name__} has no {name}: {names[name]}")
+            for name in (*(old for old in names if old in named), *(new for new in required if new not in named)):
+                raise TypeError(f"{cls.__name__} has no {name}: {names.get(name) or required[name]}")
             init(self, *given, **named)
 
         def missing(self: Any, name: str) -> Any:

@@ -87,6 +87,7 @@ STATEMENTS = (
     Statement(
         id="alignment/conjecture",
         title="Up to a permutation of the units, the barrier vanishes with the width (a conjecture)",
+        kind=Kind.UPPER,
         source=Source("Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)", "Conjecture 1", read=Provenance.REPORTED),
         note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
         "with the width, that is, has an exponent below 0. This barrier is an upper bound on the smallest barrier "
@@ -136,6 +137,7 @@ STATEMENTS = (
     Statement(
         id="alignment/distance",
         title="The barrier of aligned networks by the aligned distance",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
         "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "

@@ -182,6 +182,7 @@ STATEMENTS = (
     Statement(
         id="averaging/I8",
         title="The covariance term is at least (K-1)/K of the smallest covariance",
+        kind=Kind.UPPER,
         source=Source(IMA, "Corollary 1, Eq (4)"),
         note="a mean is at least its smallest entry. (4) prints the double sum without k' != k, and holds with or "
         "without it. The new form is for the sum over k' != k, with the further lower bound -(1/K) mean Var. With "

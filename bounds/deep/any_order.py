@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Claim, Hypothesis, Source, Statement
+from bounds import BEYOND, Claim, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.method_rounds import ROUNDS, SMALL_METHOD_ROUNDS, MethodRounds, method_case
 from bounds.deep.cases.ordered_windows import (
     OTHER_LOSSES,
@@ -99,6 +99,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
 ANY_ORDER = Statement(
     id="deep/any-order",
     title="From a certified checkpoint every window of training brings a smooth network nearer to a fit",
+    kind=Kind.UPPER,
     source=Source(BEYOND, "docs/proofs/smooth_networks.md#the-theorem"),
     note="all layers are trained; L and L_J bound second derivatives in a ball of radius rho, and come from norms "
     "of layers. Windows visit each sample once (v = 1); with two clients a model has the weight p = 1/2 in the "
@@ -164,6 +165,7 @@ STATEMENTS = (
     Statement(
         id="deep/any-method",
         title="From a certified checkpoint of a smooth network momentum, SCAFFOLD, FedDyn and FedProx fit the data",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/any_method.md#smooth-networks"),
         note="all layers are trained. z is the state, residual and memory; every round of the linear model at the "
         "checkpoint contracts the norm |S z|. The network's curvature changes gradients by at most L_J times the "

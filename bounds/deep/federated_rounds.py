@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Claim, Hypothesis, Source, Statement
+from bounds import BEYOND, Claim, Hypothesis, Kind, Source, Statement
 from bounds.deep.cases.federated_rounds import SMALL_ROUNDS, FederatedRounds, rounds_case
 from bounds.mutants import Mutant, replaced
 from ntkfl.estimate import Estimate
@@ -64,6 +64,7 @@ STATEMENTS = (
     Statement(
         id="deep/federated-rounds",
         title="From a certified checkpoint full rounds of federated averaging fit the data, at a proved rate",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/smooth_networks.md#rounds-of-federated-averaging"),
         note="all layers are trained; clients and the server may have any weights and steps for which the "
         "inequalities hold. phi = (r' D r)^(1/2), D with the blocks p_c eta sum_(k<K) (I - eta K_cc)^k. The right "

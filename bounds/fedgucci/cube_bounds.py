@@ -111,6 +111,7 @@ STATEMENTS = (
         "fedgucci/F9",
         "Transitivity of linear connectivity: the barrier between two networks near one anchor",
         Source(FEDGUCCI, "Theorem 3.5 (B.2), Eqs (6), (32)-(37)"),
+        kind=Kind.PROBABILITY,
         stated=Claim(
             THEOREM.subs(C, 1),
             failure=delta,
@@ -181,6 +182,7 @@ STATEMENTS = (
         "fedgucci/F10",
         "Theorem 3.5 with the prefactor sqrt(2hb), as a scan reads it in places",
         Source(FEDGUCCI, "Eqs (14), (33), (37) of the ICLR version", read=Provenance.SCAN),
+        kind=Kind.PROBABILITY,
         stated=Claim(
             sp.sqrt(2 * h * b) * REST.subs(C, 1),
             failure=delta,
@@ -216,6 +218,7 @@ STATEMENTS = (
         "fedgucci/F18",
         "Transitivity of group connectivity under data heterogeneity",
         Source(FEDGUCCI, "Theorem 3.8 (B.3), Eqs (10), (38)"),
+        kind=Kind.PROBABILITY,
         stated=Claim(
             STATED,
             failure=delta,
@@ -256,6 +259,7 @@ STATEMENTS = (
         "fedgucci/R1",
         "Barrier between two networks of a cube, second moment of the data known",
         Source(BEYOND, "docs/proofs/connectivity.md#two-networks-of-a-cube"),
+        kind=Kind.PROBABILITY,
         new=Claim(with_loss(R1), failure=delta),
         note="x uniform in the ball has E x x^T = b^2/(l+2) I; the proof uses the second moment "
         "alone, so s^2 = lambda_max(E x x^T) gives it for any data fixed before the draw, samples included. "
@@ -271,6 +275,7 @@ STATEMENTS = (
         "fedgucci/R1g",
         "Barrier between two networks of a cube, any data of bounded length",
         Source(BEYOND, "docs/proofs/connectivity.md#two-networks-of-a-cube"),
+        kind=Kind.PROBABILITY,
         new=Claim(with_loss(R1G), failure=delta),
         note="for any law of x on |x| <= b that is fixed before the draw, also for a single point. With y = "
         "log(12Ch/delta), E_x ((U_1 - U_2)_i x)^2 <= d^2 b^2 y for all rows i except with probability .034 delta. "
@@ -283,6 +288,7 @@ STATEMENTS = (
         "fedgucci/R4",
         "Group barrier of networks of a cube, whatever their number",
         Source(BEYOND, "docs/proofs/connectivity.md#groups"),
+        kind=Kind.PROBABILITY,
         new=Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta),
         note="(1/K) sum |U_i - mean U|_F^2 <= h l d^2/4 surely (Popoviciu). So the anchor's term is at most E1 "
         "d_anc/4. The other terms are one sub-Gaussian sum, averaged over x by Jensen; with C outputs there is one "

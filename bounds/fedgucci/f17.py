@@ -8,7 +8,7 @@ import sympy as sp
 from flint import arb
 from hypothesis import strategies as st
 
-from bounds import FEDGUCCI, Case, Change, Claim, Family, Hypothesis, Nature, Outcome, Source, Statement
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.mutants import power, replaced, without
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -190,6 +190,7 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F17",
         title="Replacing the anchor by a client's own minimiser",
+        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Eqs (51)-(52); (52)-(53) of the KDD text"),
         note="(51) is checked as printed, with Delta = |w_anc - w_anc,i|. (52) puts Definition 3.7's Gamma = max_i "
         "|w_i* - w*| in place of Delta. The two are equal only if the anchor is the global minimum w*, and the "

@@ -210,6 +210,7 @@ STATEMENTS = (
     Statement(
         id="fedgucci/R2",
         title="Data-dependent bound on the loss barrier, in closed form",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="from the identity z = -alpha(1-alpha)(v_1 - v_2).(s_1 - s_2) - (alpha v_1 + (1-alpha) v_2).J (X2) "
         "and J_i <= |a_i c_i|/(|a_i| + |c_i|) where the signs of a = U_1 x and c = U_2 x differ, J_i = 0 "
@@ -251,6 +252,7 @@ STATEMENTS = (
         "fedgucci/R3",
         "A bound of second order in the side of the cube, for anchors without dead rows",
         Source(BEYOND, "docs/proofs/connectivity.md#second-order-in-the-side"),
+        kind=Kind.PROBABILITY,
         new=Claim(R3, failure=delta),
         note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
         "<= (d/2) sqrt(l) b. There J_i <= d sqrt(l) b/4, and the probability is at most c_l d sqrt(l)/|u_anc,i|, "

@@ -298,6 +298,7 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F3",
         title="P(connected to the anchor) <= (d_eps/d)^S",
+        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Lemma 3.3 / B.1, Eqs (5) and (13)"),
         note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
         "prints it. The scan of the ICLR version reads 'there exists w' in this definition, and no part of the "
@@ -349,6 +350,7 @@ STATEMENTS = (
     Statement(
         id="fedgucci/R5",
         title="Where every client's loss is low in most of a cube, so is the mean loss, however unlike the clients are",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/connectivity.md#groups"),
         note="This replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube. The sets where "
         "L_i < epsilon have at least the share 1 - K delta of the cube in common, and on this share the mean loss "

@@ -48,6 +48,7 @@ STATEMENTS = (
         "fedgucci/F15",
         "Mean network against mean output, at one input",
         Source(FEDGUCCI, "Eqs (43)-(46)"),
+        kind=Kind.PROBABILITY,
         stated=Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2),
         note="(44) multiplies d_anc too by sqrt(log(4K/delta)/2). This needs a root of at least 1, that is delta "
         "<= 4K/e^2, which is true for K >= 2; for K = 1 the claim is empty. |.| of a vector is its l2 norm. There "
@@ -66,6 +67,7 @@ STATEMENTS = (
         "fedgucci/F16",
         "Mean network against mean output of networks of a cube",
         Source(FEDGUCCI, "Eqs (47)-(50)"),
+        kind=Kind.PROBABILITY,
         stated=Claim(
             PRINTED,
             failure=delta,

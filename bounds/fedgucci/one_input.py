@@ -174,6 +174,7 @@ STATEMENTS = (
     Statement(
         id="fedgucci/F6",
         title="The anchor's readout's part of the gap",
+        kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Eqs (21), (22) and (23)"),
         note="for any two networks. The new form combines both terms of the anchor's readout before it bounds "
         "them, which gives half of the paper's sum of two bounds; and only units whose sign differs between the "

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import BEYOND, Case, Claim, Family, Hypothesis, Options, Source, Statement
+from bounds import BEYOND, Case, Claim, Family, Hypothesis, Kind, Options, Source, Statement
 from bounds.fl_ntk.cases.certified_method import ROUNDS, SMALL_METHODS, MethodTraining, method_case
 from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
@@ -223,6 +223,7 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
 ANY_ORDER = Statement(
     id="fl-ntk/any-order",
     title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
+    kind=Kind.UPPER,
     source=Source(BEYOND, "docs/proofs/any_order.md#the-theorem"),
     note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
     "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
@@ -277,6 +278,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/any-method",
         title="From a certified checkpoint momentum, SCAFFOLD, FedDyn and FedProx converge at their own rate",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/any_method.md#the-theorem"),
         note="z is the state, residual and memory; every round multiplies the norm |S z| by q or less, and e |S z| "
         "bounds the distance of every model from W*, a point that fits all labels. No neuron's pattern can change "

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Claim, Family, Source, Statement
+from bounds import BEYOND, Claim, Family, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run, federated_runs
 from bounds.fl_ntk.certificates.certified_run import certificate, certified, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
@@ -81,6 +81,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.3-certificate",
         title="A certified network contracts in every round and no neuron leaves its ball",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "repairs Theorem B.3, docs/proofs/certificates.md#the-a-priori-certificate"),
         note="needs no probability and no sets Q_i, and no more neurons than the given network's own numbers require",
         hypotheses=(certified("the certificate's three conditions hold, in balls", certificate),),
@@ -97,6 +98,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.11",
         title="The certificate B.3' from a checkpoint holds for all later rounds",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/certificates.md#the-a-priori-certificate"),
         note="B.3' is B.3-certificate; it nowhere uses that the weights are Gaussian, so it may start at the "
         "weights of round T0. The residual shrinks geometrically while lambda hardly changes, so real images that "
@@ -126,6 +128,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.12",
         title="The stable-step certificate: contraction in the H^-1 norm, or in one between it and the Euclidean norm",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/certificates.md#any-stable-step"),
         note="holds for any norm |S^-1 r| and any symmetric H from which the kernels of the run differ by at most "
         "E. Where neurons sit on both sides of a kink, the matrix in the middle of the possible counts as H nearly "

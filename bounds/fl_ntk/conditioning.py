@@ -200,6 +200,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/block-conditioning-jacobi",
         title="Infinitely many local steps, block Jacobi, come within a factor N of the best conditioning",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
         note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
         "most 1",

@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Limit, Nature, Options, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Options, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_families, federated_run
 from bounds.fl_ntk.families.few_points import long_row
@@ -213,6 +213,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq5",
         title="Contraction of the squared residual in every round",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (5), section 6; Eq (9) of appendix B"),
         note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
         "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
@@ -236,6 +237,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq8",
         title="One round of the residual, term by term",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (8)"),
         note="the paper prints the term of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. "
         "This does no harm: under the premise the difference is at most .0031 rho lambda, and the bound on C_1 "
@@ -262,6 +264,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq9",
         title="One round contracts the residual",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (9)"),
         note="the induction step of Eq (7). The printed constants prove 1.95 rho lambda in place of the claimed "
         "rho lambda/2, and along the bottom eigenvector of H(0) the measured contraction is 2 rho lambda. Where "
@@ -284,6 +287,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.3",
         title="Linear convergence of the training residual",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
         note="the theorem asks for a width and a step that are out of reach, so its conclusion is checked at sizes "
         "that can be run. The proof uses |y_i| = O(1), which no statement assumes; see B.3-unbounded-labels in the "
@@ -321,6 +325,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.3-unbounded-labels",
         title="Linear convergence needs bounded labels",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Theorem B.3, Eq (7)"),
         note="the proofs of Lemma B.8 and Claim C.8 use |y_i| = O(1), which no statement assumes: a hypothesis "
         "left out by oversight. Both forms have every other requirement of the theorem as a hypothesis: its steps "

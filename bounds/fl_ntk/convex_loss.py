@@ -240,6 +240,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/convex-loss",
         title="Any convex loss: the mean local loss is at most kernel regression with the ridge N over the total step",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/convex_loss.md#the-mean-loss"),
         note="l >= 0 is convex with |l'|^2 <= 2 b l, and L = b max_c |H_cc|; any K, N and partition. The mean is "
         "over rounds and local steps, of the sum of the clients' losses, each at the client's own model. The proof "

@@ -213,6 +213,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Weyl",
         title="No eigenvalue of H(0) is further from that of H_inf than |H(0) - H_inf|_2",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start"),
         note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order. "
         "So one bound on the difference of the matrices, such as C.6, bounds lambda, mu and all eigenvalues "

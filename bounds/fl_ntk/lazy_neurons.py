@@ -82,6 +82,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.12",
         title="Movement of the global weights",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.12"),
         note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
         "of the lemma's own proof and R in C.11. A scan easily loses how far the bar of a root reaches: the paper "

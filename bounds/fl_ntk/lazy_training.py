@@ -149,6 +149,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/lazy-error",
         title="A round changes the outputs by at most a multiple of the residual",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "section 3.2, third observation"),
         note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
         "n K), which is O(1) at the paper's steps, and twice the constant that Lemma B.10's new form gives",

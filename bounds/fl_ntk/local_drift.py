@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Change, Claim, Nature, Outcome, Source, Statement
+from bounds import FL_NTK, Change, Claim, Kind, Nature, Outcome, Source, Statement
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, distance
 from bounds.fl_ntk.cases.weight_path import weight_path
@@ -122,6 +122,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/Eq16",
         title="Local residuals are bounded by the global one",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (16)"),
         note="its first '=' must be '<='; the factor 2 is not needed (triangle inequality)",
         hypotheses=(UNIT_ROWS,),
@@ -142,6 +143,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-13",
         title="Local training contracts the client's residual",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (13)"),
         note="the paper names no step and gives no proof. The equation is read under the small steps of the "
         "theorems that use it (see the convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= "
@@ -165,6 +167,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-14",
         title="Local weights stay near the global ones",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (14)"),
         note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
         "t', and B.10 and B.4 need the same round. The repaired form has the same round and n_c for n; its second "
@@ -197,6 +200,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.9-15",
         title="How far one local step changes the client's outputs",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.9, Eq (15)"),
         note="holds for any weights and any step: relu is 1-Lipschitz, and the client sees its own n_c samples",
         hypotheses=(UNIT_ROWS,),
@@ -214,6 +218,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.10",
         title="Drift of local outputs, and size of the averaged update",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma B.10"),
         note="'the choice of eta_local' is read as eta_l n K <= 1.2564, which is enough for every K. The exact "
         "condition (1 + x/K)^K <= 1 + 2x with x = eta_l n K is x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",

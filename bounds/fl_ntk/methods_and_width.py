@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds import BEYOND, Change, Claim, Source, Statement
+from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, METHODS, PULL, SERVER_MOMENTUM, MethodLadder, method_families
 from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants, start
@@ -61,6 +61,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/method-limits",
         title="A wide network under a method stays within 2 |r_0| m^(-1/2) of that method's exact limit",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "the maps of docs/proofs/linear_methods.md#state-maps; the distance is observed"),
         note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
         "further apart than this bound. The order in m is that of fl-ntk/method-widths. The constant 2 is an "

@@ -7,7 +7,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds import FL_NTK, Change, Claim, Nature, Outcome, Source, Statement, with_own
+from bounds import FL_NTK, Change, Claim, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_families
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
@@ -204,6 +204,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.8",
         title="B_1: movement by the initial features under the limiting kernel",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.8"),
         note="the O-constant is taken as 1 and |y|^2 as at most n Y^2. |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
         "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
@@ -233,6 +234,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.9",
         title="B_2: movement by gradients that have changed",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.9"),
         note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
         "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. This factor is sqrt(n R/sigma) with "
@@ -283,6 +285,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.10",
         title="B_3: what the printed linear map and the error term leave of the movement",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim C.10"),
         note="the scan reads e(k) for e(t). The claim needs e(t) to dominate y^{(k)}(t) - y(t); the paper derives this "
         "from Eq (18), but it is true for K = 1 only. For K > 1 the stored case refutes the claim in the limit; for "

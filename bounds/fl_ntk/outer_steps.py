@@ -253,6 +253,7 @@ STATEMENTS = (
         id="fl-ntk/outer-rate-convex",
         title="The long-run factor of E |r|^2 is convex in the outer rate: its slope at 1 decides whether a larger "
         "rate helps",
+        kind=Kind.UPPER,
         source=Source(BEYOND, ANCHOR),
         note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
         "and by no more than the tangent falls",

@@ -210,6 +210,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/mean-square-sides",
         title="A thousandth below the largest stable step the mean square falls, a thousandth above it some grows",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
         note="checked without L1 and L2",
         new=Claim((sp.Integer(1), sp.Integer(1))),

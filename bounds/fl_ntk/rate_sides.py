@@ -5,7 +5,7 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import BEYOND, Claim, Family, Source, Statement
+from bounds import BEYOND, Claim, Family, Kind, Source, Statement
 from bounds.fl_ntk.cases.drawn_memory import OPTIONS, DrawnMemory, drawn_memory
 from bounds.mutants import reversed_comparison, scaled
 from ntkfl.estimate import Estimate
@@ -53,6 +53,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/rate-sides",
         title="The rate of SCAFFOLD and FedDyn with drawn clients is between the sides that Cholesky's method proves",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#both-sides-of-a-radius"),
         note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive "
         "definite, its radius is below l; if X - T(X)/l is, and X is not, it is at least l. Both are combined from "

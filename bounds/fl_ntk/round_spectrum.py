@@ -169,6 +169,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.3",
         title="Stability: nu <= N max_q (1 - (1 - eta_l q)^K), and eta_g <= 1 is stable",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q runs over the eigenvalues of the clients' blocks; the second part says that the spectral radius of "
         "M is at most 1. The proof uses H <= N blockdiag(H_cc)",
@@ -192,6 +193,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/X.3b",
         title="Rate of the kernel regime: at most 1 - (eta_g/N) (lambda/q)(1 - (1 - eta_l q)^K) a round",
+        kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
         "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "

@@ -200,6 +200,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.4",
         title="C_1, the progress that H(t,k) makes",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim B.4"),
         note="checked where the event of B.11 holds; nothing else in the claim is random. The proof of B.11 gives "
         "3 n R and Eq (16) gives a factor sqrt 2; together they make 3 sqrt 2 > 4. The printed 4 follows from 2 n "
@@ -279,6 +280,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.7",
         title="C_4, the squared change of the outputs in a round",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Claim B.7"),
         note="the factor 1/N^2 allows eta_g up to N, so that the number of rounds need not grow with the number of "
         "clients (X.6)",
@@ -296,6 +298,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/L6.2",
         title="C_1 to C_4, informal version of Claims B.4 to B.7",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma 6.2"),
         note="the lemma has O() premises; it is checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
         "eta_g <= 1. Unlike the step of theorem B.3, the lemma's eta_l does not contain lambda, and this is right: "

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Claim, Hypothesis, Nature, Outcome, Source, Statement, with_own
+from bounds import FL_NTK, Claim, Hypothesis, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import NEAR, change_constants, crowding, farthest, jacobian_changes
@@ -102,6 +102,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-movement",
         title="Movement of the weights, lambda of H_inf",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma C.7, first bullet"),
         note="this is the bound of B.12; the scan reads sqrt(m lambda) here as there. Lemma 6.1, (14), the last "
         "line of B.12's proof and R in C.11 have sqrt(m) lambda, and the paper may well print that here. |y - "
@@ -137,6 +138,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-error",
         title="The error term e(t) of the recursion with I - rho H_inf",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "proof of Lemma C.7, the bound on e(t) below Eq (19)"),
         note="the paper prints (1 - rho)^t twice, where (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1) are "
         "meant: |I - rho H_inf| is 1 - rho lambda, and the powers of lambda in C.9 and C.10 follow only from the "
@@ -192,6 +194,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-norm",
         title="Norm of the movement of all weights",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "Lemma C.7, second bullet"),
         note="the printed form is checked on trained networks, over all weights, with lambda and H of H_inf, the "
         "O-constant 1 and the first power of log(m/delta) for the poly. Its proof absorbs lambda^(-3/2) and "
@@ -242,6 +245,7 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/C.7-J",
         title="How far the gradients J(k,t) get from J(0,0)",
+        kind=Kind.UPPER,
         source=Source(FL_NTK, "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F"),
         note="the proof's last line, as the scan reads, bounds |.|_F by 2n(R/sigma + delta). The lines above it "
         "show this bound for |.|_F^2; it falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With an exponent 2, "

@@ -24,15 +24,23 @@ def test_a_form_that_is_no_claim_is_refused():
 
 
 def test_a_lower_end_that_would_not_be_checked_is_refused():
-    """The default kind is an upper bound: with a lower end it would hold whatever the left side is above 0."""
-    given = {f.name: getattr(SOUND, f.name) for f in fields(SOUND) if f.name not in ("kind", *SOUND.forms)}
+    """An upper bound with a lower end would hold whatever the left side is above 0."""
     with pytest.raises(
         ValueError, match=r"stated form of fl-ntk/A.2 is upper, and its lower is 1; kind=Kind.TWO_SIDED"
     ):
-        Statement(**given | {"stated": Claim(2, lower=1)})
-    assert Statement(**given | {"stated": Claim(2, lower=1)}, kind=Kind.TWO_SIDED).stated.lower == 1
+        replace(SOUND, stated=Claim(2, lower=1), kind=Kind.UPPER)
+    assert replace(SOUND, stated=Claim(2, lower=1), kind=Kind.TWO_SIDED).stated.lower == 1
     with pytest.raises(ValueError, match=r"stated form of fl-ntk/A.2 is two-sided, and its lower is None; kind="):
-        Statement(**given | {"stated": Claim(2)}, kind=Kind.TWO_SIDED)
+        replace(SOUND, stated=Claim(2), kind=Kind.TWO_SIDED)
+
+
+def test_a_statement_without_a_kind_is_refused_since_no_kind_is_the_default():
+    """By default a lower bound or an equality would be judged as an upper bound; "rate" in place of Kind.RATE too."""
+    given = {f.name: getattr(SOUND, f.name) for f in fields(SOUND) if f.name != "kind"}
+    with pytest.raises(TypeError, match=r"Statement has no kind: give kind=Kind.UPPER for an upper bound, Kind.LOWER"):
+        Statement(**given)
+    with pytest.raises(TypeError, match=r"kind of fl-ntk/A.2 is 'rate'; it must be a Kind, such as Kind.UPPER"):
+        Statement(**given, kind="rate")
 
 
 def test_a_statement_without_forms_and_the_former_argument_for_them_are_refused():

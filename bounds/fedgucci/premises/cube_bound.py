@@ -22,10 +22,9 @@ SAYS_BOTH = (
 )
 
 
-def cube_bound(id: str, title: str, source: Source, **changes: Any) -> Statement:
+def cube_bound(id: str, title: str, source: Source, *, kind: Kind, **changes: Any) -> Statement:
     """A statement on two networks drawn in a cube, which bounds the two quantities of `with_loss`."""
     fields: dict[str, Any] = {
-        "kind": Kind.PROBABILITY,
         "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),
         "constants": cube_constants,
         "measure": gap_and_barrier,
@@ -36,4 +35,4 @@ def cube_bound(id: str, title: str, source: Source, **changes: Any) -> Statement
         "mutants": (*MUTANTS, LOSS_MUTANT),
         "necessity": {name: NEEDED[name] for name in ("in-the-cube", LIPSCHITZ_LOSS.name)},
     }
-    return Statement(id=id, title=title, source=source, **(fields | changes))
+    return Statement(id=id, title=title, source=source, kind=kind, **(fields | changes))
