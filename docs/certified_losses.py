@@ -1,7 +1,7 @@
 """Write the tables of proofs/losses_in_any_order.md: `python docs/certified_losses.py`.
 
-certified_losses.json has a row for each training. This trains those that are named, one after the other, each in a
-process of its own, until a round certifies, and keeps each row as soon as it is there:
+certified_losses.json has a row for each training. The next command trains the named rows, one after the other, each in
+a process of its own, until a round certifies, and keeps each row as soon as it is measured:
 
     python docs/certified_losses.py --measure "fashion-mnist 10 squares"
 """
@@ -36,10 +36,10 @@ HEAD = "| data | loss | round | $\\lvert r\\rvert$ | $D$ | kept | held | steps b
 
 
 def point(words: str) -> Row:
-    """What "DATA OUTPUTS LOSS" names.
+    """The row that the words "DATA OUTPUTS LOSS" name.
 
     Raises:
-        ValueError: another form.
+        ValueError: the words name no row.
     """
     try:
         data, outputs, loss = words.split()
@@ -64,10 +64,10 @@ def start(of: Row) -> tuple[ntkfl.Problem, Network]:
 
 
 def measured(of: Row) -> Row:
-    """The first round looked at that certifies, with its numbers, and the seconds of processor of all looks.
+    """The first examined round that certifies, with its numbers, and the seconds of processor of all examinations.
 
     Raises:
-        RuntimeError: none up to the last round.
+        RuntimeError: no round up to the last one certifies.
     """
     begun, (problem, network), loss = time.process_time(), start(of), loss_of(of["loss"])
     first, every = LOOKS[of["outputs"], of["loss"]]
@@ -99,7 +99,7 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of one of the same point."""
+    """Add the row, in place of a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
@@ -121,7 +121,7 @@ def _line(row: Row) -> str:
 
 
 def _rounded(value: float, way: str) -> float:
-    """Two digits, the others cut off in this way: no claim becomes stronger."""
+    """The value with two digits, rounded in the given direction, so that no claim becomes stronger."""
     exact = Decimal(repr(value))
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), way))
 
@@ -130,7 +130,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
     """The page with the tables of these rows.
 
     Raises:
-        ValueError: it has no such tables.
+        ValueError: the page has no such tables.
     """
     return stored_rows.with_tables(page, ((HEAD, table) for table in tables(rows)))
 

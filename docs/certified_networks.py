@@ -1,7 +1,8 @@
 """Write the tables of *Is my deep network's training safe?*: `python docs/certified_networks.py`.
 
-certified_networks.json has a row for each network, a cell of the study `certificate-reach` with seed 0. This measures
-rows that are named, one after the other, each in a process of its own, and keeps each as soon as it is there:
+certified_networks.json has a row for each network, a cell of the study `certificate-reach` with seed 0. The next
+command measures the named rows, one after the other, each in a process of its own, and keeps each row as soon as it is
+measured:
 
     python docs/certified_networks.py --measure "digits 500 fc:3:erf:fixed 1024" "fashion-mnist 200 fc:5:gelu 1024"
 """
@@ -32,10 +33,10 @@ HEADS = (
 
 
 def point(words: str) -> Row:
-    """What "DATA N NETWORK WIDTH" names.
+    """The row that the words "DATA N NETWORK WIDTH" name.
 
     Raises:
-        ValueError: another form.
+        ValueError: the words name no row.
     """
     try:
         data, n, network, width = words.split()
@@ -61,7 +62,7 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of one of the same point."""
+    """Add the row, in place of a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
@@ -73,7 +74,7 @@ def order(row: Row) -> tuple:
 
 
 def rounded(value: float, up: bool) -> str:
-    """Two digits, no smaller or no larger than the value."""
+    """The value with two digits, rounded up or down."""
     exact = Decimal(repr(value))
     unit = Decimal(1).scaleb(exact.adjusted() - 1)
     near = float(exact.quantize(unit, ROUND_UP if up else ROUND_DOWN))
@@ -127,7 +128,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
     """The page with the tables of these rows.
 
     Raises:
-        ValueError: it has no such tables.
+        ValueError: the page has no such tables.
     """
     return stored_rows.with_tables(page, zip(HEADS, tables(rows), strict=True), "# ")
 

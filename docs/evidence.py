@@ -65,7 +65,7 @@ def facts() -> Iterator[Fact]:
 
 
 def _entries(findings: str) -> dict[str, str]:
-    """What FINDINGS.md says as evidence of each violated form, by the form's anchor."""
+    """The evidence that FINDINGS.md names for each violated form, by the form's anchor."""
     parts = re.split(r'<a id="([^"]+)"></a>', findings)[1:]
     lines = {at: re.search(r"^- \*\*evidence\*\*: (.*VIOLATED.*)$", entry, re.MULTILINE) for at, entry in _pairs(parts)}
     return {at: line[1] for at, line in lines.items() if line}

@@ -2,11 +2,10 @@
 
     python docs/execute.py [--prose] [NAME ...]
 
-A page is a jupytext script (percent format); a cell `# !ntkfl ...` is a shell command, one a cell. Each page runs in a
-kernel of its own, in an empty temporary folder, with one thread, so that what it writes lands there. The tests run each
-page again and compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`:
-any number). The totals in README are taken over from FINDINGS.md. A page that takes more than
-10 seconds says so in its header:
+A page is a jupytext script (percent format); a cell `# !ntkfl ...` is one shell command. Each page runs in a kernel of
+its own with one thread, in an empty temporary folder, where its files are written. The tests run each page again and
+compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`: any number). The
+totals in README are taken over from FINDINGS.md. A page that takes more than 10 seconds says so in its header:
 
     # ---
     # jupyter:
@@ -40,12 +39,12 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def names() -> list[str]:
-    """The pages there are."""
+    """The names of the pages."""
     return sorted(page.stem for page in PAGES.glob("*.py"))
 
 
 def source(name: str) -> NotebookNode:
-    """A page as a notebook without outputs; what would differ from one reading to the next is left out.
+    """A page as a notebook without outputs, and without what would differ from one reading to the next.
 
     Raises:
         ValueError: there is no such page.
@@ -88,10 +87,10 @@ def execute(name: str) -> NotebookNode:
 
 
 def retold(name: str) -> NotebookNode:
-    """A page with changed text and the outputs that are kept; nothing is run.
+    """A page with changed text and its stored outputs; nothing is run.
 
     Raises:
-        ValueError: its code has changed too, or nothing is kept.
+        ValueError: the page's code has changed too, or no outputs are stored.
     """
     notebook, file = source(name), EXECUTED / f"{name}.ipynb"
     kept = nbformat.read(file, as_version=4) if file.exists() else nbformat.v4.new_notebook()

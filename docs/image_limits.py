@@ -1,14 +1,15 @@
-"""Networks held against their limit over the rounds: `python docs/image_limits.py`.
+"""Compare networks with their limit over the rounds: `python docs/image_limits.py`.
 
-Draws image_limits.svg anew from the rows of image_limits.json, each a cell of the study `image-limits`, and writes the
-tables of them into *All of Fashion-MNIST, infinitely wide*. This measures rows that are named, one after the other,
-and keeps each as soon as it is there; with two seeds a row says how far two networks are apart:
+Without arguments the script draws image_limits.svg anew from the rows of image_limits.json, each a cell of the study
+`image-limits`, and writes their tables into *All of Fashion-MNIST, infinitely wide*. The next command measures the
+named rows, one after the other, and keeps each row as soon as it is measured; a row of two seeds has the distance of
+two networks:
 
     python docs/image_limits.py --measure "fedavg 10000 1 4096 0" "fedavg 2000 1 1024 0,1"
 
-METHOD IMAGES STEP WIDTH SEEDS, the step as a share of 1 / max_c |H_cc|. A row grows by the rounds that are done, so
-that a run may be stopped. `--rounds 320` goes on to round 320; `--memmap FILE` keeps the limit's tiles in a file, which
-all 60,000 images need; `--float32` trains the networks in single precision.
+A row is named by METHOD IMAGES STEP WIDTH SEEDS, with the step as a share of 1 / max_c |H_cc|. A row grows with the
+rounds that are done, so that a run may be stopped. `--rounds 320` goes on to round 320; `--memmap FILE` keeps the
+limit's tiles in a file, which all 60,000 images need; `--float32` trains the networks in single precision.
 """
 
 import argparse
@@ -48,10 +49,10 @@ HEADS = (
 
 
 def point(words: str) -> Row:
-    """What "METHOD IMAGES STEP WIDTH SEEDS" names.
+    """The row that the words "METHOD IMAGES STEP WIDTH SEEDS" name.
 
     Raises:
-        ValueError: another form.
+        ValueError: the words name no row.
     """
     try:
         method, images, step, width, seeds = words.split()
@@ -65,9 +66,9 @@ def point(words: str) -> Row:
 
 
 def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = "float64") -> Iterator[Row]:
-    """The cell at this point after each of these rounds; two networks at the end.
+    """The cell at this point after each of these rounds; the distance of two networks only at the end.
 
-    It has seconds of processor, and the most memory that the process has held so far, in GB.
+    The cell has seconds of processor, and the most memory that the process has held so far, in GB.
     """
     begun = time.process_time()
     if len(of["seed"]) == 1:
@@ -83,7 +84,7 @@ def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = 
 
 
 def used(begun: float) -> dict[str, float]:
-    """Seconds of processor since then, and the most memory that this process has held."""
+    """Seconds of processor since `begun`, and the most memory that this process has held, in GB."""
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     return {"seconds": round(time.process_time() - begun), "gigabytes": round(memory, 2)}
 
@@ -104,7 +105,7 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of one of the same point."""
+    """Add the row, in place of a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
@@ -114,17 +115,17 @@ def order(row: Row) -> tuple:
 
 
 def short(value: float, form: str = ".3f") -> str:
-    """A number as tables have it."""
+    """A number as the tables write it, without a zero before the point."""
     return f"{value:{form}}".replace("0.", ".", 1)
 
 
 def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
-    """A quantity of these networks after a round; none of those that were not trained so far."""
+    """A quantity of these networks after round t, of those networks alone that were trained so far."""
     return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
 
 
 def shown(rows: Sequence[Row]) -> list[int]:
-    """The rounds of these networks that tables show, with the last where they were trained for fewer."""
+    """The rounds that tables show of these networks, and their last round if they were trained for fewer rounds."""
     last = max(map(_rounds, rows))
     return sorted({t for t in SHOWN if t <= last} | {min(last, SHOWN[-1])})
 
@@ -181,7 +182,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
     """The page with the tables of these rows.
 
     Raises:
-        ValueError: it has no such tables.
+        ValueError: the page has no such tables.
     """
     lines = page.split("\n")
     for head, table in zip(HEADS, tables(rows), strict=True):

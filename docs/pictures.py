@@ -24,7 +24,7 @@ ON_A_PHONE = FRONT.with_stem("movement_on_a_phone")
 
 
 def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
-    """What was seen of every statement, form by form."""
+    """The stored numbers of every statement, form by form."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return {
         identifier: {Form(form): Seen.from_json(seen) for form, seen in forms.items()}
@@ -33,7 +33,7 @@ def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
 
 
 def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, Seen]]:
-    """What is seen of these statements now, form by form."""
+    """The numbers of these statements, measured now, form by form."""
     with CaseProgress() as progress:
         seen = seen_of(statements, progress=progress, limit=KEPT)
     return {
@@ -43,7 +43,7 @@ def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, Seen]]:
 
 
 def write(words: Sequence[str] = ()) -> None:
-    """Measure these statements, or all, and keep what is seen."""
+    """Measure these statements, or all, and keep the numbers."""
     statements = find(*words) if words else tuple(own().values())
     kept: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8")) if words and DATA.exists() else {}
     for identifier, forms in measured(statements).items():
@@ -52,7 +52,7 @@ def write(words: Sequence[str] = ()) -> None:
 
 
 def write_seen_by_verify(verdicts: Path) -> None:
-    """Keep what a whole `ntkfl verify --json FILE` has seen."""
+    """Keep the numbers that a whole `ntkfl verify --json FILE` has written."""
     kept: dict[str, dict[str, Any]] = {}
     for verdict in json.loads(verdicts.read_text(encoding="utf-8"))["verdicts"]:
         kept.setdefault(verdict["id"], {})[verdict["form"]] = verdict["seen"]
@@ -67,7 +67,7 @@ def _keep(kept: dict[str, dict[str, Any]]) -> None:
 
 
 def front(narrow: bool = False) -> bytes:
-    """The README's picture: one panel for each form of a lemma; the one that fails is a scan's alone."""
+    """The README's picture: one panel for each form of a lemma; the form that fails is only in a scan."""
     forms = read()[FRONT_OF]
     return themed(as_bytes(drawn(own()[FRONT_OF], forms, most=len(forms), narrow=narrow), "svg", FRONT_OF))
 

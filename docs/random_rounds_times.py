@@ -1,7 +1,7 @@
 """Write the table of times of random rounds in performance.md: `python docs/random_rounds_times.py`.
 
-random_rounds_times.json has a row for each question. This measures rows that are named, one after the other, each in a
-process of its own, and keeps each as soon as it is there:
+random_rounds_times.json has a row for each question. The next command measures the named rows, one after the other,
+each in a process of its own, and keeps each row as soon as it is measured:
 
     python docs/random_rounds_times.py --measure "scaffold 500 rate" "nesterov 200 stationary"
 """
@@ -38,7 +38,7 @@ WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "scaffold-batches": ("SCAFFOLD, batches of 4", "scaffold", {}, HALF | {"batch_size": 4}),
     "feddyn": ("FedDyn", "feddyn", {"alpha": 1.0}, HALF),
 }
-QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {  # the noise, and what is asked
+QUESTIONS: dict[str, tuple[float, Callable[[RandomRegime], float]]] = {  # the noise, and what is computed
     "rate": (0.0, lambda regime: regime.rate),
     "stationary": (NOISE, lambda regime: regime.stationary_mean_square()),
     "sampled": (0.0, lambda regime: float(regime.sampled(ROUND, runs=RUNS).mean_square.value[0])),
@@ -49,10 +49,10 @@ HEAD = "| rounds | " + " | ".join(COLUMNS) + " |"
 
 
 def point(words: str) -> Row:
-    """What "WAY N QUESTION" names.
+    """The row that the words "WAY N QUESTION" name.
 
     Raises:
-        ValueError: another form.
+        ValueError: the words name no row.
     """
     try:
         way, n, question = words.split()
@@ -66,8 +66,8 @@ def point(words: str) -> Row:
 def measured(of: Row) -> Row:
     """The answer at this point, the seconds of processor for it, and the process's peak memory in GB.
 
-    Steps are half of those at which a client alone contracts. The Gram matrix and its clients' blocks are decomposed
-    before.
+    Steps are half of the largest at which a client alone contracts. The Gram matrix and its clients' blocks are
+    decomposed before.
     """
     _, method, options, drawn = WAYS[of["way"]]
     noise, ask = QUESTIONS[of["question"]]
@@ -86,7 +86,7 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of one of the same point."""
+    """Add the row, in place of a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
@@ -112,7 +112,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def shown(seconds: float) -> str:
-    """Seconds with two digits, all of them from 10 on, without a zero before the point."""
+    """Seconds with two digits, or as a whole number from 10 on, without a zero before the point."""
     return f"{seconds:.0f}" if seconds >= 9.95 else f"{seconds:.2g}".removeprefix("0")
 
 
@@ -120,7 +120,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
     """The page with the table of these rows.
 
     Raises:
-        ValueError: it has no such table.
+        ValueError: the page has no such table.
     """
     return stored_rows.with_tables(page, [(HEAD, table(rows))])
 

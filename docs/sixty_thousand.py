@@ -1,14 +1,14 @@
 """Sixty thousand images: what the page *All of Fashion-MNIST, infinitely wide* measures, and its picture.
 
 `python docs/sixty_thousand.py`
-    draws sixty_thousand.svg anew from sixty_thousand.json; a number that was not kept is null there.
+    draws sixty_thousand.svg anew from sixty_thousand.json, in which a number that was not kept is null.
 `python docs/sixty_thousand.py keep [--tuned] RUN.json ...`
-    takes into sixty_thousand.json what `ntkfl limit --json RUN.json` wrote; the picture has the best tuned run of each
-    method in place of others at the same steps.
+    adds to sixty_thousand.json the runs that `ntkfl limit --json RUN.json` wrote. The picture has the best tuned run of
+    each method, and none of the others.
 `python docs/sixty_thousand.py kernels RUN.npz PARTITION NAME ...`
-    holds kernels of low rank against the exact rounds of FedAvg that `ntkfl limit --state RUN.npz` keeps.
+    compares kernels of low rank with the exact rounds of FedAvg that `ntkfl limit --state RUN.npz` keeps.
 `python docs/sixty_thousand.py apart RUN.npz OTHER.npz`
-    says how far two such runs of the same data are apart, as one process and a cluster.
+    says how far two such runs of the same data are apart, for example of one process and of a cluster.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def drawn(curves: list[dict]) -> Figure:
 
 
 def shown(curves: list[dict]) -> list[dict]:
-    """Of one partition's curves those that are drawn: of a method's tuned runs the one that leaves least."""
+    """The curves of a partition that are drawn; of a method's tuned runs, only the one with the least residual."""
     best: dict[str, dict] = {}
     for curve in sorted(curves, key=lambda curve: -curve["residual"][-1]):
         if curve.get("tuned"):
@@ -100,7 +100,7 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
 
 
 def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
-    """The curves with those of runs of `ntkfl limit`, whose steps are tuned or not; rounds that a run lacks stay."""
+    """The curves, and those of these runs of `ntkfl limit`, `tuned` or not; rounds that a run lacks are kept."""
     rows = {_key(curve): curve for curve in curves}
     for run in runs:
         (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]  # the default is not named
@@ -125,7 +125,7 @@ def _key(curve: dict) -> tuple[str, ...]:
 
 
 def neurons(problem: Problem, count: int) -> gram.Features:
-    """The kernel of so many neurons: whether both samples activate a neuron, times their product."""
+    """The kernel of `count` neurons: the share of neurons that both samples activate, times the samples' product."""
     weights = np.random.default_rng(0).standard_normal((problem.d, count))
 
     def features(x: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def neurons(problem: Problem, count: int) -> gram.Features:
 
 
 def directions(problem: Problem, count: int) -> gram.Features:
-    """So many features 1[w'x > 0] v'x, w and v drawn for each: the mean of their products is the exact kernel."""
+    """`count` features 1[w'x > 0] v'x, each with its own w and v: the mean of their products is the exact kernel."""
     weights, along = np.random.default_rng(0).standard_normal((2, problem.d, count))
     return gram.Features(lambda x: (x @ weights > 0) * (x @ along) / np.sqrt(count), count)
 
@@ -154,9 +154,9 @@ KERNELS: dict[str, Callable[[Problem, int], gram.Features]] = {
 
 
 def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple[int, ...] = (1, 10, 32)) -> Iterator:
-    """A row of the page's table for the exact kernel and each of these: outputs off over |y|, the largest, accuracies.
+    """The page's table: of the exact kernel and each named one the distances over |y|, largest differences, accuracies.
 
-    names: as "1000 landmarks".
+    names: such as "1000 landmarks".
     """
     with np.load(state, allow_pickle=False) as run:
         rounds = tuple(t for t in rounds if f"at_{t}" in run.files)
@@ -188,7 +188,7 @@ def _processor() -> float:
 
 
 def apart(state: Path, other: Path) -> Iterator[tuple[int, float, float]]:
-    """Of each round that two files of runs have: the largest difference of residuals, and of coefficients' entries."""
+    """For each round that two stored runs share: the largest differences of the residuals and of the coefficients."""
     with np.load(state, allow_pickle=False) as one, np.load(other, allow_pickle=False) as two:
         both = sorted(int(name[3:]) for name in one.files if name.startswith("at_") and name in two.files)
         for t in both:

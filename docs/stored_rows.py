@@ -17,7 +17,7 @@ def kept(path: Path) -> list[Row]:
 
 
 def keep(path: Path, rows: Sequence[Row], row: Row, point: Sequence[str], order: Callable[[Row], tuple]) -> None:
-    """Write these rows and one more in their order; it takes the place of one with the same values of `point`."""
+    """Write these rows and `row` in their order; `row` replaces a row with the same values of `point`."""
     others = [other for other in rows if any(other[name] != row[name] for name in point)]
     lines = [json.dumps(other) for other in sorted([*others, row], key=order)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
@@ -27,7 +27,7 @@ def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: st
     """The page with these lines below the heads of its tables, which come in this order; `mark` begins their lines.
 
     Raises:
-        ValueError: it has no such tables.
+        ValueError: the page has no such tables.
     """
     lines, place = page.split("\n"), 0
     for head, table in tables:
@@ -39,14 +39,14 @@ def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: st
 
 
 def measured_alone(measured: Callable[[Row], Row], points: Iterable[Row]) -> Iterable[Row]:
-    """The rows of these points, each measured in a process of its own, whose memory is that of the row."""
+    """The rows of these points, each measured in a process of its own, so that its peak memory is the row's."""
     for point in points:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
             yield alone.submit(measured, point).result()
 
 
 def asked(about: str | None, row: str) -> list[str]:
-    """The words after --measure: the rows that are asked for; none to write the page."""
+    """The rows named after --measure; an empty list if the page is to be written."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help=repr(row))
     return parser.parse_args().measure

@@ -1,8 +1,8 @@
 """Tiles on a device against tiles here, in one run of some minutes: `python docs/tiles_on_a_device.py cuda 8000 60000`.
 
 For each number of samples, drawn around ten centres, on 100 clients: seconds of the build, of a product with ten
-columns and of 100 rounds of three methods on the device, a JSON line each. Up to 10,000 samples the same is done here,
-and the exit status is 1 where a product or a residual differs by more than the bounds of both. Beside numpy, scipy,
+columns and of 100 rounds of three methods on the device, a JSON line each. Up to 10,000 samples this process does the
+same, and the exit status is 1 if a product or a residual differs by more than the bounds of both. Beside numpy, scipy,
 numba, torch and jaxtyping it needs python-flint.
 """
 
@@ -25,7 +25,7 @@ METHODS = [("fedavg", {}), ("scaffold", {}), ("fedavgm", {"momentum": 0.9})]
 
 
 def drawn(n: int) -> Problem:
-    """So many unit rows around ten centres, one-hot labels, clients of nearly one size, and a sixth as many to test."""
+    """n unit rows around ten centres with one-hot labels, on clients of nearly one size, and n/6 test samples."""
     rng = np.random.default_rng(0)
     centres, count = rng.standard_normal((CLASSES, FEATURES)), n + n // 6
     classes = rng.integers(0, CLASSES, count)
@@ -42,7 +42,7 @@ def curves(problem: Problem, rounds: int, device: str | None) -> tuple[list[Limi
 
 
 def measured(n: int, name: str, rounds: int) -> dict:
-    """What the device does with n samples, and how far it is from this process, over the bounds of both."""
+    """Times on the device with n samples, and its differences from this process over the bounds of both."""
     problem, device = drawn(n), device_named(name)
     assert device is not None
     v = np.random.default_rng(1).standard_normal((n, CLASSES))
@@ -78,7 +78,7 @@ def measured(n: int, name: str, rounds: int) -> dict:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure what the command line names; 1 where device and process differ."""
+    """Measure the sizes that the command line names; the exit status is 1 if device and process differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", help="cuda, cuda:1 or cpu")
     parser.add_argument("samples", nargs="+", type=int)

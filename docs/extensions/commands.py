@@ -10,11 +10,11 @@ from sphinx.util.docutils import SphinxDirective
 
 from experiments.command_line import app as command_line
 
-WIDTH = 88  # characters that the page's column holds
+WIDTH = 88  # the width of the page's column in characters
 
 
 class CommandHelp(SphinxDirective):
-    """A section a command."""
+    """Writes a section for each command."""
 
     def run(self) -> list[nodes.Node]:
         return [self._section(name, text) for name, text in _helps("ntkfl", typer.main.get_command(command_line))]

@@ -1,6 +1,6 @@
-"""The docstrings are plain text with `code` in single backticks, not reStructuredText: its marks are escaped.
+"""Docstrings are plain text with `code` in single backticks: the marks of reStructuredText in them are escaped.
 
-An example is code: its lines, from `Example:` to the next blank line, stay as they are.
+The lines of an example, from `Example:` to the next blank line, are code and stay as they are.
 """
 
 import re
@@ -22,25 +22,25 @@ def escaped(line: str) -> str:
 
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Before napoleon reads the sections; its own words have no markup."""
+    """Escape a docstring before napoleon reads its sections; napoleon's own words have no markup."""
     in_example = False
     for number, line in enumerate(lines):
         in_example = line == "Example:" or (in_example and line != "")
         if not in_example:
             lines[number] = escaped(line)
     if what in ("attribute", "data", "property"):
-        lines[:0] = ["..", ""]  # a comment: else napoleon takes what stands before a first colon for a type
+        lines[:0] = ["..", ""]  # without this comment napoleon takes the text before the first colon for a type
 
 
 def readable(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
-    """`...` for a default that has no source, such as <factory>: Sphinx parses the rest then, and links its types."""
+    """The signature with `...` for a default such as <factory>, so that Sphinx can parse it and link its types."""
     return (signature and DEFAULT.sub("...", signature)), result
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Come before napoleon, whose priority is the default, 500."""
+    """Connect with a priority before napoleon's, which is the default, 500."""
     app.connect("autodoc-process-docstring", escape, priority=400)
     app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,7 @@ def fold(app: Sphinx, document: nodes.document) -> None:
     if app.env.docname != PAGE:
         return
     for listed in document.findall(nodes.definition_list):
-        listed["classes"].append("ids")  # a class whose links are ids, which no line breaks at a hyphen
+        listed["classes"].append("ids")  # the links in this class are ids, which are not broken at a hyphen
     for section in list(document.findall(nodes.section)):
         lists = [node for node in section.children if isinstance(node, nodes.bullet_list)]
         if lists and (known := _finding(section.next_node(nodes.title).astext())):

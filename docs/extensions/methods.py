@@ -11,7 +11,7 @@ from ntkfl.training.methods import catalogue
 
 
 class MethodTable(SphinxDirective):
-    """A row a method, in the order of their names."""
+    """Writes a row for each method, in the order of their names."""
 
     def run(self) -> list[nodes.Node]:
         rows = [

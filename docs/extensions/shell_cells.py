@@ -6,7 +6,7 @@ from sphinx.transforms import SphinxTransform
 
 
 class ShellCells(SphinxTransform):
-    """Drop the `!`, and colour as shell."""
+    """Drops the `!`, and colours the cell as shell."""
 
     default_priority = 400
 

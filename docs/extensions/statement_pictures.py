@@ -21,8 +21,8 @@ from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
 from verification.seen import Seen
 
 FOLDER = "pictures"
-OPEN = 12  # pictures of a paper that are shown before one unfolds the others
-SMALL, NARROW = "small", "narrow"  # the folders in it of the pictures of one panel, and as wide as a phone
+OPEN = 12  # the number of pictures of a paper that are shown before the reader unfolds the others
+SMALL, NARROW = "small", "narrow"  # its folders of pictures of one panel, and of pictures as wide as a phone
 
 
 class StatementGallery(SphinxDirective):
@@ -54,7 +54,7 @@ def address(identifier: str) -> str:
 
 
 def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
-    """The picture of a statement on its page; nothing where it has none."""
+    """The picture of a statement on its page; an empty list if it has none."""
     if statement.id not in seen():
         return []
     path, size = _sized(app, statement, NARROW)
@@ -74,7 +74,7 @@ def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str
 
 
 def _sized(app: Sphinx, statement: Statement, folder: str = "") -> tuple[str, str]:
-    """The path of a picture, and its size; that is empty where no picture is drawn, as for other formats than HTML."""
+    """The path of a picture, and its size; the size is empty if no picture is drawn, as for formats other than HTML."""
     path = Path(FOLDER, folder, f"{slug(statement.id)}.svg")
     if not (file := Path(app.outdir) / path).exists():
         return path.as_posix(), ""
@@ -99,7 +99,7 @@ def draw_all(app: Sphinx) -> None:
 
 @cache
 def seen() -> dict[str, dict[Form, Seen]]:
-    """What was seen of every statement, in the order of the statements; those that the file lacks are measured."""
+    """The numbers of every statement, in the order of the statements; statements that the file lacks are measured."""
     kept = read()
     new = [statement for statement in own().values() if statement.id not in kept]
     kept |= measured(new) if new else {}
@@ -111,8 +111,8 @@ def _paper_of(statement: Statement) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Let Sphinx know the directive, and that the pictures are to be drawn."""
+    """Register the directive and the drawing of the pictures with Sphinx."""
     app.add_directive("statement-gallery", StatementGallery)
-    app.add_config_value("whole_pictures_every", 1, "env", int)  # the tests draw fewer: the first panel is the same
+    app.add_config_value("whole_pictures_every", 1, "env", int)  # the tests draw fewer whole pictures
     app.connect("builder-inited", draw_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

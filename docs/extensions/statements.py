@@ -150,7 +150,7 @@ def label(identifier: str) -> str:
 
 
 def write_pages(app: Sphinx) -> None:
-    """A page for each statement, in the folder of its paper, which git ignores; pages of no statement are removed."""
+    """Write a page for each statement into the folder of its paper, which git ignores, and remove all other pages."""
     folder = Path(app.srcdir) / "statements"
     pages = {folder / f"{address(identifier)}.md": PAGE.format(id=identifier) for identifier in own()}
     for page in set(folder.glob("*/*.md")) - pages.keys():
@@ -177,7 +177,7 @@ def _with_links(source: str, root: str) -> list[nodes.Node]:
 
 
 def _breakable(path: str) -> list[nodes.Node]:
-    """A path that may go on in another line after each of its signs."""
+    """A path that may be broken into lines after each of its punctuation marks."""
     parts = re.split(r"(?<=[/_#])", path)
     return [node for part in parts for node in (html("<wbr>"), nodes.Text(part))][1:]
 

@@ -22,7 +22,7 @@ def code(text: str) -> nodes.literal:
 
 
 def html(markup: str) -> nodes.raw:
-    """What is HTML (or MathML) already."""
+    """A node of text that is HTML (or MathML) already."""
     return nodes.raw("", markup, format="html")
 
 

@@ -14,7 +14,7 @@
 #
 # $$H(0)_{ij} = x_i^\top x_j \, \frac{1}{m} \sum_{r=1}^m [w_r^\top x_i \ge 0] \, [w_r^\top x_j \ge 0].$$
 #
-# Its largest eigenvalue limits the step size, so a bound without it would be handy:
+# Its largest eigenvalue limits the step size, so a bound that needs no eigenvalues would be handy:
 #
 # > **Claim.** If the rows have norm 1, then $\lambda_{\max}(H(0)) \le n/2$.
 # >
@@ -53,13 +53,13 @@ STATEMENTS = (
 )
 
 # %% [markdown]
-# - `id` is `paper/label`, with any paper that is not taken. `kind` decides the comparison: upper, lower, equality,
-#   two-sided, probability, rate and so on.
+# - `id` is `paper/label`, with any name of a paper that is not taken. `kind` decides the comparison: upper, lower,
+#   equality, two-sided, probability, rate and so on.
 # - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that returns `True` or
 #   `False` is refused, since `False` counts as 0.)
-# - `forms` holds a `Claim`, a formula, for the form **as stated**; later there may be one `PROVED` and one
-#   `REPAIRED`. `recorded` is the outcome that you expect: that it holds, unless you say otherwise. `OPEN` means: not
-#   settled. If an open form is violated, the exit status of `verify` is 3.
+# - `stated` is a `Claim`, the formula **as stated**; later there may be a `proved` and a `repaired` one. `recorded` is
+#   the outcome that you expect: that it holds, unless you say otherwise. `OPEN` means: not settled. If an open form is
+#   violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
 #   value with an error. The two must share nothing but the case; otherwise the comparison tests itself.
 # - `families` names **families of cases**. `initial_network_families` are networks at initialisation on the built-in digits
@@ -105,9 +105,9 @@ STATEMENTS = (
 # - `witness`: for a form recorded as violated, the case that shows it.
 # - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here: a row of norm 2.
 # - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
-# - `CLUSTERS`, a family of cases of its own. On generic data $n$ is a loose bound, and a wrong formula such as $\sqrt
-#   n$ would pass. Points close together bring the left side near $n/2$. A `Family` has a name, the case of a seed,
-#   a strategy of the library Hypothesis for `attack`, and a number of seeds.
+# - `CLUSTERS`: a family of cases made for this statement. On generic data $n$ is a loose bound, and a wrong formula
+#   such as $\sqrt n$ would pass. Points close together bring the left side near $n/2$. A `Family` has a name, the case
+#   of a seed, a strategy of the library Hypothesis for `attack`, and a number of seeds.
 
 # %%
 # %%writefile my_theorem.py

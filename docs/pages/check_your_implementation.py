@@ -10,7 +10,7 @@
 # with wrong client weights, an ignored learning-rate schedule or a momentum that is not reset learns too, and ends a
 # few points lower.
 #
-# `ntkfl conform run` gives your code small problems, tells it who trains on which samples in every round, and
+# `ntkfl conform run` gives your code small problems, tells it which client trains on which samples in every round, and
 # compares its weights with those of a plain loop, round by round, to $10^{-10}$. If they differ, it names the first
 # round and tensor that differ, and the known variant of the method that your code computes.
 #

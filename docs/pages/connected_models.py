@@ -6,8 +6,8 @@
 # %% [markdown]
 # # Is my group of models connected?
 #
-# Federated learning averages models. The mean of two good models can be a bad one: between them the loss may rise.
-# How far it rises above the line between its ends is the *barrier*,
+# Federated learning averages models. The mean of two good models can be a bad one: between them the loss may rise. How
+# far the loss rises above the straight line between its two end values is the *barrier*,
 #
 # $$\sup_{0 \le \alpha \le 1} \; L(\alpha w_1 + (1 - \alpha) w_2) - \alpha L(w_1) - (1 - \alpha) L(w_2).$$
 #
@@ -177,8 +177,8 @@ for folder in ("fedavg", "fedgucci"):
 # cross-entropy barriers, and bounds times the loss's own Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). For
 # different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the barrier
 # by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start from one
-# network: between those no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther from it
-# (column d), as statement `fedgucci/X4` says.
+# network: between them no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther from that
+# network (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
@@ -327,9 +327,9 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # %% [markdown]
 # Most of the barrier is gone, but not all: with several layers the search ends in a local minimum. (A grid only bounds
 # a barrier from below.) Matching by outputs removes less here: units with the same contribution may read their inputs
-# differently. (It is the only rule that is unchanged when units are rescaled.) Batch norm's running averages are
-# permuted with their channels, but those of an averaged network do not fit its activations: compute them again before
-# you judge it.
+# differently. (Matching by outputs is the only rule that is unchanged when units are rescaled.) Batch norm's running
+# averages are permuted with their channels, but those of an averaged network do not fit its activations: compute them
+# again before you judge it.
 #
 # In short, if a group is not connected:
 #

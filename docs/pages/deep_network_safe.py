@@ -136,10 +136,10 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # steps found.
 #
 # Single networks of 1024 neurons a layer, up to five layers and on Fashion-MNIST too; `:fixed` does not train the
-# readout. Each row is a cell of the study: `python docs/certified_networks.py --measure "digits 500 fc:4:erf:fixed 1024"`
-# runs one again, and without words writes both tables from the stored rows.
-# Distance, window factor and the final classes of 500 test images belong to the first checkpoint that certified.
-# Numbers are rounded to the side that claims less. Seconds are those of one processor, from the first draw:
+# readout. Each row is a cell of the study: `python docs/certified_networks.py --measure "digits 500 fc:4:erf:fixed
+# 1024"` runs one again; without `--measure` the script writes both tables from the stored rows. Distance, window factor
+# and the final classes of 500 test images belong to the first checkpoint that certified. Numbers are rounded to the
+# side that claims less. Seconds are those of one processor, from the first draw:
 #
 # | images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | final classes | s | GB |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -242,12 +242,12 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # | Fashion-MNIST | 500 | fc:2:erf | trained | .00074 | .008 | 7e-6 | 496 | 5.4 | 0.3 |
 #
 # *None*: four attempts did not certify, each after Gauss-Newton steps to the residual that the attempt before had asked
-# for. *Known to* is the proven rounding bound of $|y - f|$ there: if it is above the residual asked for, float64 is in
-# the way. Of 289 networks eleven do not certify, all with ReLU, ten of them with 4096 neurons. A fixed readout
-# certifies at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 26 times with ReLU. With
-# 4096 neurons a row takes 1 to 15 s with two layers; with three 27 to 48 s and 1.4 GB (200 and 500 samples), with
-# four 39 to 91 s and 2.1 GB, with five 58 to 127 s and 2.8 GB. (In the first table some rows of four and five layers,
-# and of 500 samples, have the times of an earlier, slower version.)
+# for. *Known to* is the proven rounding bound of $|y - f|$ there: if it is above the residual asked for, float64 is too
+# coarse. Of 289 networks eleven do not certify, all with ReLU, ten of them with 4096 neurons. A fixed readout certifies
+# at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 26 times with ReLU. With 4096 neurons a
+# row takes 1 to 15 s with two layers; with three 27 to 48 s and 1.4 GB (200 and 500 samples), with four 39 to 91 s and
+# 2.1 GB, with five 58 to 127 s and 2.8 GB. (In the first table some rows of four and five layers, and of 500 samples,
+# have the times of an earlier, slower version.)
 #
 # The next table has first certified residuals by width. For digits, sixteen times the neurons allow 1.2 to 4.5 times
 # the residual with erf and GELU:

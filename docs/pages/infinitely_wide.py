@@ -59,9 +59,9 @@ panels[0].legend(fontsize="small")
 plt.show()
 
 # %% [markdown]
-# Steps may change with the round: `--local-schedule 0.02,0.01`, `--server-schedule` and `--steps-schedule` list them, the
-# last one for all rounds that follow, as `eta_local=`, `eta_global=` and `local_steps=` do in Python; errors stay bounded
-# (*Errors where steps change*, and the same of methods that remember).
+# Steps may change with the round: `--local-schedule 0.02,0.01`, `--server-schedule` and `--steps-schedule` list them,
+# as `eta_local=`, `eta_global=` and `local_steps=` do in Python. The last entry of a list holds for all rounds that
+# follow. Errors stay bounded (*Errors where steps change*, and *Errors of methods that remember where steps change*).
 #
 # Only the local step is the same, and nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`). With `--tiles
 # auto` it decomposes no matrix, and tunes averaging and server momentum in the labels' Krylov space. With 4000 images,
@@ -198,9 +198,9 @@ plt.show()
 #
 # With float64 tiles the residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
-# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds and all count as of one
-# direction. SCAFFOLD's errors are proved nearly up to the largest stable server rate: for these 4000 images at server
-# rate 4.5, which is .98 of the largest; with 2000 images on 20 clients at 2.8, where the largest is 3.2.
+# Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if they
+# had one direction. SCAFFOLD's errors are proved nearly up to the largest stable server rate: for these 4000 images at
+# server rate 4.5, which is .98 of the largest; with 2000 images on 20 clients at 2.8, where the largest is 3.2.
 #
 # For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, the same share of each client's, and then tunes the
 # best setting on all images. Here the best settings are followed from 1000 to 9000 images, with `eta_local` at the same
@@ -602,8 +602,8 @@ against_the_limit(
 #
 # Under momentum, 1024 neurons on all images are .099 and .095 off the limit after round 5, twice as far as under FedAvg
 # (.048 and .047), and three times as far off their linearisation, .028 and .027 against .009. Under SCAFFOLD the
-# networks are .051 and .049 off. With 4096 neurons it is a half, .048 under momentum and .024 under SCAFFOLD. The moving
-# kernel's part falls faster, from .028 to .010 and from .009 to .003.
+# networks are .051 and .049 off. With 4096 neurons the distance is half as large, .048 under momentum and .024 under
+# SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and from .009 to .003.
 #
 # Processor seconds of a network, with the limit: for 1024 neurons 205 s (FedAvg's second network), 210 and 211 s under
 # SCAFFOLD, and 338 and 282 s under momentum, the first with most of the tiles' build; for 4096 neurons 300 s (FedAvg's

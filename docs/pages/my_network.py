@@ -149,7 +149,7 @@ plt.show()
 #
 # ## A JAX function
 #
-# It is passed with its parameters, any pytree of arrays, and is trained by the same engine.
+# A JAX function is passed with its parameters, any pytree of arrays, and is trained by the same engine.
 
 # %%
 import jax

@@ -7,8 +7,8 @@
 # # Why neurons gather at kinks
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
-# $m$ has some neurons near it by chance; the smaller the distance, the fewer. After training there are many more, at
-# distances that shrink with the residual (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which and how
+# $m$ has some neurons near a kink by chance; the smaller the distance, the fewer. After training there are many more,
+# at distances that shrink with the residual (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which and how
 # many are caught, and which kernel drives the loss while they are caught (`fl-ntk/X.13b`).
 #
 # ## They arrive
@@ -54,8 +54,8 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# A caught neuron comes to the kink, crosses it, is pushed back, and crosses it again. It cannot leave: with the
-# residual its steps become shorter, and so does the distance to which they carry it.
+# A caught neuron comes to the kink, crosses it, is pushed back, and crosses it again. It cannot leave: as the residual
+# falls, its steps become shorter, and so do its distances from the kink.
 #
 # ## Which neurons are caught
 #

@@ -20,8 +20,8 @@
 #
 # ## A study on a Dask cluster
 #
-# `pip install 'ntkfl[cluster]'`, with the same checkout, Python and packages on every machine. Then a scheduler on
-# one machine, as many workers as you like on each (also later), and the run from anywhere:
+# `pip install 'ntkfl[cluster]'`, with the same checkout, Python and packages on every machine. Then start a scheduler
+# on one machine, as many workers as you like on each machine (also later), and the run from anywhere:
 #
 # ```
 # dask scheduler --port 8786

@@ -149,14 +149,15 @@ plt.show()
 #   in float64), and about Algorithm 1 from there on in exact arithmetic. It does not cover rounding in later
 #   training.
 # - It is about the **training** residual. It says nothing about the test error.
-# - Full participation, full-batch local steps, squared loss, one output, only the hidden layer trained.
+# - It is about full participation, full-batch local steps, squared loss and one output, with only the hidden layer
+#   trained.
 # - A certificate that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
 # - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind it, and statements of the
 #   catalogue like all others: `ntkfl verify fl-ntk/X.12` holds certificates against simulated runs.
 #
 # ## On your own data
 #
-# `--data mine.csv --unit` in each of these commands; the file is described in [Check a theorem on your own
+# Give `--data mine.csv --unit` to each of these commands; the file is described in [Check a theorem on your own
 # data](check_a_theorem.ipynb). From Python:
 
 # %%

@@ -31,7 +31,7 @@ def _product(sizes: Sizes, dtype: str, whole: bool = False) -> Call:
 
 WORKLOAD = Workload(
     name="gram-tiles",
-    says="lower triangle of H_inf in float32, n samples of d features; its limit: a float32 product of the same shape",
+    says="lower triangle of H_inf in float32, n samples of d features; the limit is a float32 product of that shape",
     sizes=({"n": 4000, "d": 784}, {"n": 8000, "d": 784}),
     candidates=(
         Candidate("ntkfl", _ours, "ours"),

@@ -45,7 +45,7 @@ def _float32(sizes: Sizes) -> Call:
 
 WORKLOAD = Workload(
     name="tiles-product",
-    says="ten products with H_inf in float32 tiles, n samples, ten columns; the limit reads the tiles ten times",
+    says="ten products with H_inf in float32 tiles, n samples, ten columns; the limit is to read the tiles ten times",
     sizes=({"n": 4000}, {"n": 8000}),
     candidates=(
         Candidate("ntkfl", _ours, "ours"),
