@@ -2,8 +2,8 @@
 
 Several runs share each product with a matrix, so that its entries are read once for all runs.
 
-Plain averaging needs few products for many rounds: powers of the round's map are Chebyshev series. The eigenvalues x
-of M = I - H P lie in [low, 1], those of X = (2 M - (1 + low) I) / (1 - low) in [-1, 1]. There the Chebyshev series of
+Plain averaging needs few products for many rounds: powers of the round's map are Chebyshev series. The eigenvalues x of
+M = I - H P lie in [low, 1], those of X = (2 M - (1 + low) I) / (1 - low) in [-1, 1]. On [-1, 1] the Chebyshev series of
 x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
 """
 
@@ -110,7 +110,7 @@ class Margins:
     most: float
     largest: float  # at least every eigenvalue of H P
     alone: float  # at least every eigenvalue of H_D P
-    steepest: float  # at least every eigenvalue of a client's local step times H_cc and the pull
+    steepest: float  # at least every eigenvalue of a local step times (H_cc + pull I)
 
     @classmethod
     def of(cls, work: Blocks, round: LinearRound, errors: BlockErrors) -> "Margins":
@@ -134,7 +134,7 @@ class Margins:
             )
         tiles, plain = errors.tiles, work.response(round.pull)
         count, length, cut = 0, np.zeros(len(tiles)), np.zeros(len(tiles))
-        for steps in work.local_steps():  # one after another: all of them together are n K numbers
+        for steps in work.local_steps():  # one at a time, since all steps together are n K numbers
             interruption.check()
             count, length, cut = count + 1, length + steps, np.maximum(cut, steps)
 
@@ -181,7 +181,8 @@ class Margins:
 
     @property
     def grown(self) -> float:
-        """How much a round of plain averaging lengthens an error at most: the norm of I - H P in its own metric."""
+        """The largest factor by which a round of plain averaging lengthens an error: the norm of I - H P in its own
+        metric."""
         return max(1.0, self.largest - 1)
 
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
@@ -302,7 +303,8 @@ def bounded_rounds(
     last: int,
     seen: Callable[[RunState, BoundedRound], None],
 ) -> Asking[None]:
-    """The rounds from this state to the last; `seen` gets each with its bounds (infinite without `errors`).
+    """The rounds from this state to the last; `seen` gets each round with its bounds, which are infinite without
+    `errors`.
 
     onward: as `LinearRegime._onward`.
     """
@@ -325,8 +327,8 @@ def bounded_rounds(
 def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, float, float]:
     """The contributions of one round's rounding and tiles to the errors of residual and coefficients, and to the drift.
 
-    The drift is the residual's distance from r(0) - H c. Tiles off by E add E to it times all moves so far, which is E
-    times c: its norm counts, not the length of the path.
+    The drift is the residual's distance from r(0) - H c. Tiles with the error E add E times each move to the drift, so
+    all moves so far add E c: the norm of c counts, not the length of the path.
     """
     size, before, after = (float(np.linalg.norm(part)) for part in (move, old.moved, new.moved))
     rounding, lost = UNIT * float(np.linalg.norm(new.residual)), UNIT * after
@@ -340,13 +342,13 @@ def spread_within(seen: float, largest: float) -> float:
 
 
 def further(length: float, once: float, spread: float) -> float:
-    """A bound `length` grown by an error: by at most `once`, and its square by at most the square of `spread`."""
+    """How much one more error adds to the bound `length`: at most `once`, and at most spread^2 to its square."""
     return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
 
 @dataclass(frozen=True)
 class _Averaging(Carried):
-    """Plain averaging. Sums: drift, energy, defects."""
+    """Bounds for plain averaging. Sums: drift, energy, defects."""
 
     margins: Margins
 
@@ -368,7 +370,7 @@ class _Averaging(Carried):
 
 @dataclass(frozen=True)
 class _InTurn(Carried):
-    """Clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
+    """Bounds for clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
 
     Sums: drift, energy.
 
@@ -397,7 +399,7 @@ class _InTurn(Carried):
 
 @dataclass(frozen=True)
 class Changing(Carried):
-    """A method without a memory whose steps change with the round. Sums: drift, energy, the residual's norm.
+    """Bounds for a method without memory whose steps change with the round. Sums: drift, energy, the residual's norm.
 
     Source: docs/proofs/linear_methods.md#errors-where-steps-change.
     """
@@ -433,7 +435,7 @@ class Changing(Carried):
 
 @dataclass(frozen=True)
 class _Remembering(Carried):
-    """A method that remembers one vector. Sums: drift, errors of the coefficients, of the residual and of the memory.
+    """Bounds for a method that remembers one vector. Sums: drift, errors of coefficients, of residual and of memory.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
@@ -507,7 +509,7 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds, with and without the errors of the stored matrices, of residuals and of sums
+    # error bounds of residuals and of sums, each with and without the errors of the stored matrices
     reached: Float[np.ndarray, "2 2 T"]
     # slips, far: error bounds of a step of the recursion and of `now`, with and without the errors of the stored
     # matrices
@@ -575,7 +577,8 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # errors of rounds with the stored matrices, which are summed here, and the distance to rounds with H and P
+            # the series sums rounds with the stored matrices: errors of these rounds, and their distance from rounds
+            # with H and P
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most this times most^(1/2)
@@ -597,7 +600,7 @@ def _outside(series: Series, margins: Margins) -> float:
 
 
 def _way(margins: Margins, length: float, wrong: float) -> float:
-    """At least the norm of every earlier round's coefficients P v, given |P^(1/2) v| and an error of v."""
+    """An upper bound of the norms of all earlier rounds' coefficients P v, from |P^(1/2) v| and an error of v."""
     left, root = 2 - margins.largest - _off(margins), np.sqrt(margins.most)
     return float(root * (length + root * wrong) / min(1.0, left)) if left > 0 else np.inf
 

@@ -20,8 +20,8 @@ class ConvexLoss:
         slope: l', its derivative in f.
         curvature: l'', used in Newton's method only.
         smoothness: b; a bound on l'' will do, since l is not negative.
-        minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If it is
-            given, b must be a Lipschitz constant of l'.
+        minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If minimisers
+            are given, b must be a Lipschitz constant of l'.
         accepts: the allowed labels, in words; `labels` tells whether given labels are allowed.
         halved: up to this distance of f from the minimisers l is half the distance's square; 0: nowhere.
     """

@@ -184,7 +184,7 @@ class FourthMoments:
         for chance, step in maps:
             interruption.check()
             mapped = self.fourth
-            for _ in range(4):  # each time the first axis, which becomes the last
+            for _ in range(4):  # each time the first axis is mapped, and becomes the last
                 mapped = np.tensordot(mapped, step, (0, 1))
             fourth += chance * mapped
             second += chance * step @ self.second @ step.T

@@ -16,7 +16,7 @@ from ntkfl import interruption
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes
 
-ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # T is turned by these, to prove that its numerical range lacks 0
+ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # angles that T is turned by, to prove that its numerical range lacks 0
 TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 FIRST_ARCS, MOST_ARCS = 8, 4000  # arcs of the upper half of the circle
 CHANGE = 0.3  # largest change of the bound within an arc
@@ -36,7 +36,7 @@ class LocalErrors(NamedTuple):
 
 
 class Wobble(NamedTuple):
-    """Bounds of the errors of the computed s, p, b and W: for s relative, for W in the spectral norm."""
+    """Bounds of the errors of the computed s, p, b and W: relative for s, in the spectral norm for W."""
 
     scale: float
     zero: float
@@ -101,10 +101,10 @@ class Gains(NamedTuple):
         rounds: int,
         largest: Callable[[np.ndarray], float] | None = None,
     ) -> "Gains":
-        """The gains of so many rounds.
+        """The gains of this number of rounds.
 
-        `largest` takes the values w of W = w(H_D) and bounds the largest eigenvalue of W^(1/2) H W^(1/2). It takes
-        long, so it is called only where the sums of the clients' own eigenvalues do not suffice.
+        `largest` takes the values w of W = w(H_D) and bounds the largest eigenvalue of W^(1/2) H W^(1/2). This takes
+        long, so `largest` is called only where the sums of the clients' own eigenvalues do not suffice.
 
         Raises:
             ValueError: the resolvent may be infinite on the circle: no bound is proved.
@@ -183,12 +183,12 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # with the second term delta is a single number at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # with x = `even` delta is a single number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
-            # x has the exact s and the computed (2 - p) / (2 - b), which is at least the exact one over this
+            # x has the exact s and the computed (2 - p) / (2 - b), which is at least the exact quotient over `uneven`
             uneven = (1 + wobble.zero / float((2 - p).min())) / (1 - wobble.pole)
             top = uneven * (largest(feedback.weights) + errors.size * wobble.weights)
             totals = over_the_circle(even, min(top, by_sums(even)))

@@ -30,8 +30,8 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
     """First t with |r(t)|_F <= target, up to the rounding of this comparison.
 
     r(t+s) - r(t) = -outward (energy g_s d^t w), with norm at most gain |energy g_s d^t w|. This bound grows with s.
-    Rounds in which it keeps the residual above the target are skipped; all others are evaluated. Every mode must have 0
-    <= rho nu < 2.
+    Rounds in which this bound keeps the residual above the target are skipped; all others are evaluated. Every mode
+    must have 0 <= rho nu < 2.
 
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
@@ -101,7 +101,8 @@ class KernelRegime(Regime):
     The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
     eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given, the mean of a wide network's outputs.
     Everything is float64. Rounding enters with the eigendecomposition: about n eps for every round that a mode lasts,
-    as in the recursion. At and near eta_local q = 2 with an even K it is larger, since f_K(q) is rounding noise there.
+    as in the recursion. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is rounding noise
+    there.
     """
 
     method = "fl-ntk"
@@ -109,8 +110,8 @@ class KernelRegime(Regime):
     def at(self, setup: Setup) -> KernelRegime:
         """The regime of the same data and Gram matrix with other steps, for sweeps; decompositions are shared.
 
-        The decomposition of the clients' blocks is always shared, that of the round if eta_local and local_steps are
-        the same. Nothing warns of steps beyond the limit; ask `stable` or `step_warning`.
+        The decomposition of the clients' blocks is always shared, and that of the round if eta_local and local_steps
+        are the same. There is no warning of steps beyond the limit; see `stable` or `step_warning`.
 
         Args:
             setup: the steps.
@@ -229,7 +230,7 @@ class KernelRegime(Regime):
         return self._shaped(self._local_outputs(residual)[0], (self.setup.local_steps + 1,))
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F at infinite width, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0).
+        """|U(t) - U(0)|_F at infinite width, in the shape of `rounds`: sqrt(c_t^T H c_t), where H c_t = y(t) - y(0).
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.

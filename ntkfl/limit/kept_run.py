@@ -33,10 +33,10 @@ from ntkfl.work import CALL, MOST, require_work
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported one
+SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported round
 A_ROUND = 20 * CALL  # operations of a round beside its product: two tenths of a millisecond, measured
 QUICK = 2000  # most samples at which powers of a round take seconds
-ROWS = 16  # rows of the kernel in the mark; kernels of one method with common landmarks share some rows
+ROWS = 16  # rows of the kernel in the mark; two kernels may agree in some rows, such as those of common landmarks
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class KeptRun:
         """Take from the file what an earlier process has computed before the rounds.
 
         Raises:
-            ValueError: the file belongs to another run or to none; no error bound is computed for this.
+            ValueError: the file belongs to another run or to none; this is found without computing error bounds.
         """
         _, kept = self._kept
         if "rounding" not in kept or kept["rounding"] > SAFE * self.regime.tiles.product_rounding:
@@ -92,7 +92,8 @@ class KeptRun:
 
     @cached_property
     def _bases(self) -> np.ndarray:
-        """Numbers with other bits if the clients' bases have: what was computed for these holds for no others."""
+        """Numbers whose bits change with those of the clients' bases: bounds computed for some bases hold for no
+        others."""
         numbers = np.cos(np.arange(len(self.regime.tiles)))
         return self.regime._clients.apply(numbers, numbers)
 
@@ -168,7 +169,7 @@ class KeptRun:
         Where powers of a round are quick and no file keeps the run, a quarter of an hour is the most.
 
         Raises:
-            ValueError: they do; the message says how many rounds would fit.
+            ValueError: the rounds or terms take longer; the message says how many rounds would fit.
         """
         series, operations = self._series, A_ROUND + self.regime.tiles.work * self.initial.shape[1]
         hint = "ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory"

@@ -15,7 +15,7 @@ from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
-HELD = 2**26  # most numbers of the vectors of runs that share products
+HELD = 2**26  # most numbers in the vectors of runs that share products
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Lanczos:
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
         """A run from each start, with its V; a run ends early if its space is exhausted.
 
-        As many runs as share some memory share products. Every vector is made orthogonal to all earlier vectors, twice.
+        As many runs as fit HELD numbers share products. Every vector is made orthogonal to all earlier vectors, twice.
         """
         n, count = starts.shape
         steps = min(steps, n)
@@ -105,10 +105,11 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class WholeSpectrum:
-    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`: less work for many starts."""
+    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`; for many starts less work than
+    runs."""
 
     diagonal: Float[np.ndarray, " n"]  # the eigenvalues
-    weights: Float[np.ndarray, " n"]  # of all starts together, in place of a rule for each
+    weights: Float[np.ndarray, " n"]  # one rule for all starts together
     residual: float  # |R|
     skew: float
 
@@ -124,7 +125,8 @@ class WholeSpectrum:
         return cls(values, weights, residual, _skew(vectors.T))
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Its nodes and weights twice, since they are exact; low and high are ends of the eigenvalues."""
+        """The nodes and weights of the spectrum, twice, since they are exact; all eigenvalues lie between low and
+        high."""
         rule = np.clip(self.diagonal, low, high), self.weights
         return rule, rule
 
@@ -158,10 +160,10 @@ SLACK = 1e-9  # covers rounding, relative to |.|_F^2
 
 @dataclass(eq=False)
 class _Search:
-    """A search for the largest eigenvalue for the values w of a function, and its results."""
+    """A search for the largest eigenvalue at the values w of a function, with the results of the search."""
 
     values: Float[np.ndarray, " n"]  # w
-    # a Ritz value and its residual's norm; an upper bound, NaN until it is asked for
+    # a Ritz value and its residual's norm; an upper bound, NaN until it is computed
     numbers: Float[np.ndarray, " c"]
     inside: Float[np.ndarray, "k k"]  # A between the Ritz vectors
     crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q| of the first 1, 2, ... vectors Q
@@ -182,7 +184,7 @@ class LargestEigenvalues:
     """The largest eigenvalues of A = V D V' H V D V', for the stored H, V the clients' bases and D^2 = diag(w).
 
     If the entries of w grow by factors c_i, the largest eigenvalue grows by a factor between their least and their
-    largest. So one search serves all multiples of w, as for all rates of the server.
+    largest. So one search is enough for all multiples of w, and thus for all rates of the server.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -206,16 +208,17 @@ class LargestEigenvalues:
 
     @property
     def together(self) -> float:
-        """The norm |.|_F of the orthonormal vectors whose products an upper bound takes: each rounds on its own."""
+        """The norm |.|_F of the orthonormal vectors whose products an upper bound takes; each product has its own
+        rounding."""
         return float(np.sqrt(n if (n := len(self.gram)) <= WHOLE else VECTORS))
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that is known, by names, for a file."""
+        """All results so far, by names, for a file."""
         return {f"{name}_{i}": part for i, search in enumerate(self._searches) for name, part in vars(search).items()}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Take from a file what is not known yet."""
+        """Take from a file the results that are missing here."""
         for i in range(sum(name.startswith("crossing_") for name in kept)):
             search = _Search(*(kept[f"{of.name}_{i}"] for of in fields(_Search)))
             known = next((known for known in self._searches if np.array_equal(known.values, search.values)), None)
@@ -225,7 +228,8 @@ class LargestEigenvalues:
                 known.numbers = search.numbers
 
     def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Search, float, float]:
-        """What is known of these values or of a multiple of them; the least and the largest factor from there."""
+        """The search for these values or for a multiple of them, and the least and the largest factor from its values
+        to these."""
         for search in self._searches:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factors = np.where(values == search.values, 1.0, values / search.values)

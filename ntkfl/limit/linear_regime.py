@@ -1,6 +1,6 @@
 """The kernel regime of any method that is linear in the weights: its round map, its spectrum, its rounds.
 
-IMA sends the mean of a linear method's last models to the clients, or only evaluates it.
+IMA (`MovingWindow`) sends the mean of a linear method's last models to the clients, or only evaluates it.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
 
 DENSE = 2000  # most rows of a round map for which all eigenvalues are computed; beyond, only the largest
 SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
-ESTIMATED = 1e-6  # error of the rate of a large map without a formula, an estimate
+ESTIMATED = 1e-6  # estimated error of the rate of a large map without a formula
 SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map for the search of the largest server rate; its relative accuracy
 # restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
-MOST_ROUNDS = 1_000_000  # that are counted
+MOST_ROUNDS = 1_000_000  # most rounds that `rounds_to` counts
 KEPT, HELD = 8, 2**24  # most responses of the clients that are kept, and most numbers in a response's matrix
 ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
 UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds taken at a time
@@ -140,7 +140,7 @@ def in_turn(state: np.ndarray, step: Callable[[np.ndarray], np.ndarray]) -> np.n
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The rounds before those that go on for ever: `count` of them, each the round of a regime of its own steps."""
+    """The first `count` rounds, before those that repeat for ever; each is the round of a regime with its own steps."""
 
     count: int
     of_round: Callable[[int], LinearRegime]
@@ -172,9 +172,9 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
-    a linear map of the state, `round_map`. Rounds are run one by one, in float64, for a product with H each, or many
-    at once by powers of the map. Where steps change with the round, its map, spectrum, rate and limits are those of the
-    rounds that go on for ever.
+    a linear map of the state, `round_map`. Rounds are run in float64, one by one with a product with H each, or many at
+    once by powers of the map. Where steps change with the round, its map, spectrum, rate and limits are those of the
+    rounds that repeat for ever.
 
     Args:
         method: the method's name.
@@ -307,7 +307,7 @@ class LinearRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether every residual is known to go to 0: not where 1 is within the error of the rate."""
+        """Whether every residual is known to go to 0; False where 1 is within the error of the rate."""
         return not self.unreachable.shape[1] and self._side < 0
 
     @property
@@ -330,7 +330,7 @@ class LinearRegime(Regime):
             return int(side_of_one(self.round_map, error))
         if self.round.in_turn is not None:
             moves = self.round.in_turn * self._clients.values
-            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # each client's step contracts what it sees
+            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # each client's turn contracts its own residual
                 return -1
         side = None if self.round.outer is None else self.round.outer.side_of_one(self.gram, self._clients)
         if side is None:
@@ -387,7 +387,7 @@ class LinearRegime(Regime):
         if self.response_eigenvalues is not None:
             beyond = self.response_eigenvalues[-1] - self.round.limit > self._nu_error
             return bool(self.response_eigenvalues[0] < -1e-12 * abs(self.response_eigenvalues[-1]) or beyond)
-        # the eigenvalues of a chain are far from exact, and a large state's rate does not come from its eigenvalues
+        # a small map's rate comes from its eigenvalues, which are far from exact in a chain: `_side` must confirm it
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 
     @property
@@ -464,7 +464,8 @@ class LinearRegime(Regime):
         return states[0], states[1]
 
     def _sizes(self, initial: Float[np.ndarray, "n C"]) -> Iterator[float]:
-        """|r(t)| for t = 0, 1, ...: one by one for as long as a power of the map takes, then `AT_ONCE` at once."""
+        """|r(t)| for t = 0, 1, ...: one by one until that costs as much as a power of the map, then `AT_ONCE` at
+        once."""
         (n, outputs), size = initial.shape, self._size
         if self.before is not None or not self._takes_at_once(MOST_ROUNDS, outputs):
             yield from (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
@@ -516,7 +517,8 @@ class LinearRegime(Regime):
     def _onward(
         self, t: int, residual: np.ndarray, memory: tuple[np.ndarray, ...], image: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Round t as `LinearRound.onward`; after other steps the image says nothing of the memory, and is not used."""
+        """Round t as `LinearRound.onward`; if the round before had other steps, the image does not determine the
+        memory, and is not used."""
         now = self._of_round(t)
         if t and self._of_round(t - 1) is not now:
             return now.round.step(residual, memory)

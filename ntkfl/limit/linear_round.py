@@ -35,8 +35,8 @@ class Blocks:
         steps: K, full-batch local steps.
         cohort: number of clients that each round draws, without replacement; None: all.
         client_steps: K_c of each client, (N,), if they differ; `steps` is then the largest.
-        factors: factors on eta_local in the first, second, ... local step; the last factor serves all later steps; ():
-            all 1.
+        factors: factors on eta_local in the first, second, ... local step; the last factor holds for all later steps;
+            (): all 1.
         given: the clients of the round, if they are not drawn; `cohort` is then their number.
     """
 
@@ -89,7 +89,8 @@ class Blocks:
         return self._response(np.full(len(self.gram), pull))
 
     def drift_response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """g(q): residuals that each unit of step lowers by a slope e lower a client's displacement by g(H_cc) e.
+        """g(q): if each unit of step lowers the residuals by a slope e, the client's displacement is lower by g(H_cc)
+        e.
 
         Args:
             pull: mu, added to every eigenvalue q; default 0: none.
@@ -101,7 +102,7 @@ class Blocks:
         return response
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
-        """The clients' mean displacements from residuals that each unit of step lowers by a slope.
+        """The clients' mean displacements, where each unit of step lowers the residuals by a slope.
 
         Args:
             residual: r, n rows.
@@ -119,7 +120,7 @@ class Blocks:
         """The size of each local step, for each sample's client; 0 once the client has finished.
 
         Raises:
-            ValueError: so many steps that one after the other they take too long.
+            ValueError: so many steps that they would take too long, one after the other.
         """
         counts, one = self._counts, CALL + 10.0 * len(self.gram)
         require_work("a round's local steps", lambda local_steps: local_steps * one, A_ROUND, local_steps=self.steps)
@@ -174,8 +175,8 @@ class LinearRound:
         roots: nu (n,) -> (n, 1 + memory).
         limit: the rounds are stable if the largest eigenvalue of H u(H_D) is between 0 and this number.
         server_rate: a factor that `response` already contains; None if the method has no server rate.
-        pull: the strength that draws clients back to their start: a local step contracts for eta_l (q + pull) < 2. NaN
-            if it is not known.
+        pull: the strength with which clients are drawn back to their start: a local step contracts for eta_l (q + pull)
+            < 2. NaN if it is not known.
         server: (mean, memory) -> (move, memory), linear combinations of the memory and of the mean displacement with
             constant coefficients. Clients must take plain steps with that pull and send only their displacements.
             `random_rounds` needs it.

@@ -59,7 +59,7 @@ class Motion:
     friction: Float[np.ndarray, " n"]  # p
     ahead: Float[np.ndarray, " n"]  # C
     most: Float[np.ndarray, " n"]  # H is at most most S
-    # distances of the exact values from these; for the scale relative
+    # distances of the exact values from these, relative for the scale
     scale_error: float
     friction_error: float
     ahead_error: float
@@ -78,7 +78,7 @@ class Motion:
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
         # of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p), numbers at one eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
-        # H below 2 / weight is stable if p and C are numbers
+        # if p and C are single numbers, H below 2 / weight is stable
         weight, most = feedback.weights, clients.values + local.blocks
         top = clients.sum_of_largest(most * weight) * loose
         if top >= 2:
@@ -96,7 +96,7 @@ class Motion:
 
     @property
     def even(self) -> float | None:
-        """C, if it is one number."""
+        """C, if it is a single number."""
         return float(self.ahead[0]) if np.ptp(self.ahead) == 0 and self.ahead_error < 1e-12 else None
 
     def weights(self, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
@@ -214,7 +214,7 @@ def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) ->
 
     def at(numbers: np.ndarray) -> float:
         interruption.check()
-        return min(function(Constants(*numbers.tolist())), HUGE)  # the search compares differences
+        return min(function(Constants(*numbers.tolist())), HUGE)  # the search subtracts values, so none may be infinite
 
     nearest = minimize(at, min(starts, key=at), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
     return Constants(*nearest.x.tolist())
@@ -230,11 +230,11 @@ def _sampled(motion: Motion) -> Motion:
 
 
 class RoundNorm(NamedTuple):
-    """The norm of a round's errors, by the numbers that a run needs."""
+    """The norm of a round's errors: the numbers that a run needs of it."""
 
     constants: Constants
     by_drift: float  # growth of the norm by a unit error in the clients' view
-    spread: float  # the same as the root of the growth of the norm's square, if that is less
+    spread: float  # root of the growth of the norm's square by such an error, if that is less
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to that of the next round
@@ -291,7 +291,7 @@ class _Known:
 
 
 def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) -> list[RoundNorm]:
-    """The norms of rounds one after the other: with these constants, and new ones where a round needs them.
+    """The norms of successive rounds, with these constants, or with new constants where a round needs them.
 
     Raises:
         ValueError: a round may lengthen every norm tried, by any factor unless `growing`.
@@ -303,7 +303,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
         if not motion.room(constants) > ROUNDING:
             constants = constants_of([some := _sampled(motion)])
             if growing and not motion.room(constants) > ROUNDING:
-                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # a round lengthens it least
+                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # lengthened least
         now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))
@@ -314,7 +314,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
 
 @dataclass(frozen=True, eq=False)
 class Moving(Carried):
-    """A method that remembers, with steps that change. Sums: drift, and the errors in the round's norm.
+    """Bounds for a method that remembers, with steps that change. Sums: drift, and the errors in the round's norm.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
     """

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
-MANY = 8  # so many times n products with vectors take longer than all eigenvectors
+MANY = 8  # this many times n products with vectors take longer than all eigenvectors
 QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
@@ -119,7 +119,7 @@ def tiles_of(
     held_elsewhere = any(place is not None for place in (memmap, cluster, device))
 
     def runs(n: int, label_columns: int, reported_rounds: int = 0, room: float = 0.0) -> float:
-        """Bytes beside the tiles. `room` is what building them takes; later work may take it again."""
+        """Bytes beside the tiles. Building the tiles takes `room`, which later work may use again."""
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
         pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # one held, one computed
@@ -231,7 +231,7 @@ class MatrixFreeRegime(LinearRegime):
             operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
             start = np.random.default_rng(0).standard_normal((n, VECTORS))
             with warnings.catch_warnings():
-                # no warnings that a search was cut short: the residual shows it
+                # no warning that the search was cut short: its residual shows that
                 warnings.simplefilter("ignore", UserWarning)
                 known, vectors = lobpcg(operator, start, largest=False, maxiter=ITERATIONS, tol=1e-12)
             vector = vectors[:, int(np.argmin(known))]
@@ -300,7 +300,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def undecided(self) -> bool:
-        """False: `stable` is refused where it is left open."""
+        """False: where stability is not known, `stable` raises an error."""
         return False
 
     @cached_property
@@ -346,7 +346,7 @@ class MatrixFreeRegime(LinearRegime):
         largest = self._outermost_largest
         if largest is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        if not largest.lo > 0:  # steps so long that rounding takes all digits
+        if not largest.lo > 0:  # no digit is known
             return StepLimits(float("nan"), local)
         return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
 

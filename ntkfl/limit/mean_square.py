@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
 BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
-# steps of Davidson's search, the second moments that it combines, and those that stay where these are too many
+# steps of Davidson's search; most second moments that it combines; how many stay when there are that many
 TURNS, KEPT, STAY = 200, 12, 4
-FURTHER = 8  # second moments that are tried for the sides of a radius after the search for it
-ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its sides are looked for
+FURTHER = 8  # further second moments that are tried for bounds of a radius, after the search for the radius
+ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its bounds are looked for
 SINGLE = 1e-4  # least relative distance of a radius from that of the mean at which single precision preconditions
 SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
 RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
@@ -117,7 +117,7 @@ class RealBasis:
 
 
 class Tried:
-    """Orthonormal second moments and those that follow them, in packed form, and an eigenvalue in their span."""
+    """Orthonormal second moments, the moments a round later, both in packed form, and an eigenvalue in their span."""
 
     def __init__(self, following: Callable[[Second], Second], size: int) -> None:
         self.following, self.used, self.radius = following, 0, 0.0
@@ -145,7 +145,8 @@ class Tried:
         self.used += 1
 
     def settle(self) -> Second:
-        """Set the largest eigenvalue in the span, with its eigenvector's combination; what it leaves is returned."""
+        """Set the largest eigenvalue in the span and its eigenvector's combination; returns the eigenvector's
+        residual."""
         values, vectors = np.linalg.eig(self.before @ self.after.T)
         order = values.real.argsort()[::-1]
         self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
@@ -165,8 +166,8 @@ class StateMoments:
     noise: Callable[[Second], Second] | None  # N; None: 0
     rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
     rounds: int = 1  # number of rounds in the map
-    onward: Callable[[Second], Second] | None = None  # the map, where it takes less than products with M
-    between: float = 0.0  # norm of the largest matrix times those beside it there, whose product is part of M
+    onward: Callable[[Second], Second] | None = None  # the map, where it takes less work than products with M
+    between: float = 0.0  # where `onward` applies factors of a part of M: bound of the product of their norms
 
     def following(self, second: Second) -> Second:
         """The second moments after those rounds."""
@@ -228,9 +229,9 @@ class StateMoments:
     def _beside(self, tried: Tried) -> tuple[float, float]:
         """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
 
-        With T the map over the radius, let Z be a combination of what was tried for which Z - T(Z) is the unit matrix
-        less a multiple of the eigenvector S, nearly. At a level beside 1 X = Z + c S above it, and Z - c S below it,
-        then have a D = level X - T(X) near the unit matrix, for some c. D is tested, and X.
+        Let T be the map over the radius, and Z a combination of the tried moments for which Z - T(Z) is nearly the unit
+        matrix less a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a level
+        below 1. For some c, D = level X - T(X) is then near the unit matrix. D and X are tested.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
         unit, known, radius = _packed(np.eye(len(self.mean))), [0.0, float("inf")], tried.radius
@@ -266,12 +267,12 @@ class StateMoments:
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     def _rounding(self, level: float) -> float:
-        """The error of present moments less the next ones over the level, over the norm of the present ones."""
+        """The error of moments less the next moments over the level, relative to the norm of the moments."""
         return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
 
     @cached_property
     def _length(self) -> float:
-        """At least the norm of the map, and of what rounds in it.
+        """An upper bound of the norm of the map, and of the terms in it that are rounded.
 
         N is positive, so that its norm is that of N(I), and M is known up to rounding.
         """
@@ -319,7 +320,7 @@ class StateMoments:
         """
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
-        for basis in (self._basis, self._basis, None):  # solves for the remainder again
+        for basis in (self._basis, self._basis, None):  # again for the remainder
             solved = solved + self._nearly_resting(left, basis)
             left = driven + self.following(solved) - solved
             if np.linalg.norm(left) <= precise * np.linalg.norm(driven):

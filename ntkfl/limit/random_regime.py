@@ -259,7 +259,7 @@ class RandomRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether E |r|^2 is known to go to 0 from every start: not where 1 is within the error of the rate."""
+        """Whether E |r|^2 is known to go to 0 from every start; False where 1 is within the error of the rate."""
         return self.mean_square.stable
 
     @property
@@ -683,7 +683,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def _quiet(self) -> Self:
-        """The same rounds without Gaussian noise, and without what a server keeps of it."""
+        """The same rounds without Gaussian noise, and without the server's record of it."""
         return replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
 
     @property

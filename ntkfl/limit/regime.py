@@ -32,22 +32,23 @@ class Regime(ABC):
     # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, and kernel values at other points must be given
     # too
     kernel: Kernel | None = infinite
-    # questions that only other regimes answer: the reason, and the regime that answers
+    # names that only other regimes have: the reason, and the regime that has them
     no_answer: ClassVar[dict[str, str]] = {}
 
-    if TYPE_CHECKING:  # a field, a property or an attribute of every class
+    if TYPE_CHECKING:  # each class has it as a field, a property or an attribute
 
         @property
         def method(self) -> str:
             """The name of the method."""
 
-    else:  # hidden from the type checker, which is to refuse unknown names
+    else:  # hidden from the type checker, so that it refuses unknown names
 
         def __getattr__(self, name: str) -> Any:
-            """Raise an AttributeError; for a question that other regimes answer, it says why this regime cannot."""
+            """Raise an AttributeError; for a name that only other regimes have, the error says why this regime lacks
+            it."""
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # raises Python's own error, also of a property
+            return super().__getattribute__(name)  # raises Python's own error, also where a property raised it
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.method}: {self.problem!r}, {self.setup!r}>"
@@ -133,7 +134,7 @@ class Regime(ABC):
         initial_prediction: ArrayLike | None = None,
         cross_gram: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`outputs` and `predict` at these rounds; where rounds run one by one, one run serves both.
+        """`outputs` and `predict` at these rounds; where rounds run one by one, both come from one run.
 
         Args:
             x: points, (n', d), as in `predict`.
@@ -158,7 +159,7 @@ class Regime(ABC):
         return self._shaped(outputs, np.shape(rounds)), self._shaped(start + change, np.shape(rounds))
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8.
+        """|U(t) - U(0)|_F, in the shape of `rounds`: sqrt(c_t^T H c_t), where H c_t = y(t) - y(0). Source: fl-ntk/X.8.
 
         Args:
             rounds: numbers of rounds t >= 0, an integer or an array.

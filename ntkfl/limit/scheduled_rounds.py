@@ -1,12 +1,12 @@
 """Random rounds with a schedule: steps or clients change from round to round as set in advance.
 
-A drawn client with a memory adds a linear map of residual and memories. Let z = (r, m), where m are the clients'
-memories, one entry for each of their samples. A round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is
-drawn with chance p and a pair of clients with chance q. With B = sum_c B_c, M = A + p B and Z = E z z^T the moments
-follow E z <- M E z and Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn
-client add a noise to its displacement, hence to its move and to its memory, of covariance p sum_c J_c V_c J_c^T, V_c as
-in `batch_noise`. Where a server sums up the means that it gets, the state ends with the effect on the outputs of the
-Gaussian noise so far, which each later round adds again.
+Let z = (r, m), where m are the clients' memories, one entry for each of their samples. Each drawn client adds a linear
+map of z. A round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of
+clients with chance q. With B = sum_c B_c, M = A + p B and Z = E z z^T the moments follow E z <- M E z and Cov z <- M
+Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn client add a noise to its
+displacement, hence to its move and to its memory, of covariance p sum_c J_c V_c J_c^T, V_c as in `batch_noise`. Where a
+server sums up the means that it gets, the state ends with the effect on the outputs of the Gaussian noise so far, which
+each later round adds again.
 """
 
 from __future__ import annotations
@@ -165,9 +165,9 @@ class DrawnMoments:
         return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
 
     def following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """E z z^T after a round of (r, m), which is z + J w: w are the moves and changes, few of which a client reads.
+        """E z z^T after a round of (r, m). A round takes z to z + J w, where w are the moves and changes of memories.
 
-        That is Z + J E w z^T + E z w^T J^T + J E w w^T J^T.
+        The result is Z + J E w z^T + E z w^T J^T + J E w w^T J^T, with Z = E z z^T.
         """
         met, spread = self.drawn.by_client.around(second)
         if not self.noise.nothing_drawn:
@@ -177,7 +177,7 @@ class DrawnMoments:
 
     @property
     def between(self) -> float:
-        """At least the norm of H times that of the moves that it is applied to."""
+        """An upper bound of |H| times the norm of the map whose moves H is applied to."""
         of_moves = np.abs(self.drawn.mean)
         return float(np.abs(self.gram).sum(0).max() * (of_moves.sum(0).max() * of_moves.sum(1).max()) ** 0.5)
 
@@ -235,7 +235,7 @@ class DrawnMemoryRegime(StateRegime):
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
-        # memories are of what clients have seen, without the noise
+        # clients' memories do not contain the noise of the round
         return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._wanders else 2]
 
     def _size(self, points: int) -> int:
@@ -265,7 +265,7 @@ class DrawnMemoryRegime(StateRegime):
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
         if self.noise.gaussian:
             noised = np.delete(np.arange(len(after)), len(gram) + np.arange(self.problem.n))
-            jump = self._jump[::2]  # in the residual, and in the sum of noises where there is one
+            jump = self._jump[::2]  # the parts in the residual and, where the state has it, in the sum of noises
             after[np.ix_(noised, noised)] += np.kron(np.outer(jump, jump), self.noise.gaussian**2 * gram)
         return (after + after.T) / 2
 
@@ -393,7 +393,7 @@ class ScheduledRegime(RandomRegime):
                 yield second
 
         *_, driven = moments(np.zeros((size, size)))
-        assert isinstance(self.mean_square, StateMoments)  # always so, since cohorts are given
+        assert isinstance(self.mean_square, StateMoments)  # regimes with given cohorts have no other class
         resting = self.mean_square.resting(driven)
         return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting)]))
 

@@ -1,11 +1,11 @@
 """Passes over shuffled samples: the exact moments of a client's displacement over all orders.
 
 A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere, u the residual
-at the start of the pass and v what a unit of step lowers it by. A step of size s maps the displacement since then, W_j
-(u, v), to W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}), where a pull to the start makes k = 1 - eta pull and t
-is the length walked along v. Given the samples S of the earlier batches, the next batch is independent of the order
-within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of n! orders.
-Passes are composed like steps.
+at the start of the pass, and v the amount by which a unit of step lowers it. A step of size s maps the displacement
+since then, W_j (u, v), to W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}), where a pull to the start makes k = 1
+- eta pull and t is the length walked along v. Given the samples S of the earlier batches, the next batch is independent
+of the order within S. So the moments given S follow from the moments given S less its last batch: 2^n sets in place of
+n! orders. Passes are composed like steps.
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
 
@@ -32,7 +32,7 @@ Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]  
 class ShuffledPass:
     """The moments of W over the orders of a client's batches, and of its displacement after some passes.
 
-    W is a map of u alone where nothing but its own samples moves the client: no pull, no correction of its gradients.
+    W is a map of u alone where only its own samples move the client, without a pull or a correction of its gradients.
     """
 
     own: Float[np.ndarray, "k k"]  # Q
@@ -48,7 +48,8 @@ class ShuffledPass:
     ) -> ShuffledPass:
         """The moments over all orders, by a recursion over the sets of samples that may have come before.
 
-        `sloped` says whether the client's gradients are corrected. Given S, W has entries for the samples of S alone.
+        `sloped` says whether the client's gradients are corrected. Given the set S of earlier samples, only the entries
+        of W for S are kept.
 
         Raises:
             ValueError: too many sets.
@@ -86,7 +87,7 @@ class ShuffledPass:
                 following[now] = _mixed(after, turned, kept)
             before = following
         mean, square = before[tuple(range(size))]
-        for part in np.split(mean, inputs, axis=1):  # symmetric but for rounding
+        for part in np.split(mean, inputs, axis=1):  # symmetric up to rounding
             part[:] = (part + part.T) / 2
         return cls(own, eta, len(taken), pull, mean, square)
 
@@ -125,7 +126,7 @@ class ShuffledPass:
     def _met(self, moved: Float[np.ndarray, "k c"], passes: int) -> Float[np.ndarray, "c c"]:
         """The map of residual and slope at the start of a round to those that a pass meets after these passes.
 
-        u = r - t e - Q a, and v = e - mu (r - u), since the pull undoes what has been lowered.
+        u = r - t e - Q a, and v = e - mu (r - u), since the pull works against the change r - u.
         """
         size, columns = moved.shape
         start, slope = np.eye(size, columns), np.eye(size, columns, size)
@@ -134,7 +135,8 @@ class ShuffledPass:
 
 
 def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) -> Moments:
-    """Mean and covariance of W over its last batches: for each the mean after it, and the covariance before it."""
+    """Mean and covariance of W over the choices of the last batch; `after` has, for each, the mean after that batch and
+    the covariance before it."""
     mean = sum(moved for moved, *_ in after) / len(after)
     off = np.array([moved - mean for moved, *_ in after])
     if len(after) == 1 and after[0][1] is None:
@@ -145,7 +147,7 @@ def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) ->
             continue
         part = np.zeros_like(square)
         part[np.ix_(came, came, columns, columns)] = before
-        for _ in range(2):  # each time the first axis, which becomes the second
+        for _ in range(2):  # each time the first axis is mapped, and becomes the second
             new = np.tensordot(turned[rows], part, (1, 0))
             part = kept * part
             part[rows] = new
@@ -208,8 +210,8 @@ class ShuffledBlocks(Blocks):
 def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bool = False) -> ShuffledBlocks:
     """The same blocks, but each local step is a pass in batches of at most `batch` samples.
 
-    A correction of gradients, `sloped`, is that of clients that remember. With a pull, the responses to two or more
-    passes are not symmetric.
+    `sloped`: whether clients correct their gradients by a memory. With a pull, the responses to two or more passes are
+    not symmetric.
 
     Raises:
         ValueError: as `ShuffledPass.of`.
