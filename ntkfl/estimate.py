@@ -41,8 +41,9 @@ class Rigour(IntEnum):
 class Estimate:
     """A value that lies within `error` of `value`, elementwise, with the method and the rigour of this bound.
 
-    Sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates carry their errors
-    along, and add the rounding of the operation. Numbers and arrays may be combined with Estimates, and count as exact.
+    The errors of sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates include
+    the operands' errors and the rounding of the operation. Numbers and arrays may be combined with Estimates, and count
+    as exact.
 
     Args:
         value: a number or an array.

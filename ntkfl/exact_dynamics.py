@@ -136,10 +136,10 @@ def kernel_regime(
 
     Every method trains on full batches of all clients, each on its sum of squares, as Algorithm 1 does. Warns
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
-    convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and a bound needs no recursion.
-    The warning is then about steps that this bound does not cover. Every regime has the methods and properties of
-    `KernelRegime`. If it cannot compute one of them, that name raises an AttributeError, which says why, and which
-    regime can.
+    convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and `bound` bounds the losses
+    without a recursion. The warning is then about steps that this bound does not cover. Every regime has the methods
+    and properties of `KernelRegime`. If it cannot compute one of them, that name raises an AttributeError, which says
+    why, and which regime can.
 
     Args:
         problem: data; labels may have several outputs.

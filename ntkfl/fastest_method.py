@@ -74,7 +74,7 @@ class Fastest:
     """All methods at all numbers of local steps.
 
     Args:
-        eps: the share of the first residual.
+        eps: the share of the first residual to which rounds are counted.
         tuned: the tuned method for each method and number of local steps for which some step is stable; with tiles and
             without a budget, settings whose rounds are not counted stand in the order of extrapolated rounds.
         condition: a lower bound of the condition number that any client-local response can give H, from

@@ -135,7 +135,7 @@ def limit_curves(
         eta_global: a schedule of the server's step, in place of the options' server_rate; default none.
         client_steps: K_c of each client, (N,), in place of `local_steps`.
         participation: share of the clients that a round draws; the curves are then of the mean of outputs over all
-            draws. For methods whose server takes the clients' mean displacement alone; default 1.
+            draws. A share below 1 is for methods whose server takes only the clients' mean displacement; default 1.
         tiles: True, "float64" or "float32".
         memmap: a file of the tiles, as in `ntkfl.kernel_regime`; default memory.
         cluster: the cluster whose workers hold the tiles, as in `ntkfl.kernel_regime`; default this machine.

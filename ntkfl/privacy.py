@@ -749,12 +749,13 @@ class CohortChoice:
         cohort: how many clients a round draws.
         choice: the best training with this cohort; None if bounds show, without simulated runs, that no training with
             this cohort is as good as the best of all.
-        least: a lower bound of the mean square of every training with this cohort. With drawn clients it allows for the
-            right clip, which simulated runs do not determine, and for the accountant's last percent. With all clients
-            the clip is only an upper bound, so `least` is taken from the first displacements. None where `choice` is
-            None.
+        least: a lower bound of the mean square of every training with this cohort. With drawn clients, simulated runs
+            do not determine the right clip, and the accountant's noise is exact to one percent; `least` allows for
+            both. With all clients the clip is only an upper bound, so `least` is taken from the first displacements.
+            None where `choice` is None.
         is_best: whether no other cohort is better.
-        as_good: whether `least` is below the best mean square of all, so that the two are not told apart.
+        as_good: whether `least` is below the best mean square of all, so that this cohort is not told apart from the
+            best cohort.
     """
 
     cohort: int

@@ -2,8 +2,8 @@
 
 A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
 in the spaces of `client_groups`. Neurons are dealt out to chunks, and arrays are (chunks, rows, LANES). The work goes
-through the chunks in pieces that stay in cache: BLAS forms the products, and one compiled pass does what comes between.
-Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
+through the chunks in pieces that stay in cache: BLAS forms the products, and one compiled pass does the work between
+them. Sums are taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -161,8 +161,8 @@ class Room(NamedTuple):
 class ClientProducts:
     """Training by groups of clients, all of one size.
 
-    The network is read, and its `total` added to. `fit` is how many clients are trained together at most. The threads
-    train groups together or, where only one group fits, share its neurons.
+    The network's weights are read, and changes are added to its `total`. At most `fit` clients are trained together.
+    The threads train groups together or, where only one group fits, share its neurons.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class ClientProducts:
         chunks, step = len(network.weights), max(1, PIECE // (self.size * x.shape[1] * LANES * x.itemsize))
         self.pieces = [slice(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
 
-    # Large arrays and slow compilations are made when the first round goes this way.
+    # Large arrays and compiled functions are made in the first round that goes by products.
 
     @cached_property
     def groups(self) -> list[Group]:

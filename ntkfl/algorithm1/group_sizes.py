@@ -14,17 +14,19 @@ def padded_samples(problem: Problem) -> int:
 
 
 def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
-    """All neurons at once, with the record of movements: nine arrays (N c, m), the weights at the start and kept."""
+    """Bytes of all neurons at once, with the record of movements: nine arrays (N c, m), and weights at the start and
+    kept."""
     return 8 * width * (9 * samples + (2 + kept) * d)
 
 
 def grouped_bytes(largest: int, d: int, width: int) -> float:
-    """The least that a run without movements takes, client by client: four networks and one client."""
+    """The fewest bytes that a run without movements takes, client by client: four networks and one client."""
     return 8 * width * (4 * d + largest / 8 + min(d, 2 * largest))
 
 
 def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
-    """Three copies of the outputs of every round and local step: padded, in the order of the data, and in between."""
+    """Bytes of three copies of the outputs of every round and local step: padded, in the data's order, and in
+    between."""
     return 24 * samples * (rounds + 1) * (local_steps + 2)
 
 
@@ -43,7 +45,8 @@ class Outputs(NamedTuple):
 
 
 def in_weight_space(samples: int, d: int) -> bool:
-    """Whether a client trains faster in weight space: the operations are fewer from 2 d samples on, the time later."""
+    """Whether a client trains faster in weight space; it takes fewer operations from 2 d samples on, less time from 4
+    d."""
     return samples >= 4 * d
 
 

@@ -124,6 +124,6 @@ def end(signs, lengths, share, work, summed, c, gc):
                 for r in range(LANES):
                     length[r] += summed[q, i, r] * work[q, i, r]
         for r in range(LANES):
-            squared = length[r] * abs(signs[q, r])  # 0 of a neuron that only fills up
+            squared = length[r] * abs(signs[q, r])  # 0 for a neuron that only fills up the last chunk
             longest[r] = squared if (squared > longest[r]) | (squared != squared) else longest[r]
     return largest(longest)

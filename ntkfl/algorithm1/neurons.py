@@ -2,9 +2,9 @@
 
 Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
 over sqrt(m) and s_r the neuron's sign. `summed` and the products with the Gram matrices leave out the signs, which are
-multiplied in afterwards. `on` is scratch wherever it holds no pattern.
+multiplied in afterwards. Where `on` holds no pattern it is scratch memory.
 
-The neurons of `neurons.py` in compiled passes: each pass does all its work on a chunk of neurons in cache.
+`CompiledNeurons` has the same neurons in compiled passes: each pass does all its work on a chunk of neurons in cache.
 
 Arrays are (chunks, N c, LANES): the data of a chunk lie together, and the compiler handles several neurons by one
 instruction. Sums over neurons are kept lane by lane until a pass is over. The last chunk is filled up with neurons of
@@ -29,8 +29,8 @@ class Seen(NamedTuple):
 class Neurons:
     """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, moved round by round.
 
-    `x` has the samples by client, (N, c, d), with zero rows where a client has fewer. The squared lengths are 0 unless
-    `movements` asks for them.
+    `x` has the samples by client, (N, c, d), with zero rows where a client has fewer than c samples. The squared
+    lengths are 0 unless `movements` asks for them.
     """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
@@ -108,7 +108,7 @@ class CompiledNeurons:
     """Like `neurons.Neurons`, with the same arguments; results differ in rounding, since sums have other orders."""
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
-        from ntkfl.algorithm1 import neuron_passes  # compiled at its first import
+        from ntkfl.algorithm1 import neuron_passes  # importing this module compiles it
 
         self.passes, lanes = neuron_passes, neuron_passes.LANES
         self.x, self.hidden = x.reshape(-1, x.shape[2]), hidden

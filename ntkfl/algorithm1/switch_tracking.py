@@ -56,7 +56,7 @@ def _dealt(rows: np.ndarray, dtype: str) -> np.ndarray:
 ROWS = 512  # samples of a tile, of LANES neurons
 PIECES = 64  # most pieces of the neurons; sums over neurons do not depend on the number of threads
 CHUNKS = 4  # fewest chunks of a piece: with fewer, dealing them out takes as long as the work
-MARGIN = 1.25  # the next round's expected reach over this round's; a round that needs more is computed again
+MARGIN = 1.25  # quotient of the next round's expected reach and this round's; a round that needs more is computed again
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
@@ -106,7 +106,7 @@ class SwitchTracking:
     ) -> None:
         self.network, self.linearised, self.most, self.pool = network, linearised, most, pool
         self.x, self.labels, self.grams = x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1)
-        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding can lose
+        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # no less than exact |G_ij|
         self.counted = np.empty_like(self.grams)  # G_ij N_ij
         self.passes, self.count = passes(x.dtype.name), packing.kernels().count
         chunks = len(network.weights)
@@ -114,7 +114,7 @@ class SwitchTracking:
         self._make_room()
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns are frozen
-        self.reach: np.ndarray | None = None  # expected in the next round
+        self.reach: np.ndarray | None = None  # the reach expected in the next round
         self.crowding = 0.0  # share of entries over mean reach, when the share was last too large
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
@@ -153,7 +153,8 @@ class SwitchTracking:
         return True
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
-        """The reach of a round with these outputs before and after each local step; expected of the next round too."""
+        """The reach of a round with these outputs before and after each local step; it is expected in the next round
+        too."""
         needed = sum(map(self._farthest, self._pulls(eta_local, outputs[:-1])), np.zeros_like(self.labels))
         self.reach = MARGIN * needed
         return needed

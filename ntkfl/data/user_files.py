@@ -240,7 +240,7 @@ def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool
         if word in MISSING:
             raise ValueError(
                 f"{where(place)}: {word!r} stands for a missing value, beside names such as "
-                f"{words[named.index(True)]!r}; give the name, or if this is one, spell it otherwise"
+                f"{words[named.index(True)]!r}; give the name, or if this word is a name, spell it otherwise"
             )
     return all(named)
 

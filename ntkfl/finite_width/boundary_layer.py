@@ -2,16 +2,16 @@
 
 Training moves a neuron by O(m^(-1/2)), so to leading order a neuron changes its pattern on one sample at most. For that
 sample i the scaled pre-activation z = sqrt(m) w.x_i follows a scalar recursion: the residuals are those of the
-infinite-width limit, the patterns on the other samples are the initial ones, and only 1{z >= 0} changes. Its initial
-value is uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those of a Gaussian w orthogonal to
-x_i. Averages over z and the patterns are taken by Monte Carlo, stratified in z over exactly the initial values that
-come near the kink.
+infinite-width limit, the patterns on the other samples are the initial ones, and only 1{z >= 0} changes. The initial z
+is uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those of a Gaussian w orthogonal to x_i.
+Averages over z and the patterns are taken by Monte Carlo, stratified in z over exactly the initial values that come
+near the kink.
 
-Training holds some neurons at kinks. At the kink of x_i neuron r, z = w_r.x_i, feels a_r (B + 1{z >= 0} G_ii r_i) /
-sqrt(m), G = x x^T and B = sum_(j != i) G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is in
-(0, 1) and a_r r_i < 0; then it slides along the kink (Filippov), as if its activation there were psi. It moves by the
-projection of its other forces on the hyperplane of the kink, and adds nothing to f_i: the residual falls by the kernel
-with these pairs projected out. Where a_r r_i > 0 the kink repels.
+Training holds some neurons at kinks. At the kink of x_i the force on z = w_r.x_i is a_r (B + 1{z >= 0} G_ii r_i) /
+sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is
+in (0, 1) and a_r r_i < 0; then it slides along the kink (Filippov), as if its activation there were psi. It moves by
+the projection of its other forces on the hyperplane of the kink, and adds nothing to f_i: the residual falls by the
+kernel with these pairs projected out. Where a_r r_i > 0 the kink repels.
 """
 
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ class Sliding:
         """
         samples = self.pairs[:, 1]
         if not residual[samples].all():
-            raise ValueError(f"the residual of sample {samples[residual[samples] == 0][0]} is 0: no force is its own")
+            raise ValueError(f"the residual of sample {samples[residual[samples] == 0][0]} is 0: it exerts no force")
         gram, psi = self.x @ self.x.T, np.empty(len(self.pairs))
         for neuron in np.unique(self.pairs[:, 0]):
             here = self.pairs[:, 0] == neuron
@@ -105,7 +105,8 @@ class Sliding:
         return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)
 
     def features(self) -> Float[np.ndarray, "n m d"]:
-        """Gradients of the outputs along the kinks: a_r s_ri P_r x_i / sqrt(m), P_r off the kinks that r is held at."""
+        """Gradients of the outputs along the kinks: a_r s_ri P_r x_i / sqrt(m); P_r projects out the samples at whose
+        kinks r is held."""
         inputs = np.broadcast_to(self.x, (len(self.signs), *self.x.shape)).copy()
         for neuron in np.unique(self.pairs[:, 0]):
             at = self.x[self.pairs[self.pairs[:, 0] == neuron, 1]]
@@ -221,8 +222,8 @@ def kink_layers(
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
     the residuals follow, by default H_inf; where the readout is trained too, it is larger. `draws` counts weights
-    orthogonal to x_i in each of the 8 replicates: 48 where most of them differ in pattern. Starts are taken up to
-    `margin`, in units of z, beyond those that can cross the kink.
+    orthogonal to x_i in each of the 8 replicates; only 48 are used where most of them differ in pattern. Starts are
+    taken up to `margin`, in units of z, beyond those that can cross the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.

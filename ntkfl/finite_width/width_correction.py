@@ -22,7 +22,7 @@ def response_derivative(
 
     In the eigenbasis the derivative multiplies by the divided differences f_K[q_i, q_j]. Each is computed as -eta_l^2
     sum_{k<K} of the complete homogeneous polynomial of degree k-1 in 1 - eta_l q_i and 1 - eta_l q_j, so that equal
-    eigenvalues are no special case and close ones lose no digits.
+    eigenvalues are no special case and close eigenvalues lose no digits.
     """
     values, vectors = np.linalg.eigh(block)
     factor = 1 - eta_local * values

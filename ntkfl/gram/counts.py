@@ -1,11 +1,12 @@
-"""Rigorous bounds of activation counts of a float64 network: patterns that rounding leaves open count either way.
+"""Rigorous bounds of activation counts of a float64 network: they hold whichever way a pattern that rounding leaves
+open is decided.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64
 dot product is off by at most d u |w||x| (any order of summation, fused or not), the computed norm by (d/2 + 4) u |x|
 and the division by u|s|, to first order. The bound (2d + 16) u |w| covers these errors and all products of two of them.
 Comparisons with s - error and s + error are sound although these sums are rounded. Rounding is monotone, and the
-thresholds 0 and R are floats: if a rounded s - error is strictly above R, so is the exact one.
+thresholds 0 and R are floats: if a rounded s - error is strictly above R, so is the exact s - error.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ class InitialCounts:
     at_most: Float[np.ndarray, "n n"]
     doubtful: int  # how many of the n m patterns 1{w_r.x_i >= 0} rounding leaves undecided
     output_sums: Estimate  # sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,)
-    # |s_ri| of the first neurons, not rigorous, (any, n): a guide to radii that are worth trying
+    # |s_ri| of the first neurons, not rigorous, (any, n), to choose radii to try
     distances: Float[np.ndarray, "b n"]
 
 
@@ -68,8 +69,8 @@ def changes_within(
 ) -> tuple[Float[np.ndarray, "k n n"], Float[np.ndarray, "k n n"]]:
     """Upper bounds of how many counted pairs can be lost (D) and gained (U) while every neuron moves by at most R.
 
-    D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R.
-    Neurons farther than R from all samples count in neither and are skipped.
+    D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R. Neurons
+    farther than R from the hyperplanes of all samples count neither in D nor in U and are skipped.
 
     A radius is in the unit of the weights; the distances from the kinks are s_ri = w_r.x_i / |x_i|, w = `hidden`.
 

@@ -41,7 +41,7 @@ def deep(
     None. Without biases, ReLU's kernel is homogeneous in each row.
 
     The error is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from depth 3 on,
-    between rows of a large norm or with a large bias, it is larger by up to that norm or bias.
+    between rows of a large norm or with a large bias, this error is larger by up to that norm or bias.
 
     Args:
         x: samples, shape (n, d).
@@ -183,7 +183,7 @@ def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
     for _ in range(network.depth - 2):
         after = network.activation.rows(biased(rows[-1], network.bias) if network.bias else rows[-1])
         if network.homogeneous:
-            rows.append(rows[0])  # He's factor makes up for the halved variance exactly
+            rows.append(rows[0])  # c = 2 makes up for the halved variance exactly
         else:
             rows.append(Rows(after.norm * math.sqrt(network.activation.gain), after.error + 2 * U))
     return rows
@@ -192,7 +192,7 @@ def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
 def _block(
     network: _Network, angle: np.ndarray, error: float, layers: list[tuple[Rows, Rows]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Theta of a block, and its error, from angles off by at most `error` (`infinite_estimate` derives it)."""
+    """Theta of a block, and its error, from angles off by at most `error`, a bound that `infinite_estimate` derives."""
     activation, bias = network.activation, network.bias
     pairs = activation.start(angle, error)
     (left, right), cosine = layers[0], pairs.g - pairs.h
@@ -239,8 +239,8 @@ def convolutional(
     and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
 
     The error is some roundings of |x_i||z_j| for each layer, for patches whose norms differ by a factor of up to 1e12.
-    With GELU, from depth 3 on, at pixels of a large norm, it is larger by up to that norm. Time and memory grow with
-    the square of the number of pixels.
+    With GELU, from depth 3 on, at pixels of a large norm, this error is larger by up to that norm. Time and memory grow
+    with the square of the number of pixels.
 
     Args:
         x: images.
@@ -421,7 +421,7 @@ def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
 
 
 def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
-    """Raise where the squares of a pixel that is not 0 may lose bits."""
+    """Raise a ValueError where the square of a pixel that is not 0 may lose bits."""
     for sizes in (np.abs(images).max(axis=1), *(rows.norm for rows in norms)):
         tiny = np.argwhere((sizes > 0) & (sizes < 2.0**-TINY))
         if len(tiny):
@@ -433,7 +433,7 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:
-    """A ninth of the sum over nine shifts of the last two axes; the two axes before, if any, shift with them."""
+    """A ninth of the sum over nine shifts of the last two axes; the two axes before them, if any, shift with them."""
     pairs = wide.ndim // 2
     h, w = wide.shape[-2] - 2, wide.shape[-1] - 2
     total = np.zeros((len(wide), *(h, w) * pairs))

@@ -57,7 +57,7 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     between = angles(x)
     parallel = _pairs(np.triu(between <= _SAME, 1))
     antipodal = np.triu(between >= np.pi - _SAME, 1)
-    # Rows parallel to one another would repeat a direction; they are reported already.
+    # Parallel rows would repeat a direction; they are already in `parallel`.
     antipodal[[j for _, j in parallel]] = antipodal[:, [j for _, j in parallel]] = False
     return Degeneracy(parallel, _dependent(np.asarray(x, float), _pairs(antipodal)))
 
@@ -81,7 +81,8 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
 
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
-    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero; the message names all.
+    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero; the message names all
+    such rows.
 
     Args:
         x: samples, shape (n, d).

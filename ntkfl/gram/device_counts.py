@@ -1,4 +1,5 @@
-"""Counts of neurons that are active on both of two samples, computed on JAX's devices; only used when asked for."""
+"""Counts of neurons that are active on both of two samples, computed on JAX's devices; used only where devices are
+named."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -60,7 +61,7 @@ def summed_on_devices(
 
 @partial(jax.jit, donate_argnames="total")
 def _counted(x: jax.Array, u: jax.Array, bound: float, total: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The total with the counts of the neurons whose signs are all sure; and which neurons have unsure signs."""
+    """The total, plus the counts of the neurons whose signs are all sure, and which neurons have unsure signs."""
     z = jnp.matmul(x, u.T, precision="highest")
     unsure = (jnp.abs(z) <= bound).any(axis=0)
     active = ((z >= 0) & ~unsure).astype(jnp.int8)

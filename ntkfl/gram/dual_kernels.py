@@ -1,7 +1,8 @@
-"""Dual kernels of ReLU: the map of a layer of an infinitely wide network on Gaussian pre-activations u, v.
+"""Dual kernels of ReLU, erf and GELU: the map of a layer of an infinitely wide network on Gaussian pre-activations.
 
-An angle between pre-activations is kept as (h, g) = (sin^2, cos^2) of its half, since near 0 or pi its cosine would
-lose digits. Every number comes with a bound of its error.
+The pre-activations u and v have the variances a and b and the covariance c. The angle between them is kept as (h, g) =
+(sin^2, cos^2) of its half, since near 0 or pi its cosine would lose digits. Every number comes with a bound of its
+error.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +51,8 @@ def halved(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Activation(Protocol):
-    """phi; `gain`: c of a hidden layer's weights of variance c / fan-in. `homogeneous`: phi(s u) = s phi(u), s > 0."""
+    """An activation phi; a hidden layer's weights have variance `gain` / fan-in. `homogeneous`: phi(s u) = s phi(u), s
+    > 0."""
 
     gain: float
     homogeneous: bool
@@ -65,7 +67,7 @@ class Activation(Protocol):
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """The pairs after the layer."""
+        """The moments, and the pairs after the layer."""
 
 
 def biased(rows: Rows, bias: float) -> Rows:
@@ -101,7 +103,7 @@ class Relu:
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:
-        """Half the variance."""
+        """The roots of E[phi(u)^2], which is half the variance of u."""
         return Rows(rows.norm * np.sqrt(0.5), rows.error + 2 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
@@ -126,7 +128,8 @@ class Relu:
 class _Arcsine(NamedTuple):
     """rho = k l cos of pre-activations, w = (1 - rho^2)^(1/2) and arcsin rho, each with a bound of its error.
 
-    i = 1 / (1 + f a) and k = (f a i)^(1/2); j and l are those of b, and `both` is k l.
+    i = 1 / (1 + f a) and k = (f a i)^(1/2) with the activation's `factor` f; j and l are the same for b, and `both` is
+    k l.
     """
 
     i: np.ndarray
@@ -158,7 +161,7 @@ class Smooth(ABC):
     """An activation whose moments are functions of a, b and the angle through `_Arcsine`."""
 
     gain, homogeneous = 1.0, False
-    factor: float  # f above
+    factor: float  # f of `_Arcsine`
     growth: float  # bound of the growth of the rows' relative error: |u phi'(u)| / |phi(u)| in mean square
 
     @abstractmethod
@@ -183,9 +186,10 @@ class Smooth(ABC):
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """h is moved by half the sine of its angle, and to second order."""
-        # the root too is computed with the error of h and g: its error times the angle is at most 1/16 of theirs plus 4
-        # angle^2
+        """A rounding of the angle moves h by half the sine of the angle times this rounding, and by a term of second
+        order."""
+        # the root is computed from h and g with their error; this error of the root times `angle` is at most 1/16 of
+        # theirs plus 4 angle^2
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
 
     def rows(self, rows: Rows) -> Rows:
@@ -197,8 +201,8 @@ class Smooth(ABC):
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
         # There are two bounds for the effect of the cosine's error: by the formulas, and by Price's theorem, d E[f f] /
-        # dc = E[f' f'], with Cauchy and Schwarz; the better one is taken. The effect of rounding follows from the
-        # formulas.
+        # dc = E[f' f'], with the Cauchy-Schwarz inequality; the smaller bound is taken. The effect of rounding follows
+        # from the formulas.
         moved = 2.02 * pairs.error * (left.norm * right.norm)
         (first, second), (third, fourth) = self.slopes(left), self.slopes(right)
         unit, roots = self.units(left) * self.units(right), self.roots(left) * self.roots(right)
@@ -285,7 +289,8 @@ class Gelu(Smooth):
     E[phi' phi'] = 1/4 + (T + c (1/A + 1/B + 1/D) / D^(1/2)) / (2 pi).
     """
 
-    # u phi' = phi + u^2 p(u), p the density; E[u^4 p^2] = 3 a^2 / (2 pi (1+2a)^(5/2)) is most of E[phi^2] >= a/4 at 1/3
+    # u phi' = phi + u^2 p(u), p the density; E[u^4 p^2] = 3 a^2 / (2 pi (1+2a)^(5/2)) is, over a/4 <= E[phi^2], largest
+    # at a = 1/3
     factor, growth = 1.0, 1.43
 
     def units(self, rows: Rows) -> np.ndarray:

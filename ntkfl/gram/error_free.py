@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs by half of it
+SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs by at most half of this number
 
 
 def scaled_rows(x: np.ndarray) -> np.ndarray:

@@ -76,10 +76,10 @@ def empirical(
     Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
     of float32 are converted to float64; integer inputs, such as tokens, are not.
 
-    A weight matrix that meets a sample once has a gradient a b^T there. Where a check finds this for all samples, to
-    2^-47 of the gradient's norm, a and b are held in place of the gradient, and products are (a.a')(b.b'). Other
-    gradients are held for as many samples as 2 GiB and half of the free memory have room for, and computed again for
-    the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
+    A weight matrix that is applied to a sample once has a gradient a b^T for this sample. Where a check finds this for
+    all samples, to 2^-47 of the gradient's norm, a and b are held in place of the gradient, and products are
+    (a.a')(b.b'). Other gradients are held for as many samples as 2 GiB and half of the free memory have room for, and
+    computed again for the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
 
     Args:
         x: samples, of any shape that the network takes.
@@ -126,7 +126,7 @@ def empirical(
         try:
             gradients.fill(out, left, None if alone else right)
             break
-        except _NotOfRankOne as caught:  # for most networks after a sample or two
+        except _NotOfRankOne as caught:  # most networks raise it after a sample or two
             gradients.whole.update(caught.names)
             out[:] = 0
     if not np.isfinite(out).all():
@@ -170,7 +170,7 @@ class _Gradients:
             for other in range(start + rows if z is None else 0, len(others), columns):
                 right = self.of("x" if z is None else "z", others, other, columns)
                 self._add(out[here, self._part(other, columns)], left, right)
-                del right  # frees them before the next gradients are formed
+                del right  # frees these gradients before the next are formed
             del left
 
     def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:

@@ -30,7 +30,7 @@ from ntkfl.problem import checked_inputs, checked_rows
 ROUNDOFF = 2.0**-53
 STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
 COARSE = 1 - 2.0**-17  # the same for entries that are stored in float32
-COARSER = 28  # factor of COARSE on the error bound of `infinite_estimate`
+COARSER = 28  # COARSE in place of STEEP multiplies the error bound of `infinite_estimate` by less than this
 _BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
 TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
 FAR = 200  # exponents of the rows for which no square of a norm overflows or vanishes
@@ -278,7 +278,8 @@ def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], 
 
 
 class _Rows(NamedTuple):
-    """Rows scaled by powers of two so that the largest entry is in [1/2, 1), their norms, and halves of their bits."""
+    """Rows scaled by powers of two so that the largest entry is in [1/2, 1), their squared norms, and halves of their
+    bits."""
 
     value: np.ndarray
     square: np.ndarray

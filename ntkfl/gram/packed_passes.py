@@ -51,7 +51,7 @@ def pack(dot, doubt, out, first, undecided):
     """Writes signs as bits into `out`; returns the number of undecided entries."""
     n, width = dot.shape
     count, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
-    of_signs, of_small = signs.view(np.uint64), small.view(np.uint64)  # eight at a time
+    of_signs, of_small = signs.view(np.uint64), small.view(np.uint64)  # eight bytes as one word
     for i in range(n):
         for start in range(0, width, 64):
             block = dot[i, start : start + 64]
@@ -61,7 +61,7 @@ def pack(dot, doubt, out, first, undecided):
                 small[k] = abs(block[k]) <= doubt
             word, few = np.uint64(0), np.uint64(0)
             for k in range(8):
-                eight = of_signs[k] * np.uint64(0x0102040810204080) >> np.uint64(56)  # their lowest bits, together
+                eight = of_signs[k] * np.uint64(0x0102040810204080) >> np.uint64(56)  # the lowest bits of eight bytes
                 word |= eight << np.uint64(8 * k)
                 few |= of_small[k]
             out[i, first + start // 64] = word

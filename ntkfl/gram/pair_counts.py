@@ -25,7 +25,7 @@ Part = Callable[[bool], tuple[Side, Side | None]]
 
 
 def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool = False) -> Int[np.ndarray, "n p"]:
-    """#{r: both active}, over all blocks of neurons; much work is shared by as many threads as BLAS has.
+    """#{r: both active}, over all blocks of neurons; large work is shared by as many threads as BLAS has.
 
     A part gives the patterns of one block when it is called, perhaps in a thread.
     """
@@ -45,7 +45,7 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
 
 
 def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tuple) -> np.ndarray:
-    """The sum; every thread has its own total, and one more block waits for each thread."""
+    """The sum over all blocks; every thread has its own total, and one more block waits for each thread."""
     free = [np.zeros(shape, np.int64) for _ in range(threads)]
     totals = list(free)
 

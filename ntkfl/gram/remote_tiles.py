@@ -147,7 +147,7 @@ def room_on(device: torch.device, n: int, dtype: str) -> float:
 
 
 SECONDS_BETWEEN_LOOKS = 2.0  # during a product, between two counts of the remaining workers
-LOOKS_WITHOUT_WORKERS = 5  # the product ends after so many counts that find no worker
+LOOKS_WITHOUT_WORKERS = 5  # the product ends after this many counts that find no worker
 
 Rows = Sequence[tuple[int, int]]
 
@@ -170,13 +170,13 @@ class DaskTiles(Tiles):
     """A matrix like `Tiles`, with slabs on workers; products have the same bits if workers have as many BLAS threads.
 
     Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
-    compute its rows again; error bounds rest on one matrix in all products, so that rows with other bits are refused.
+    compute its rows again; error bounds assume one matrix in all products, so rows with other bits are refused.
     """
 
     slabs: tuple[np.ndarray, ...] = ()
     client: Client
     shares: tuple[Future, ...]
-    checksums: tuple[int, ...]  # of the entries of each share
+    checksums: tuple[int, ...]  # checksums of the entries of each share
     entries: str
 
     @classmethod
@@ -237,7 +237,7 @@ class DaskTiles(Tiles):
             total: Any = None
             shares = zip(self.shares, self.checksums, strict=True)
             for part in [submit(_products, *share, sent, pure=False) for share in shares]:
-                total = submit(added, total, part, pure=False)  # in turn: sums have one process's order
+                total = submit(added, total, part, pure=False)  # in turn, so that sums have the order of one process
         return _awaited(self.client, total)
 
 

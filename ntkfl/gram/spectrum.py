@@ -18,7 +18,7 @@ ROUNDOFF = 2.0**-53
 FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
 LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
-_ENTRIES = 2**17  # in a block of rows
+_ENTRIES = 2**17  # entries of a block of rows
 _ROUNDING = 1e-12  # an asymmetry up to this share of the largest entry counts as rounding, and enters the error
 
 
@@ -68,7 +68,7 @@ def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 
 def _exponent(h: np.ndarray | Estimate) -> int:
-    """The e for which the largest entry or error is in [2^(e-1), 2^e); 0 where one is not finite."""
+    """The e for which the largest entry or error is in [2^(e-1), 2^e); 0 where an entry or error is not finite."""
     parts = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h),)
     largest = max((float(max(part.max(initial=0.0), -part.min(initial=0.0))) for part in parts), default=0.0)
     return int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
@@ -164,7 +164,8 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 
 
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
-    """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not break it."""
+    """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not make it
+    wrong."""
     if len(h) > LANCZOS_FROM:
         import scipy.linalg  # slow to import, and small matrices do not need it
         from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh

@@ -31,7 +31,7 @@ def worker_threads() -> Iterator[int]:
 
 
 def in_context(work: Callable[..., Value]) -> Callable[..., Value]:
-    """The work with the caller's settings, such as `np.errstate`, in whichever thread it is done."""
+    """The same function, which runs in any thread with the present thread's settings, such as `np.errstate`."""
     context = copy_context()
     return lambda *given: context.copy().run(work, *given)
 

@@ -137,13 +137,13 @@ class TilesFile:
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
-LOOKED_AT = 64  # so many first and last samples test the kernel's symmetry
+LOOKED_AT = 64  # samples of either side of the pairs that test the kernel's symmetry; also rows of a call for diagonals
 UNEVEN = 1e-12  # largest asymmetry, relative to the largest entry, that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
-EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in error bounds leave float64
+EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in bounds overflow or underflow
 SAME = 1e-6  # largest allowed difference of a file's entries from new ones, relative to the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
@@ -276,9 +276,9 @@ class Tiles(HeldGram):
         """The kernel of all pairs of samples.
 
         Args:
-            kernel: (x, z) -> (p, n), with z None: x itself. Its values for z None are compared with their mirror
-                images in each slab's own block of 2048 samples, those between such a block and all samples before it
-                at 64 by 64 of them; the others count as symmetric.
+            kernel: (x, z) -> (p, n), with z None: x itself. Entry ij is compared with entry ji for all pairs within
+                each slab's block of 2048 samples, and for 64 by 64 pairs of such a block with the samples before it;
+                all other pairs count as symmetric.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory; default float64.
             memmap: a file that holds the tiles in place of memory; an existing file is continued, or read if it is
@@ -369,7 +369,7 @@ def slab_rows(n: int) -> list[tuple[int, int]]:
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     """A function that fills slabs with the kernel's entries, and refuses entries that a Gram matrix cannot have."""
     if kernel is infinite:
-        pair_of_inputs(x, None)  # it names a row of zeros by its place among all samples
+        pair_of_inputs(x, None)  # refuses a row of zeros, and names its place among all samples
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 
@@ -451,7 +451,7 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event)
 
 
 def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """H_inf, computed to float32's digits where tiles are stored in float32."""
+    """A function that fills slabs with H_inf, only to float32's digits where tiles are stored in float32."""
     x = pair_of_inputs(x, None)[0]
     largest = float(np.linalg.norm(x, axis=1).max() ** 2) / 2
     _require_room(largest, dtype)
@@ -467,7 +467,7 @@ def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 
 
 def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """Fill from any kernel, and refuse entries that no positive semi-definite matrix has."""
+    """A function that fills slabs from any kernel, and refuses entries that no positive semi-definite matrix has."""
     _require_symmetric(kernel, x)
     roots = np.full(len(x), np.nan)
 
@@ -479,7 +479,7 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
         own = _values(kernel, x[start:end], None)
         _require_mirrored(own, own.T)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
-        _require_room(roots[:end].max() ** 2, dtype)  # no entry is larger than these
+        _require_room(roots[:end].max() ** 2, dtype)  # no entry is larger than the largest diagonal entry
         if end == len(x):
             _require_size(roots.max() ** 2, dtype)
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
@@ -532,7 +532,7 @@ def tiles_bytes(n: int, dtype: str) -> float:
 def tiles_room(n: int, dtype: str) -> float:
     """Bytes of a slab's entries before they are stored: the memory that tiles in a file take.
 
-    A slab's symmetric part is there three times, the rest once and half; a user's kernel may take more inside.
+    A slab's symmetric part counts three times, the rest one and a half times; a user's kernel may take more in a call.
     """
     return 8 * 1.5 * min(n, SLAB) * (n + min(n, SLAB))
 

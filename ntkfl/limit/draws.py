@@ -214,8 +214,8 @@ ERRORS = 3  # number of standard errors in an estimate's error
 class SampledRounds:
     """Squared residuals of independent runs; made by `RandomRegime.sampled`.
 
-    An error is three standard errors, estimated from the runs. That is too little if few runs dominate the mean, as
-    happens where the mean square is close to growing.
+    An error is three standard errors, estimated from the runs. This error is too small if few runs dominate the mean,
+    as happens where the mean square is close to growing.
 
     Args:
         rounds: t, (T,).

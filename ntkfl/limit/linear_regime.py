@@ -180,8 +180,8 @@ class LinearRegime(Regime):
         method: the method's name.
         round: one round of the method.
         step_factors: factors on eta_local in each local step; (): 1 in all steps.
-        at_server_rate: the same regime at another server rate; None if a formula gives its limit, or if the method has
-            no server rate.
+        at_server_rate: a function that gives the same regime at another server rate; None if a formula gives the
+            largest stable rate, or if the method has no server rate.
         before: earlier rounds with other steps; default none.
 
     Source: docs/proofs/linear_methods.md#state-maps.

@@ -1,4 +1,5 @@
-"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products and the clients' blocks."""
+"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products with it and clients'
+blocks."""
 
 from __future__ import annotations
 
@@ -172,8 +173,8 @@ def shared_by_methods(tiles: HeldGram, clients: ClientModes) -> dict[str, object
 class MatrixFreeRegime(LinearRegime):
     """A linear method whose rounds take only products with the Gram matrix, and the clients' blocks of it.
 
-    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`carried_errors`). An answer
-    that needs every eigenvalue of a large matrix is NaN, or refused with the reason.
+    It has the methods of `LinearRegime`; many rounds of plain averaging take few products (`carried_errors`). A result
+    that needs every eigenvalue of a large matrix is NaN, or an error says why there is none.
 
     Args:
         work: the clients' blocks and local steps.

@@ -226,7 +226,7 @@ class RandomRegime(Regime):
     noise: Noise
     no_answer: ClassVar = dict.fromkeys(
         ("response_eigenvalues", "round_map", "spectrum"),
-        "its rounds are drawn; `mean` has that of the round in the mean, and `mean_square` decides rate and stability",
+        "its rounds are drawn; `mean` has that of the mean round, and `mean_square` decides rate and stability",
     ) | {
         "at": "call random_rounds with the other steps",
         "nu": "its rounds are drawn; ask `mean.response_eigenvalues`, which have the server's step",
