@@ -167,7 +167,7 @@ def fastest(
             diverges, with tiles; as `kernel_regime`.
 
     Source: docs/proofs/linear_methods.md#tuned-server-steps,
-    docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients that train at the same
+    docs/proofs/linear_methods.md#bound-for-client-local-methods. The bound is for clients that train at the same
     time; it does not hold for cyclic training.
     """
     require_number("eps", eps, "lie between 0 and 1")
@@ -243,7 +243,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
         problem: data.
         gram: H, (n, n).
 
-    Source: docs/proofs/linear_methods.md#lower-bound-for-client-local-methods.
+    Source: docs/proofs/linear_methods.md#bound-for-client-local-methods.
     """
     gram = finite_array("gram", gram)
     if len(above_rounding(np.linalg.eigvalsh(gram))) < problem.n:

@@ -177,7 +177,7 @@ STATEMENTS = (
         id="fl-ntk/block-conditioning",
         title="No symmetric positive P that is block-diagonal over the clients conditions H P better than this",
         kind=Kind.LOWER,
-        source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#bound-for-client-local-methods"),
         note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, all have one norm "
         "under P^-1. So kappa(H P) is at least the ratio of any mean of their values x'Hx to nu x'H_D x. Over all "
         "signs the mean is x'H_D x, which gives 1/nu, the stated form. Over the signs with as many + as - (where N "
@@ -201,7 +201,7 @@ STATEMENTS = (
         id="fl-ntk/block-conditioning-jacobi",
         title="Infinitely many local steps, block Jacobi, come within a factor N of the best conditioning",
         kind=Kind.UPPER,
-        source=Source(BEYOND, "docs/proofs/linear_methods.md#lower-bound-for-client-local-methods"),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#bound-for-client-local-methods"),
         note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; its smallest is nu, which is at "
         "most 1",
         new=Claim(N / nu),
