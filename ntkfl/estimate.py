@@ -123,7 +123,7 @@ class Estimate:
             rigour: exact, enclosed, measured or sampled; default measured.
 
         Raises:
-            NotFinite: a NaN end. ValueError: a lower end above the upper one.
+            NotFinite: a NaN end. ValueError: a lower end above the upper end.
 
         Example:
             >>> from ntkfl import Estimate

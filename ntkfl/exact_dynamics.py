@@ -138,8 +138,8 @@ def kernel_regime(
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
     convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and `bound` bounds the losses
     without a recursion. The warning is then about steps that this bound does not cover. Every regime has the methods
-    and properties of `KernelRegime`. If it cannot compute one of them, that name raises an AttributeError, which says
-    why, and which regime can.
+    and properties of `KernelRegime`. An attribute that a regime cannot compute raises an AttributeError, which says
+    why, and which regime has it.
 
     Args:
         problem: data; labels may have several outputs.
@@ -176,8 +176,8 @@ def kernel_regime(
             some rows; default this process. The numbers are the same to the bit if each worker has as many BLAS threads
             as this process (Dask's default is 1). Workers that die are replaced by the others.
         device: a device of torch that holds and multiplies the tiles, "cuda", "cuda:1" or "cpu"; default numpy in this
-            process. Their entries, the clients' blocks and the rest of a round are computed by this machine's
-            processors all the same. Numbers change by rounding at most.
+            process. The entries of the tiles, the clients' blocks and the rest of a round are still computed by this
+            machine's processors. Numbers change by rounding at most.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
@@ -343,7 +343,7 @@ def of_method(
     steps.
 
     Raises:
-        ValueError: as `kernel_regime`. Nothing warns of unstable steps.
+        ValueError: as `kernel_regime`. There is no warning of unstable steps.
     """
     from ntkfl.training.engine.linear_rounds import linear_round
     from ntkfl.training.methods import module_of, options as options_of
@@ -412,8 +412,8 @@ def of_schedules(
     last = of_round(settled)
     if last.round.length is not None and settled:
         raise ValueError(
-            f"{last.method} remembers what is read off a round of the engine, in coordinates of that round's steps; "
-            "schedules take methods whose module brings their linear round, without momentum of the clients"
+            f"the memory of {last.method} is read off a round of the engine, in coordinates that depend on the round's "
+            "steps; schedules take methods whose module gives their linear round, without momentum of the clients"
         )
     scheduled = replace(last, before=Schedule(settled, of_round))
     vars(scheduled).update(last._decomposed)
@@ -485,16 +485,16 @@ def random_rounds(
     """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
 
     A round draws its clients without replacement. A local step draws its batch without replacement, independently of
-    the other steps, and takes n_c/b times the gradient of the batch's sum of squares, whose mean is the client's
-    gradient. If `shuffled`, a local step is instead a pass over all samples in a random order, with such a step for
-    each batch. Warns (UnstableSteps) when the mean square grows.
+    the other steps, and takes n_c/b times the gradient of the batch's sum of squares; the mean of this product over the
+    draws is the client's gradient. If `shuffled`, a local step is instead a pass over all samples in a random order,
+    with such a step for each batch. Warns (UnstableSteps) when the mean square grows.
 
     Args:
         problem: data.
         setup: steps, as in `kernel_regime`.
         gram: H, shape (n, n), or its kernel; default: H_inf of FL-NTK's network.
-        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn, or a
-            file of yours whose linear round brings its `server`.
+        method: fl-ntk (default, as in `kernel_regime`), fedavg, fedprox, fedavgm, fednova, scaffold, feddyn, or a file
+            of yours whose linear round has a `server`.
         options: of the method, as in training; default the method's own.
         participation: share of the clients in a round, as in training; default 1.
         batch_size: samples in a local step; a client with no more samples than that takes all of them. None: all.
@@ -513,13 +513,13 @@ def random_rounds(
             first has its turn again. Default: clients are drawn.
 
     Raises:
-        ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown one, or come with a
+        ValueError: as `kernel_regime`; cohorts that are empty, name a client twice or an unknown client, or come with a
             participation; a schedule that is empty or has a value that is no step. A method whose clients train one
             after the other or do more than plain steps, or whose weights in the mean depend on more than the clients'
             shares. A participation outside (0, 1], a batch_size below 1 or above every client's samples, a noise that
             is negative or not finite. Shuffled passes without a batch_size, or with too many orders to be counted;
-            fednova with passes of different numbers of batches. More samples than the moments have memory for;
-            `sampled_rounds` takes them.
+            fednova with passes of different numbers of batches. More samples than the memory holds the moments of;
+            `sampled_rounds` takes more.
         OverflowError: steps with which one round overflows float64.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.

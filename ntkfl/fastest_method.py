@@ -28,7 +28,7 @@ MOST_RUN = 1000  # most rounds that are run to count rounds, where tiles hold th
 LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
 SAMPLED = 1000  # samples for the search where every setting is run round by round
 WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, else SOME of them
-VECTORS = {"scaffold": 4}  # vectors of the model's size that a client receives and sends in a round; 2 for others
+VECTORS = {"scaffold": 4}  # vectors of the model's size that a client receives and sends in a round, else 2
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     """A lower bound of kappa(H P) over the symmetric positive P that are block-diagonal over the clients.
 
     It is (M - nu) / ((M - 1) nu), where nu is the least eigenvalue of H_D^-1 H and M the number of clients, rounded up
-    to an even one. With two clients some P attains it. It is inf where H is singular up to rounding.
+    to an even number. With two clients some P attains it. It is inf where H is singular up to rounding.
 
     Args:
         problem: data.

@@ -43,7 +43,7 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
     Only one piece is ever held; the numbers do not depend on `block`.
 
     Raises:
-        ValueError: as `draw`, or block not a positive integer. Raised by the call, before the first piece.
+        ValueError: as `draw`, or block not a positive integer. The call raises it, before the first piece.
     """
     for name, value in (("width", width), ("d", d), ("block", block)):
         require_size(name, value)

@@ -3,7 +3,7 @@
 Python raises a KeyboardInterrupt once, wherever the program is. In a callback of C code, such as JAX's callback in the
 garbage collector, the exception is printed and lost. In an import of native code it aborts the process. After `install`
 the signal is remembered: nothing is raised during an import, and a lost exception is raised again by a thread that
-looks ten times a second, and by the next `check` of a loop. A program that does not install it, such as a notebook,
+looks ten times a second, and by the next `check` of a loop. A program that does not call `install`, such as a notebook,
 sees no difference.
 
 Only the standard library is imported here: the handlers stand before the command line is imported.
@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-KNOCK = signal.SIGURG  # wakes the main thread; ignored by whoever has no handler for it
+KNOCK = signal.SIGURG  # wakes the main thread; a process without a handler ignores it
 SECONDS_BETWEEN_KNOCKS = 0.1
 SECONDS_OF_ONE = 0.5  # seconds within which two signals are one interrupt: `timeout` and some shells send it twice
 SECONDS_UNSAID = 1.0  # seconds after which a program that has not stopped says that it is stopping

@@ -34,7 +34,7 @@ def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) 
     _require_own(factor)
     n = len(factor)
     if columns.ndim != 2 or len(columns) != n:
-        raise ValueError(f"the columns have shape {columns.shape}; the factor of {n} rows asks for ({n}, k)")
+        raise ValueError(f"the columns have shape {columns.shape}; the factor of {n} rows needs ({n}, k)")
     solution = np.array(columns, dtype=np.float64, order="F")
     _call("dpotrs", b"L", n, solution.shape[1], factor, n, solution, n)
     return solution

@@ -38,7 +38,8 @@ __all__ = ["CurvePoint", "LimitCurves", "limit_curves", "several_limit_curves"]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A round's residual and accuracies. If the error bound leaves a sample's class open, the interval covers both.
+    """A round's residual and accuracies. If the error bound leaves a sample's class open, the accuracy's interval
+    covers both cases.
 
     Args:
         round: t.

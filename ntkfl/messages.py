@@ -1,4 +1,4 @@
-"""Parts of messages: a count with its noun, and the nearest of the known names to one that is unknown."""
+"""Parts of messages: a count with its noun, and the known name that is nearest to an unknown name."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches

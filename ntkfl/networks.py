@@ -37,7 +37,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
         name: the network's name in reports; default: the name of its class or function.
 
     Raises:
-        ValueError: `given` is no network, has no parameters, or has integer ones; a torch module in training mode
+        ValueError: `given` is no network, has no parameters, or has integer parameters; a torch module in training mode
             with batch norm, dropout or another part that is a pure function in eval mode only.
     """
     import torch
@@ -92,13 +92,13 @@ def from_file(path: str | os.PathLike[str]) -> Model:
 def wide(spec: str) -> WideNetwork:
     """A network of any depth whose kernel has a limit, by its name: "fc:3:relu", "conv:3:relu", "fc:5:erf:bias=0.1".
 
-    Its `model(shape, width)` is trained, its `kernel(x, z)` is the limit.
+    Its `model(shape, width)` is the network to train, and its `kernel(x, z)` is the limit.
 
     Args:
         spec: KIND:DEPTH:ACTIVATION and options after colons.
 
     Raises:
-        ValueError: an unknown name, or one with a width.
+        ValueError: an unknown name, or a name with a width.
 
     Example:
         >>> from ntkfl.networks import wide
@@ -126,14 +126,15 @@ def simulate_network(
     linearised: bool = False,
     device: str = "cpu",
 ) -> Trajectory:
-    """Train any network by any method, all of its parameters, as `simulate` runs Algorithm 1: full batches, sums.
+    """Train all parameters of any network by any method, on full batches and sums of losses, as `simulate` runs
+    Algorithm 1.
 
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs, and (n, 1) as (n,).
         setup: steps on sums (docs/glossary.md#steps), rounds, and the seed of the start.
         network: a network by `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
-        method: any that trains on real labels, linear or not; default "fl-ntk".
+        method: any method that trains on real labels, linear or not; default "fl-ntk".
         options: of the method, as in `kernel_regime`; default the method's own.
         momentum: momentum of the clients, in [0, 1), default 0.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name; default none.

@@ -243,8 +243,8 @@ class DrawnDisplacements:
     def _require(self, chance: float) -> None:
         if chance < self.chance:
             raise ValueError(
-                f"clipped is {chance:g}; the runs of drawn clients speak of chances of {self.chance:g} or more: give "
-                "private_rounds or private_settings the smaller chance too"
+                f"clipped is {chance:g}; the runs of drawn clients bound only chances of {self.chance:g} or more: "
+                "give private_rounds or private_settings the smaller chance too"
             )
 
 
@@ -367,7 +367,7 @@ class PrivateRounds:
 
     @cached_property
     def _simulated(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], Iterator[tuple[np.ndarray, np.ndarray]]]:
-        """The longest displacements of the simulated rounds so far, and the next ones."""
+        """The longest displacements of the simulated rounds so far, and an iterator over those of the next rounds."""
         return [], _drawn_displacements(self.regime, self.chance)
 
     def _displacements(self, rounds: int) -> Clipping:
@@ -590,7 +590,7 @@ def _require_rounds(
         runs = _runs(clipped)
         need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes a sample
         larger = (
-            f"clipped is {clipped:g}, for which {runs:.6g} runs are asked for: a larger chance takes fewer, and "
+            f"clipped is {clipped:g}, for which {runs:.6g} runs are needed: a larger chance takes fewer, and "
             "participation 1, all clients in every round, needs none"
         )
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
@@ -729,7 +729,8 @@ class Choice:
     def turned(self) -> float:
         """The largest share of a sample's learned output that noise takes from a ReLU network, at any width.
 
-        It holds for initial weights of size 1, as FL-NTK draws them; the expected error does not count it.
+        This bound holds for initial weights of size 1, as FL-NTK draws them; the expected error does not include this
+        loss.
         Source: docs/proofs/random_rounds.md#noise-turns-neurons.
         """
         return float(np.arctan(self.server_rate * self.plan.noise * self.plan.rounds**0.5) / np.pi)
@@ -782,8 +783,8 @@ def private_settings(
 ) -> list[PrivateRounds]:
     """The rounds of FedAvg with the plain mean over clients, in the settings that `best_choices` compares.
 
-    eta_local is half of the largest at which a client alone contracts; the server rate is tried at five shares of the
-    largest stable one, which trade speed against noise.
+    eta_local is half of the largest eta_local at which a client alone contracts; the server rate is tried at five
+    shares of the largest stable rate, from slow rounds with little noise to fast rounds with more.
 
     Args:
         problem: data; y (n,) or (n, C).
@@ -851,9 +852,9 @@ def best_choices(
         settings: settings from `private_settings`.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
-        clipped: chance that any clip is active, at most; default 0.01.
-        clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: the least
-            S of each setting that is known to be inactive.
+        clipped: the largest chance that any clip is active; default 0.01.
+        clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: for each
+            setting the least S that is known to be inactive.
         progress: a function that is called with the name of each setting before its rounds are run; default: none.
 
     Raises:
@@ -890,7 +891,7 @@ def best_cohorts(
         settings: settings from `private_settings`, with several shares of the clients.
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
-        clipped: chance that any clip is active, at most; default 0.01.
+        clipped: the largest chance that any clip is active; default 0.01.
         clip: as `best_choices`.
 
     Raises:
@@ -945,7 +946,7 @@ def least_epsilon(
     Args:
         settings: settings from `private_settings`.
         delta: the budget's delta, in (0, 1).
-        clipped: chance that any clip is active, at most; default 0.01.
+        clipped: the largest chance that any clip is active; default 0.01.
         clip: as in `best_choices`; default: each setting's least clip.
 
     Raises:

@@ -70,7 +70,7 @@ class Problem:
             raise ValueError(f"client {empty[0]} owns no sample; every client 0..{owner.max()} must own at least one")
         require_size("outputs", self.outputs)
         if len(x) % self.outputs or (self.outputs > 1 and (x != np.repeat(x[:: self.outputs], self.outputs, 0)).any()):
-            raise ValueError(f"outputs is {self.outputs}; x must have each row so many times, one after the other")
+            raise ValueError(f"outputs is {self.outputs}; x must have each row this many times, one after the other")
         fields = {"x": x, "y": y, "owner": owner}
         if (self.x_test is None) != (self.y_test is None):
             raise ValueError("x_test and y_test come together: one of them is missing")

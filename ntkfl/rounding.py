@@ -1,7 +1,7 @@
 """Error bounds of float64 operations on numbers with error bounds, rounded outward.
 
 Each function takes values and errors, elementwise half-widths, and returns a value and its error. A result beyond
-float64 has an infinite error; one without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
+float64 has an infinite error; a result without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 """
 
 import numpy as np

@@ -15,14 +15,15 @@ from ntkfl.version import VERSION
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A run of T rounds with K local steps each; the finite network, the linearised one and the limit all return it.
+    """A run of T rounds with K local steps each; the finite network, the linearised network and the limit all return
+    this class.
 
     Args:
         y: the labels, (n,) or (n, C).
         n_clients: N, the divisor of the loss.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
-        local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of its own client's model after k local
-            steps; None where clients train in turn, since each begins at another model.
+        local_outputs: y^{(k)}(t), (T, K+1, n[, C]): the output on sample i of the model of this sample's client after k
+            local steps; None where clients train in turn, since each client begins at another model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
@@ -32,7 +33,7 @@ class Trajectory:
         provenance: seeds, versions, dtype, device.
 
     `movement`, `local_movement`, `step` and `flips` are None for the limit, which has no neurons, and for networks that
-    are not FL-NTK's. These four and `total_movement` are None in a run that was not asked to record them.
+    are not FL-NTK's. These four and `total_movement` are None in a run without a record of them.
     """
 
     y: np.ndarray

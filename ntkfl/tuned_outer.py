@@ -70,7 +70,7 @@ class OuterChoice:
         local_steps: K.
         rounds: T, the budget's rounds.
         eta_local: the clients' step on the sum of their losses.
-        server_rate: the server's step, times the mean displacement; the first one, where it falls.
+        server_rate: the server's step, times the mean displacement; where it falls, the step of the first round.
         momentum: momentum of the server, 0 for the average.
         mean_square: E |y - f(T)|^2 / n over the training samples.
         floor: a lower bound of E |y - f(T)|^2 / n for every outer optimizer whose coefficients are set in advance, at
@@ -186,7 +186,8 @@ def require_outer(problem: Problem, outer: Sequence[str]) -> None:
         outer: names of outer optimizers.
 
     Raises:
-        TooLittleMemory: with the memory that it takes and the number of samples that would fit.
+        TooLittleMemory: the moments do not fit; the message has the memory that they take and the number of samples
+            that would fit.
     """
     require_moments(problem.n, problem.y[0].size, 2 if {"momentum", "nesterov"} & set(outer) else 1)
 
@@ -274,7 +275,7 @@ class _Search:
         self.regimes: dict[str, RandomRegime] = {}  # one regime for each outer optimizer, to count its work
 
     def work(self, outer: Sequence[str], rounds: int) -> float:
-        """Operations of all losses at the end of so many rounds."""
+        """Operations of all losses at the end of this number of rounds."""
         total = 0.0
         for name in dict.fromkeys(("average", *outer)):
             plain = self.grid()

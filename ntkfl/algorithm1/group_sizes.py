@@ -34,8 +34,8 @@ class Outputs(NamedTuple):
     """The outputs of a run of N clients with c samples each.
 
     local: every sample's output by its own client's model, before and after each local step, (T, K+1, N, c). last:
-    every sample's output by the global model at the end, (N, c). kept: hidden weights at the rounds asked for,
-    (rounds, m, d). device: the device of the run.
+    every sample's output by the global model at the end, (N, c). kept: hidden weights at the rounds to keep, (rounds,
+    m, d). device: the device of the run.
     """
 
     local: np.ndarray

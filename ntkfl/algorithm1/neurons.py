@@ -30,7 +30,7 @@ class Neurons:
     """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, moved round by round.
 
     `x` has the samples by client, (N, c, d), with zero rows where a client has fewer than c samples. The squared
-    lengths are 0 unless `movements` asks for them.
+    lengths are 0 unless `movements` is True.
     """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:

@@ -49,7 +49,7 @@ def digits(
         center: subtract the mean of all 1797 images, before normalising.
         clients: number of clients N, default 4.
         partition: how samples are split, as in `ntkfl.partition.assign_owners`; default "iid".
-        test: number of further images, disjoint from the training ones, as x_test and y_test; default 0.
+        test: number of further images, disjoint from the training images, as x_test and y_test; default 0.
 
     Raises:
         ValueError: an unknown target or partition, sizes that are not positive, or more images than there are.

@@ -166,7 +166,7 @@ def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
         raise ValueError(f"{where(0)}: {words[0]!r}, and all other labels, are different words: they name no classes")
     if len(names) == 1:
         raise ValueError(
-            f"{where(0)}: {words[0]!r} is the label of every sample; a class needs another one beside it, or give "
+            f"{where(0)}: {words[0]!r} is the label of every sample; classes need a second label, or give "
             "numbers as labels"
         )
     values = np.array([-1, 1]) if len(names) == 2 else np.arange(len(names))

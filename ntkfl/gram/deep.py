@@ -427,7 +427,7 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
         if len(tiny):
             image, *pixel = map(int, tiny[0])
             raise ValueError(
-                f"image {image} of {name} has at {pixel} a pixel of {sizes[tuple(tiny[0])]:.3g}; one that is not 0 "
+                f"image {image} of {name} has at {pixel} a pixel of {sizes[tuple(tiny[0])]:.3g}; a pixel that is not 0 "
                 f"must be at least 2^-{TINY}, here and after every layer, for the error to be bounded: make it 0"
             )
 

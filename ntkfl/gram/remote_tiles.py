@@ -380,7 +380,7 @@ class _Share(NamedTuple):
 
 def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> _Share:
     """The slabs of these rows."""
-    # arrays that were sent are read-only, and numba needs writable ones
+    # arrays that were sent are read-only, and numba needs writable arrays
     fill = filler(kernel, np.require(x, requirements="W"), dtype)
     slabs, checksum = [np.empty((end - start, end), dtype) for start, end in rows], 0
     for slab, (start, end) in zip(slabs, rows, strict=True):
@@ -401,7 +401,7 @@ def _same_slabs(share: _Share, checksum: int) -> list[np.ndarray]:
     """
     if share.checksum != checksum:
         raise RuntimeError(
-            "they were computed again, and differ in some bits from the first ones, on which error bounds rest; use "
+            "they were computed again, and differ in some bits from the first rows, which error bounds assume; use "
             "workers on machines of one kind, and begin again"
         )
     return share.slabs

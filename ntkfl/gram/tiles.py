@@ -144,7 +144,7 @@ STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry tha
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
 EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in bounds overflow or underflow
-SAME = 1e-6  # largest allowed difference of a file's entries from new ones, relative to the largest entry
+SAME = 1e-6  # largest allowed difference of a file's entries from newly computed entries, over the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Value = TypeVar("Value")

@@ -103,7 +103,7 @@ def tiles_of(
 ) -> HeldGram | None:
     """The tiles for `kernel_regime(..., matrix_free=how, memmap=memmap, ...)`; None: the matrix is whole.
 
-    The memory must hold the tiles, the clients' blocks, and a run of so many methods with `rounds` reported rounds.
+    The memory must hold the tiles, the clients' blocks, and a run of `methods` methods with `rounds` reported rounds.
 
     Raises:
         ValueError: another `how`; too little memory; as `Tiles.of`. ClusterStopped: as `DaskTiles.on`.

@@ -590,7 +590,7 @@ class RandomRegime(Regime):
         require_work("the moments of random rounds", lambda rounds: rounds * cost, hint=IN_THE_LONG_RUN, rounds=rounds)
 
     def _work_of_round(self, points: int) -> float:
-        """Operations of a round of one output, with the covariance at so many points."""
+        """Operations of a round of one output, with the covariance at this number of points."""
         drawn = 0.0 if self.noise.nothing_drawn else self.noise.work()
         return 10 * CALL + 4.0 * points * self.problem.n * self._size(points) + drawn
 
@@ -765,7 +765,7 @@ class StateRegime(RandomRegime):
 
 
 def require_moments(samples: int, outputs: int, parts: float = 1) -> None:
-    """Refuse the covariance of a state of so many parts of the samples' size where it does not fit the memory."""
+    """Refuse the covariance of a state of this many parts of the samples' size, where it does not fit the memory."""
     need = 8 * (2 * outputs + 10) * parts**2  # bytes, for each pair of samples
     require("the covariance of random rounds", lambda n: need * n**2, hint=ESTIMATE, n=samples)
 
@@ -796,8 +796,8 @@ def random_regime(
     round_ = mean.round
     if round_.in_turn is not None:
         raise ValueError(
-            f"{mean.method} has no exact second moments here: its clients train one after the other. Cohorts of one "
-            "client each of fedavg, in turn, train the same models, a round of which is a client of this one"
+            f"{mean.method} has no exact second moments here: its clients train one after the other. fedavg with "
+            "`cohorts` of one client each, in turn, trains the same models: its round is one client's turn here"
         )
     if round_.server is None:
         raise ValueError(

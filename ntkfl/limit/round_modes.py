@@ -74,8 +74,8 @@ class ClientModes:
 
     members: tuple[np.ndarray, ...]  # the index set S_c of each client
     vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
-    # the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which for a positive semi-definite
-    # H are rounding, are set to 0
+    # the eigenvalues q, (n,), those of client c at the positions S_c; negative values, which for a positive
+    # semi-definite H are rounding, are set to 0
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -176,8 +176,8 @@ class RoundModes:
     ) -> RoundModes:
         """Diagonalise a round of `steps` local steps.
 
-        Some eigenvalues count as 0. If P is positive, these are the negative ones and those below n eps times the
-        largest. If P is not positive, they are those below K n eps eta_local |H|, since rounding in the clients'
+        Some eigenvalues count as 0. If P is positive, these are the negative eigenvalues and those below n eps times
+        the largest. If P is not positive, they are those below K n eps eta_local |H|, since rounding in the clients'
         eigenvalues may move them by that much.
 
         Source: fl-ntk/X.2.

@@ -227,7 +227,9 @@ def test_the_bound_is_symmetric_and_certifies_an_eigenvalue(activation):
 def test_pixels_whose_squares_lose_bits_have_no_bound():
     x = images(2)
     x[1, :, 2, 1] = 1e-150
-    with pytest.raises(ValueError, match=r"image 1 of z has at \[2, 1\] a pixel of 1e-150; one that is not 0 must be"):
+    with pytest.raises(
+        ValueError, match=r"image 1 of z has at \[2, 1\] a pixel of 1e-150; a pixel that is not 0 must be"
+    ):
         gram.convolutional_estimate(images(1), x)
     x[1, :, 2, 1] = 0
     assert np.isfinite(gram.convolutional_estimate(images(1), x).error).all()

@@ -490,7 +490,7 @@ def test_a_kernel_of_several_outputs_says_which_problem_it_is_of():
     with pytest.raises(ValueError, match=r"or that of 10 outputs: give problem.per_output\(\)$"):
         kernel_regime(several, Setup(), np.eye(80))
     assert kernel_regime(several.per_output(), Setup(), np.eye(80)).rate < 1
-    with pytest.raises(ValueError, match="outputs is 2; x must have each row so many times, one after the other"):
+    with pytest.raises(ValueError, match="outputs is 2; x must have each row this many times, one after the other"):
         Problem(np.eye(8), np.ones(8), outputs=2)
 
 

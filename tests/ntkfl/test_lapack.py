@@ -72,7 +72,7 @@ def test_a_matrix_that_lapack_would_misread_is_refused(matrix, said):
 
 def test_columns_of_another_length_than_the_factor_are_refused():
     for columns in (np.ones(2), np.ones((3, 1))):
-        with pytest.raises(ValueError, match=rf"shape \({len(columns)},.* the factor of 2 rows asks for \(2, k\)"):
+        with pytest.raises(ValueError, match=rf"shape \({len(columns)},.* the factor of 2 rows needs \(2, k\)"):
             lapack.solved(np.eye(2, order="F"), columns)
 
 

@@ -244,7 +244,7 @@ def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before
     with pytest.raises(ValueError, match="the labels are all 0, as the outputs are before training"):
         private_settings(nothing)
     runs = (
-        r"runs of drawn clients takes .* of memory .*; clipped is 1e-300, for which 1\.38155e\+301 runs are asked for: "
+        r"runs of drawn clients takes .* of memory .*; clipped is 1e-300, for which 1\.38155e\+301 runs are needed: "
         "a larger chance takes fewer, and participation 1, all clients in every round, needs none"
     )
     with pytest.raises(TooLittleMemory, match=runs):
@@ -428,7 +428,7 @@ def test_runs_that_are_too_few_for_a_chance_are_refused():
     problem, setup = even(), Setup(eta_local=0.1)
     done = private_rounds(problem, setup, rounds=2, participation=0.5, clipped=0.2)
     with pytest.raises(
-        ValueError, match=r"clipped is 0\.01; the runs of drawn clients speak of chances of 0\.2 or more"
+        ValueError, match=r"clipped is 0\.01; the runs of drawn clients bound only chances of 0\.2 or more"
     ):
         done.plan(100.0, 1e-3, 2)
     assert (

@@ -341,7 +341,7 @@ def test_noise_while_cohorts_take_turns_rests_at_the_mean_over_a_cycle(method, o
         ("fedavg", {}, {"eta_global": [float("nan")]}, "eta_global is nan; it must be a positive finite number"),
         ("fedavg", {"server_rate": 2.0}, {"eta_global": [1.0]}, "eta_global is a schedule and server_rate 2.0"),
         ("feddyn", {"alpha": 1.0}, {"eta_global": [1.0, 2.0]}, "eta_global is 2; feddyn has no server_rate"),
-        ("cyclic", {}, {"cohorts": [(0,)]}, "one after the other. Cohorts of one client each of fedavg, in turn"),
+        ("cyclic", {}, {"cohorts": [(0,)]}, "one after the other. fedavg with `cohorts` of one client each, in turn"),
         ("moon", {}, {"eta_local": [0.3]}, "moon has no exact linear limit"),
     ],
 )

@@ -348,7 +348,7 @@ def test_another_compressed_file_is_named(tmp_path, pack, kind):
 
 def test_labels_of_one_class_are_refused(tmp_path):
     path = write(tmp_path / "mine.csv", "a,y\n1,cat\n2,cat\n3,cat\n")
-    with pytest.raises(ValueError, match=r"line 2, column 'y': 'cat' is the label of every sample; a class needs"):
+    with pytest.raises(ValueError, match=r"line 2, column 'y': 'cat' is the label of every sample; classes need"):
         data.load(path, clients=1)
 
 
