@@ -91,11 +91,11 @@ class BlockErrors:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that is computed so far, by names, for a file."""
+        """Everything that is computed so far, by name, for a file."""
         return {name: value for name, value in vars(self).items() if name == "of_clients"}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Take from a file what is not computed yet."""
+        """Take from a file the results that are not computed yet."""
         vars(self).update({name: kept[name] for name in ("of_clients",) if name in kept})
 
 
@@ -390,7 +390,7 @@ class _InTurn(Carried):
         (_, lost, farther), size = lost_in(local, old, move, new), float(np.linalg.norm(move))
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product of whole rows
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
-        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # of all clients
+        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # for all clients together
         slip = root * local.response / margins.least * size
         energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
         energy += np.sqrt(local.size) * (slip + lost)

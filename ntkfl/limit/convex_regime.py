@@ -44,7 +44,7 @@ class ConvexRegime(Regime):
     no_answer: ClassVar = dict.fromkeys(
         ("nu", "rate", "response_eigenvalues", "round_map", "spectrum", "stable", "step_limits", "undecided"),
         "under a loss a round is no linear map, and has no eigenvalues; `total_loss` is the sum of the losses "
-        "after training, `bound` bounds it, and `eta_limit` is the largest step for which the bound holds. "
+        "after training, `bound` bounds `mean_loss`, and `eta_limit` is the largest step for which the bound holds. "
         "Leave out loss: squares have it",
     ) | {
         "at": "call kernel_regime with the other steps and the loss",

@@ -99,7 +99,7 @@ class KernelRegime(Regime):
     """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
 
     The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
-    eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given, the mean of a wide network's outputs.
+    eta_l sum_{k<K} (1 - eta_l q)^k. Unless given, `initial_outputs`, y(0), is 0, the mean of a wide network's outputs.
     Everything is float64. Rounding enters with the eigendecomposition: about n eps for every round that a mode lasts,
     as in the recursion. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is rounding noise
     there.
@@ -218,7 +218,7 @@ class KernelRegime(Regime):
         )
 
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y^{(k)}(t), k = 0..K: each sample's output by the model of its own client, (K+1, n[, C]). Source: fl-ntk/X.1.
+        """y^{(k)}(t), k = 0..K: each sample's output by its client's model, (K+1, n[, C]). Source: fl-ntk/X.1.
 
         Args:
             t: the round, from 0.

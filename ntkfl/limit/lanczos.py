@@ -87,10 +87,10 @@ class Lanczos:
         return eigh_tridiagonal(self.diagonal, self.beside)
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Nodes and weights of Gauss's rule, and of Lobatto's, which has low and high as nodes.
+        """Nodes and weights of Gauss's rule, and of Lobatto's rule, which has low and high as nodes.
 
         All eigenvalues of T lie between low and high. If the even derivatives of the function are at least 0, the
-        integral is at least Gauss's value and at most Lobatto's.
+        integral is at least the value by Gauss's rule and at most the value by Lobatto's rule.
 
         Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
         """
