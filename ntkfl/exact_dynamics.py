@@ -593,7 +593,9 @@ def sampled_rounds(
     known = [name for name, of in signature(random_rounds).parameters.items() if of.kind is of.KEYWORD_ONLY]
     for name in drawn:
         if name not in known:
-            raise TypeError(f"sampled_rounds has no argument {name!r}; what is drawn is said by {', '.join(known)}")
+            raise TypeError(
+                f"sampled_rounds has no argument {name!r}; the arguments that say what is drawn are {', '.join(known)}"
+            )
     regime = algorithm1_limit(problem, setup, gram)
     chosen = random_of_method(regime, method, options or {}, **drawn)
     return chosen.sampled(rounds, runs, seed, initial_outputs)

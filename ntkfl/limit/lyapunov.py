@@ -22,7 +22,7 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
 SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, at which constants are searched for
-ROUNDING = 1e-12  # numbers of order 1 below this may be 0 but for rounding
+ROUNDING = 1e-12  # numbers of order 1 below this may be 0 up to rounding
 LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether the growth suffices
 HUGE = 1e300  # in place of infinity where a search takes differences
 REFUSED = "no error bound is proved for these steps"
@@ -76,7 +76,8 @@ class Motion:
             raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
         scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
-        # of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p), numbers at one eigenvalue q
+        # covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p), which are single numbers at one
+        # eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
         # if p and C are single numbers, H below 2 / weight is stable
         weight, most = feedback.weights, clients.values + local.blocks

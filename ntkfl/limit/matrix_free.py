@@ -208,7 +208,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _outermost_largest(self) -> Estimate | None:
-        """The largest eigenvalue of `outermost`, for which no search for the smallest one is needed."""
+        """The largest eigenvalue of `outermost`, for which no search for the smallest eigenvalue is needed."""
         response = self.round.response
         if response is None or response.min() <= 0 or not response.max() < LONGEST:
             return None
@@ -291,10 +291,10 @@ class MatrixFreeRegime(LinearRegime):
             return False
         if self.outermost is None or self.outermost[0].lo <= 0:
             unknown = (
-                "its rounds have no symmetric map whose smallest eigenvalue would say it; take matrix_free=False and "
+                "its rounds have no symmetric map whose smallest eigenvalue would decide; take matrix_free=False and "
                 "fewer samples"
                 if self.outermost is None
-                else "the smallest eigenvalue of the round is below what rounding and the search leave"
+                else "the smallest eigenvalue of the round is below the errors of rounding and of the search"
             )
             raise ValueError(f"whether every residual of {self.method} goes to 0 is not resolved: {unknown}")
         return True
@@ -347,7 +347,7 @@ class MatrixFreeRegime(LinearRegime):
         largest = self._outermost_largest
         if largest is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        if not largest.lo > 0:  # no digit is known
+        if not largest.lo > 0:  # no digit of it is known
             return StepLimits(float("nan"), local)
         return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
 

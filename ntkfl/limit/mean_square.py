@@ -64,7 +64,7 @@ class RealBasis:
     columns: Float[np.ndarray, "s s"]
     inverse: Float[np.ndarray, "s s"]
     first: np.ndarray  # the first column of every pair
-    off: float = 0.0  # how far they miss the matrix, over its norm plus 1
+    off: float = 0.0  # distance of the rebuilt matrix from the given one, over the latter's norm plus 1
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
@@ -170,7 +170,7 @@ class StateMoments:
     between: float = 0.0  # where `onward` applies factors of a part of M: bound of the product of their norms
 
     def following(self, second: Second) -> Second:
-        """The second moments after those rounds."""
+        """The second moments after `rounds` rounds."""
         interruption.check()
         after = self.mean @ second @ self.mean.T if self.onward is None else self.onward(second)
         if self.noise is not None and self.onward is None:
@@ -196,7 +196,7 @@ class StateMoments:
         """
         least, most = 0.0, float("inf")
         if self.noise is not None:
-            with suppress(ValueError):  # the search for S has not ended, or squares leave float64
+            with suppress(ValueError):  # the search for S has not ended, or squares overflow float64
                 tried = self._radius[1]
                 least, most = (least, most) if tried is None else self._beside(tried)
         if least == 0:
@@ -213,7 +213,8 @@ class StateMoments:
 
     @property
     def grows(self) -> bool:
-        """Whether some mean square is known to grow; where no part stays, also whether one is known not to fall."""
+        """Whether some mean square is known to grow; where no part stays, also whether some mean square is known not to
+        fall."""
         return self.sides[0] > 1 if self.rests else self.sides[0] >= 1
 
     @property
@@ -223,7 +224,8 @@ class StateMoments:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding hides whether every mean square goes to 0, where no part of the residual stays."""
+        """True where rounding leaves open whether every mean square goes to 0; False where part of the residual
+        stays."""
         return not (self.rests or self.stable or self.grows)
 
     def _beside(self, tried: Tried) -> tuple[float, float]:
@@ -557,12 +559,13 @@ class MeanSquare:
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding hides whether the part of the residual that can change falls."""
+        """True where rounding leaves open whether the part of the residual that can change falls."""
         return self._at_one == 0
 
     @cached_property
     def limit(self) -> float:
-        """The factor on the server's step above which some mean square grows; 0: one grows at every factor."""
+        """The factor on the server's step above which some mean square grows; 0: some mean square grows at every
+        factor."""
         if not len(self.nu):
             return float("inf")
         if self.nu[0] <= 0:

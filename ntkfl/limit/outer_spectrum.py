@@ -38,7 +38,7 @@ from ntkfl.limit.round_modes import ClientModes
 
 ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
 NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c, as multiples of the outermost zero's friction less the least one, or of its whole friction
+FRICTION = 1.5, 0.01  # c, as multiples of the outermost zero's friction less the least friction, or of all its friction
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
 MARGIN = 1e-9  # left out of the search beyond `radius`; relative, how much farther in other zeros are proved to be

@@ -264,7 +264,7 @@ class RandomRegime(Regime):
 
     @property
     def undecided(self) -> bool:
-        """Whether rounding hides whether E |r|^2 of the part that can change goes to 0."""
+        """True where rounding leaves open whether E |r|^2 of the part that can change goes to 0."""
         return self.mean_square.undecided
 
     @property
