@@ -482,7 +482,8 @@ class LinearRegime(Regime):
             states = power @ states
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        """Whether these rounds take longer than a second one by one, and less work at once by powers of the map."""
+        """Whether these rounds take more than a second if run one by one, and less work at once, by powers of the
+        map."""
         rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1
         needed = 8.0 * doublings * self._size * rows
         at_once = doublings * (2.0 * self._size**2 * rows + CALL)

@@ -138,7 +138,7 @@ def visited(
     period: int,
     cycle: Iterable[Rounds],
 ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-    """The state in the asked rounds, ascending.
+    """The state in these rounds, ascending.
 
     `step` takes the number of a round and the state before it to the state after it. From round `settled` on the
     `period` rounds of the cycle recur; `cycle` is used only where several rounds are taken at once.

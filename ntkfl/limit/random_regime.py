@@ -362,7 +362,7 @@ class RandomRegime(Regime):
     ) -> Float[np.ndarray, "*T"]:
         """A bound of the chance that |r(t)|^2 exceeds a level, in the shape of `rounds`; 1 if no better bound is known.
 
-        The smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2.
+        The bound is the smaller of E |r|^2 / level and, if level > |E r|^2, tr Cov(r) / (sqrt(level) - |E r|)^2.
 
         Args:
             level: positive.
@@ -533,7 +533,7 @@ class RandomRegime(Regime):
     def _visited(
         self, initial: Float[np.ndarray, "n C"], asked: list[int], gram: Float[np.ndarray, "p p"]
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """E r and the covariance in the asked rounds, ascending; many equal rounds at once where that is less work."""
+        """E r and the covariance in these rounds, ascending; many equal rounds at once where that is less work."""
         last, points, outputs = max(asked, default=-1), len(gram), initial.shape[1]
         if not self._takes_at_once(last, points, outputs):
             self._require_work(last, points, outputs)
@@ -554,7 +554,8 @@ class RandomRegime(Regime):
             yield now, mean[: len(initial)], own[:, :points, :points]
 
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
-        """Whether these rounds take longer than a second one by one, and less work at once by powers of the map."""
+        """Whether these rounds take more than a second if run one by one, and less work at once, by powers of the
+        map."""
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
 
