@@ -65,7 +65,7 @@ def of_clients(
 
 
 def _stacked(matrices: Sequence[np.ndarray]) -> np.ndarray:
-    return np.stack(matrices) if len(matrices) > 1 else matrices[0][None]  # a large one is not copied
+    return np.stack(matrices) if len(matrices) > 1 else matrices[0][None]  # a large block is not copied
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +151,9 @@ class RoundModes:
 
     With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0),
 
-        c_t = coefficients (g_t w), r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2, r(t) =
-        outward (d^t z),   z = start @ r(0),   where the modes span the residual.
+        c_t = coefficients (g_t w),   r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2,
+
+    and, where the modes span the residual, r(t) = outward (d^t z) with z = start @ r(0).
 
     Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
     powers keep the relative accuracy as r(t) -> 0.
