@@ -4,7 +4,7 @@
    fl-ntk/any-order rests on it: continuation_safe is "|W - W*| never grows", total_work is "eps sum eta r^2 <= D^2",
    predictions_stay is "every later output is within 2 D |z|", final_class the final classes that a certificate prints.
 
-   The field is any ordered field: the rationals, the reals. A label is one (sample, output) pair, so that several
+   The field may be any ordered field, as the rationals or the reals. A label is one (sample, output) pair, so that several
    outputs need no other proof: label l has the input (input l), the readout (readout l), and the target (target l).
    The slope of relu at 0 is free, and may differ from neuron to neuron and from step to step. *)
 From mathcomp Require Import all_ssreflect all_algebra.
@@ -91,7 +91,7 @@ case: (ok l r); case: ltrgt0P => [p|p|->] pos neg; last by rewrite mulr0.
 - by rewrite neg // mul0r.
 Qed.
 
-(* a step: c l is eta_l for the labels of the batch, 0 for the others *)
+(* a step: c l is eta_l for the labels of the batch, and 0 for all other labels *)
 Definition move U g c : weights := \sum_l (c l * res U l) *: grad g l.
 Definition work U c : R := \sum_l c l * res U l ^+ 2.
 Definition allowed eps U g c :=
@@ -125,7 +125,7 @@ Hypothesis eps_ge0 : 0 <= eps.
 
 Definition ball U := (U - Ws \in S) && (norm2 (U - Ws) <= D2).
 
-(* no neuron has another sign than at W*, off A, while the weights are in the ball *)
+(* while the weights are in the ball, every pair off A has the sign that it has at W* *)
 Lemma frozen U g r l : slopes U g -> ball U -> ~~ A r l -> g l r = (s r l)%:R.
 Proof.
 move=> ok /andP[inS near] off; have [pos neg] := ok l r.
@@ -164,7 +164,7 @@ move=> ok near; rewrite (grad_split l ok near) memvD ?(phi_in_S cert) // memv_su
 by rewrite memvZ // (held_in_S cert).
 Qed.
 
-(* the residual is what a gradient sees of the way to W* *)
+(* the residual is the inner product of the gradient with W* - W *)
 Lemma descent U g l : slopes U g -> ball U -> dot (grad g l) (U - Ws) = - res U l.
 Proof.
 move=> ok near; rewrite dotBr (homogeneous l ok) /res opprB; congr (_ - _).
@@ -239,8 +239,8 @@ have -> : 4%:R * D2 = (D2 + D2) *+ 2 by rewrite !mulr2n; ring.
 by rewrite ler_pmuln2r // ler_add // (start_near cert).
 Qed.
 
-(* The outputs that a continuation can have at z, from those of a point P that all models of the ball are near: only
-   the neurons of Z may be active. P may be W*, the checkpoint, or what was computed for W*. *)
+(* The outputs that a continuation can have at z, from the outputs of a point P that is near all models of the ball: only
+   the neurons of Z may be active. P may be W*, the checkpoint, or the point computed for W*. *)
 Section Outputs.
 Variables (z : 'I_d -> R) (P : weights) (R2 : R) (Z : pred 'I_m).
 Local Notation z2 := (\sum_j z j * z j).
@@ -276,8 +276,8 @@ rewrite !only => [|r off|r off]; last exact: stays_asleep.
 - by case: (asleep off) => p0 _; rewrite /relu; case: leP => // p0'; apply/eqP; rewrite eq_le p0.
 Qed.
 
-(* The class of z is final: output b stays above output b', for several outputs for every other b'. With one output its
-   sign is, b' = 0 or b = 0. *)
+(* The class of z is final: output b stays above output b'; with several outputs, above every other b'. With one output its
+   sign is final; then b' = 0 or b = 0. *)
 Theorem final_class U w b b' e e' : continued U w -> 0 <= e -> 0 <= e' ->
   R2 * (\sum_(r | Z r) b r * b r) * z2 <= e ^+ 2 -> R2 * (\sum_(r | Z r) b' r * b' r) * z2 <= e' ^+ 2 ->
   net b' z P + e' < net b z P - e -> net b' z U < net b z U.

@@ -4,8 +4,8 @@
 
    fl-ntk/block-conditioning rests on it: its stated form, and its new form for two clients.
 
-   As forms: a Q <= H <= b Q with Q = P^-1 bounds the spectrum of H P by [a, b], and v'Hv <= nu v'H_D v for some v is what
-   an eigenvector gives. Any b/a is at least 1/nu, hence the condition number is. *)
+   In terms of quadratic forms: a Q <= H <= b Q with Q = P^-1 says that the spectrum of H P is in [a, b], and an eigenvector
+   gives a v with v'Hv <= nu v'H_D v. Every such b/a is at least 1/nu, and so is the condition number. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory Order.Theory.

@@ -1,9 +1,9 @@
 (* From numbers to the certificate: a positive definite Gram matrix K of the rows of C, a guess alpha of the solution of
-   K a = t, and a margin for every pair off A give W*, D and kappa as AnyOrder.v asks for them.
+   K a = t, and a margin for every pair off A give W*, D and kappa as AnyOrder.v needs them.
 
    fl-ntk/any-order rests on it: this is how ntkfl/any_order concludes, with K >= lambda I (eigenvalue_misses of
-   GramBounds.v), and how the check of an exported certificate does, with a witness Y (witness_misses). Nothing is believed
-   of alpha or of the guesses h: their errors enter the bounds.
+   GramBounds.v), and how the check of an exported certificate does, with a witness Y (witness_misses). Nothing is assumed
+   about alpha or the guesses h: their errors enter the bounds.
 
    The rows are those of the labels and those of the held pairs; several labels of one sample share its pair. D and slack
    bound |W0 - W*| and |W~ - W*|, W~ = W0 + C' alpha the point that is computed. *)
@@ -63,7 +63,7 @@ Hypothesis D_ge0 : 0 <= D.
 Hypothesis slack_ge0 : 0 <= slack.
 Hypothesis D_bound : energy row missed alpha wanted <= D ^+ 2.
 Hypothesis slack_bound : missed error <= slack ^+ 2.
-(* kappa^2: at most |x_i|^2, or by a guess h of the solution of K h = k *)
+(* a bound of kappa^2: |x_i|^2, or from a guess h of the solution of K h = k *)
 Hypothesis kap_bound : forall r l, ~~ A r l ->
   \sum_j input l j ^+ 2 <= kap2 r l \/
   exists h, energy row missed h (fun p => dot (row p) (kink (input l) r)) <= kap2 r l.

@@ -1,12 +1,12 @@
-(* A program that checks an any-order certificate in integers, and the proof that it is right: what it accepts has the
-   certificate of AnyOrder.v, so that every continuation of the training is safe. What it takes are the numbers that
+(* A program that checks an any-order certificate in integers, and the proof that it is right: a checkpoint that it accepts
+   has the certificate of AnyOrder.v, so that every continuation of the training is safe. Its input are the numbers that
    `ntkfl certify --any-order --export` writes; Digits.v runs it on one export. The step limits that an export claims are
    not checked.
 
-   fl-ntk/any-order rests on it: a checkpoint that passes is an instance of the theorem, with nothing else to believe.
+   fl-ntk/any-order rests on it: a checkpoint that passes is an instance of the theorem, with no further assumption.
 
    Numbers are floats, each stored as the integer that is 2^bits times it. The witness may be anything. The program
-   calculates the products of vectors with `dots`, which may be any function that is right. *)
+   calculates the products of vectors with `dots`, which may be any function that is proved to give these products. *)
 From Coq Require Import ZArith.
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring zify ssrZ.
@@ -29,18 +29,18 @@ Record network := Network {
 }.
 
 Record witness := Witness {
-  held : seq (seq bool);        (* for each sample, which neurons hold it *)
-  bits : nat;                   (* solution, distance, slack and moved are 2^bits times what they stand for *)
+  held : seq (seq bool);        (* for each sample, the neurons that it holds at their kinks *)
+  bits : nat;                   (* solution, distance, slack and moved are 2^bits times the numbers of these names *)
   guess : seq Z;
   factor : seq (seq Z);         (* Y *)
   gap : Z;
   distance : Z;
   slack : Z;
   moved : Z;                    (* at least |C' guess| *)
-  thresholds : seq Z            (* for each sample, how large a neuron's product with it is if it is far from the kink *)
+  thresholds : seq Z            (* for each sample, the size from which a neuron's product with it is far from the kink *)
 }.
 
-(* the neurons that hold a sample, from the gaps between them *)
+(* the neurons that a sample holds at their kinks, from the gaps between their numbers *)
 Definition column m (gaps : seq nat) : seq bool :=
   let s := flatten [seq rcons (nseq g false) true | g <- gaps] in s ++ nseq (m - size s) false.
 
@@ -58,15 +58,15 @@ Definition numbered T (s : seq T) : seq (nat * T) := zip (iota 0 (size s)) s.
 Definition width := size (hidden N).
 Definition is_held r i : bool := nth false (nth [::] (held w) i) r.
 
-(* a row of C: its sample, what each neuron has of it or the neuron whose kink it is, what W* gives on it, and how much
-   of that is wanted still *)
+(* a row of C: its sample, the row's factor at each neuron or the neuron whose kink it is, the product of W* with the row,
+   and how much of that product is still missing at the checkpoint *)
 Definition kind := (nat * (seq Z + nat) * Z * Z)%type.
 Definition sample_of (k : kind) : nat := k.1.1.1.
 Definition goal_of (k : kind) : Z := k.1.2.
 Definition coef (k : kind) r : Z :=
   match k.1.1.2 with inl c => nth 0 c r | inr r' => if r' == r then 1 else 0 end.
 
-(* of a sample with the products z: its rows, those of its held pairs, and the pairs that may be near their kink *)
+(* for a sample with the products z: its rows, those of its held pairs, and the pairs that may be near their kink *)
 Definition label_goal i o : Z :=
   entry (labels N) i o * (root N * power (hidden_bits N + readout_bits N + sample_bits N - label_bits N)).
 Definition active (z : seq Z) (h : seq bool) (b : seq Z) : seq Z :=
@@ -103,7 +103,7 @@ Definition place z products : Z := power (bits w) * z + zdot products (guess w).
 Definition pair_passes (image : seq Z -> seq Z) gx ks i (p : nat * Z) : bool :=
   let products := kink_products gx ks p.1 i in
   let z := place p.2 products in
-  (* "if" where "||" would be said: the kernel's machine evaluates both sides of "||" *)
+  (* "if" in place of "||", since the kernel's machine evaluates both sides of "||" *)
   if (if 0 <=? p.2 then 0 <? z else z <? 0)
   then if reach * reach * entry gx i i <? z * z then true
        else let k := image products in reach * reach * zdot k k <? gap w * (z * z)
@@ -557,7 +557,7 @@ under eq_bigr do rewrite nth_products; rewrite of_guess; congr (_ * _).
 by rewrite -dot_kink dotC dot_comb; apply: eq_bigr => p _.
 Qed.
 
-(* a pair is easy if its kappa can be |x_i|, which is so for those beyond the thresholds *)
+(* a pair is easy if its kappa can be |x_i|, as for all pairs beyond the thresholds *)
 Let size2 (l : L) : R := \sum_j input l j ^+ 2.
 Let easy (r : 'I_m) (l : L) : bool := (D + sigma) ^+ 2 * size2 l < pre (input l) (computed W row alpha) r ^+ 2.
 Let kap2 (r : 'I_m) (l : L) : R := if easy r l then size2 l else missed (product r l).
@@ -665,7 +665,7 @@ by exists (span row), (unit (hidden_bits N) *: fitted W row goal), (fun r l => u
 Qed.
 End Sound.
 
-(* What is accepted has the certificate, with the D that the witness says. *)
+(* A checkpoint that is accepted has the certificate, with the D that the witness names. *)
 Section Checked.
 Variables (dots : seq (seq Z) -> seq Z -> seq Z) (R : realFieldType) (N : network) (w : witness).
 Hypothesis right : forall t u, dots t u = plain_dots t u.

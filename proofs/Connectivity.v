@@ -1,14 +1,14 @@
-(* R1 of docs/proofs/connectivity.md, "Two networks of a cube": but with probability delta, the mean over data of the
-   gap of two networks of a cube is at most R1's bound at every point of the segment between.
+(* R1 of docs/proofs/connectivity.md, "Two networks of a cube": except with probability delta, the mean over data of the
+   gap of two networks of a cube is at most R1's bound at every point of the segment between them.
 
-   A probability is an upper mean of bounded functions of an outcome: monotone, c at every constant c, and for sums at
-   most the sum. Means are such, so that measures and finite spaces are covered, and so are upper integrals. The hidden
-   layers are drawn first, and the readouts' entries for given hidden layers, which says that the two are independent.
-   Data are finitely many, of any weights. Premises are the readouts' moments (`sub_gaussian`), which
+   A probability is an upper mean of bounded functions of an outcome: monotone, c at every constant c, and at most additive
+   on sums. Means have these properties, so that measures and finite spaces are covered; upper integrals have them too. The
+   hidden layers are drawn first, then the readouts' entries for given hidden layers: so the two are independent.
+   Data are finitely many, with any weights. The premises are the readouts' moments (`sub_gaussian`), which
    IndependentEntries.v and UniformLaw.v prove of uniform entries; UniformNetworks.v puts them together.
 
-   exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and of the
-   extensionality of functions. So do those three files, SquaredMoments.v and UniformSums.v, and no other of proofs/. *)
+   exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and extensionality
+   of functions. So it does for the three files just named, SquaredMoments.v and UniformSums.v, and for no other file. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Local Open Scope R_scope.
 
@@ -209,7 +209,7 @@ intros H; induction n as [|n IH]; simpl; [rewrite (mean_const _ ME); lra|].
 eapply Rle_trans; [apply (mean_plus _ ME); auto using bounded_sum|lra].
 Qed.
 
-(* Markov's inequality for exp, with Jensen's inequality over data of the weights `share`. *)
+(* Markov's inequality for exp, with Jensen's inequality over data with the weights `share`. *)
 Lemma chernoff n (share : nat -> R) (F : nat -> T -> R) most K p limit :
   (forall x, 0 <= share x) -> sum n share <= 1 -> (forall x w, F x w <= most) -> 
   1 <= K -> (forall x, E (fun w => exp (F x w)) <= K) -> K <= p * exp limit ->
@@ -427,7 +427,7 @@ Proof.
 destruct (le_lt_dec 2 C); [apply tail_many; assumption|apply tail_one; lia].
 Qed.
 
-(* The same for vectors of any length, in a mean over data with the weights `weight`. *)
+(* The tail of random vectors of any length, for their mean length over data with the weights `weight`. *)
 Lemma tail_scaled p n (weight D : nat -> R) (q : nat -> nat -> R) k M : 0 < p < 1 -> 0 < k -> 0 < M ->
   (forall x, 0 <= weight x) -> (forall x, 0 <= D x) -> sum n (fun x => weight x * D x) <= M ->
   (forall x, norm h (q x) <= k * D x) ->
@@ -813,7 +813,7 @@ lra.
 Qed.
 End TwoNetworks.
 
-(* R1: the hidden layers are drawn too, and first. `first` and `second` are the means over the two draws. *)
+(* R1: the hidden layers are drawn too, before the readouts. `first` and `second` are the means over the two draws. *)
 Theorem two_networks (S T : Type) (first : (S -> R) -> R) (second : (T -> R) -> R)
   (C h l n N : nat) (d d0 s delta : R)
   (weight : nat -> R) (x : nat -> nat -> R) (V0 : nat -> nat -> R)

@@ -1,8 +1,8 @@
-(* How to see that K >= lambda I from a witness of which nothing is believed: if Y (K - lambda I) Y' is strictly
-   diagonally dominant, its diagonal positive, for some Y, then K - lambda I is positive definite. Y is near the inverse
-   of a Cholesky factor; any other Y fails, and proves nothing.
+(* How a witness Y, about which nothing is assumed, shows that K >= lambda I: if Y (K - lambda I) Y' is strictly
+   diagonally dominant with a positive diagonal, then K - lambda I is positive definite. Y is chosen near the inverse
+   of a Cholesky factor; with a bad Y the condition fails, and nothing is proved.
 
-   fl-ntk/any-order rests on it: GramBounds.v has it for the rows of C. *)
+   fl-ntk/any-order rests on it: GramBounds.v states it for the rows of C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.
@@ -113,8 +113,8 @@ by rewrite [X in 0 <= X]mxE [X in 0 <= _ + X]mxE [X in 0 <= _ - X]mxE subr_ge0.
 Qed.
 End Witness.
 
-(* The same witness with no lambda: if Y K Y' outweighs by g > 0, then K is positive definite, and b'K b, the energy
-   t'K^-1 t of t = K b, is at most |Y t|^2/g. This is how the script that checks an exported certificate concludes. *)
+(* The same witness with no lambda: if the diagonal of Y K Y' outweighs the rest by g > 0, then K is positive definite, and
+   b'K b, the energy t'K^-1 t of t = K b, is at most |Y t|^2/g. The script that checks an exported certificate uses this. *)
 Section Weighted.
 Variables (R : realFieldType) (n : nat) (K Y : 'M[R]_n) (g : R).
 Local Notation G := (Y *m K *m Y^T).

@@ -2,7 +2,7 @@
    error e = t - K h bounds the energy t'K^-1 t by h't + h'e and any bound of e'K^-1 e. There are two such bounds:
    |e|^2/lambda if K >= lambda I, and |Y e|^2/g if the diagonal of Y K Y' outweighs the rest by g.
 
-   fl-ntk/any-order rests on it: Certificate.v has W*, D and kappa from it. *)
+   fl-ntk/any-order rests on it: Certificate.v gets W*, D and kappa from it. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid Dominance.
@@ -83,7 +83,7 @@ have -> : norm2 (comb h) = \sum_p h p * t p - \sum_p h p * e p.
 by rewrite mulr2n addrA subrK.
 Qed.
 
-(* what a combination V of the rows has in common with any Q: at most the projection of Q on the rows *)
+(* the inner product of a combination V of the rows with any Q: at most |V| times the projection of Q on the rows *)
 Theorem projection_bound h (Q : weights) b :
   dot Q (comb b) ^+ 2 <= energy h (fun p => dot (C p) Q) * norm2 (comb b).
 Proof.
@@ -95,7 +95,7 @@ Qed.
 
 End Gram.
 
-(* With K >= lambda I an error e costs at most |e|^2/lambda. *)
+(* With K >= lambda I an error e adds at most |e|^2/lambda to a bound. *)
 Section Eigenvalue.
 Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)) (lam : R).
 Hypothesis lam_gt0 : 0 < lam.
@@ -127,8 +127,8 @@ by rewrite mulrC; exact: positive.
 Qed.
 End Eigenvalue.
 
-(* What a witness Y gives, as Dominance.v has it, for rows of any finite type: K >= lambda I; or, with no lambda, that an
-   error e costs at most |Y e|^2/g. *)
+(* What a witness Y gives, as in Dominance.v, for rows of any finite type: K >= lambda I; or, with no lambda, that an
+   error e adds at most |Y e|^2/g to a bound. *)
 Section Witness.
 Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)).
 Let K : 'M[R]_#|P| := \matrix_(i, j) gram C (enum_val i) (enum_val j).

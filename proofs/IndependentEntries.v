@@ -1,6 +1,6 @@
-(* Readouts of independent entries have the moments that `two_networks` asks for, if one entry has its moment.
+(* Readouts with independent entries have the moments that `two_networks` assumes, if each entry has its moment.
 
-   Entries are drawn one after another: a mean over one, of a mean over the next. *)
+   Entries are drawn one after another: the mean over one entry is taken of the mean over the next one. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Require Import Connectivity SquaredMoments.
 Local Open Scope R_scope.
@@ -104,7 +104,7 @@ apply Rle_trans with (e (fun t => exp (a + S * (s * s) / 2) * exp (c k * value t
   rewrite <- exp_plus; apply Req_le; f_equal; field.
 Qed.
 
-(* The matrix with rows of h entries whose first entry is number `from` of those drawn. *)
+(* The matrix with rows of h entries whose first entry is the drawn entry with the number `from`. *)
 Definition matrix (h from : nat) (w : nat -> A) (o i : nat) : R := value (w (from + (o * h + i))%nat).
 Section Readout.
 Variables (C h from rest : nat) (v : nat -> A) (u : nat -> R).

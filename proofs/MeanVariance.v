@@ -1,7 +1,7 @@
 (* Identically distributed clients need not have Cov = Var: the mean of K independent clients whose outputs are +1 or -1
-   with equal chance has the variance 1/K, one client has 1.
+   with equal chance has the variance 1/K, while one client has the variance 1.
 
-   averaging/I10 rests on it: its stated form, that averaging identically distributed clients leaves the variance of one
+   averaging/I10 rests on it: its stated form, that the mean of identically distributed clients has the variance of one
    model, fails for every K > 1. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
@@ -29,7 +29,7 @@ Proof. by rewrite /expected exchange_big mulr_sumr. Qed.
 Lemma expected_scale a X : expected (fun w => a * X w) = a * expected X.
 Proof. by rewrite /expected -mulr_sumr mulrCA. Qed.
 
-(* turning one coin over *)
+(* turns one coin over *)
 Definition turned c (w : outcome) : outcome := [ffun i => if i == c then ~~ w i else w i].
 Lemma turnedK c : involutive (turned c).
 Proof. by move=> w; apply/ffunP => i; rewrite !ffunE; case: eqP => // _; rewrite negbK. Qed.

@@ -5,7 +5,7 @@
    new end is the minimiser of L that is nearest to the old one; its repaired form is moved_anchor.
 
    The witness in the plane is L(x, y) = huber(7/2, y + 3 - huber(20, x)/50), the model (-20, 0), the anchor (102/5, 0),
-   the minimiser (20, 1): a valley that bends up to a straight line, as the stored case, but in rational numbers. *)
+   the minimiser (20, 1): a valley that bends up to a straight line, like the stored case, but in rational numbers. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.
@@ -30,7 +30,7 @@ Definition smooth L grad gamma :=
 Definition between (a : R) U V : weights := a *: U + (1 - a) *: V.
 Definition at_most (eps : R) L U V := forall a, 0 <= a <= 1 -> L (between a U V) <= eps.
 
-(* "smooth" is what the paper says: the gradient is Lipschitz with the constant gamma *)
+(* "smooth" implies what the paper says: the gradient is Lipschitz with the constant gamma *)
 Lemma smooth_gradient L grad gamma U V : smooth L grad gamma ->
   norm2 (grad V - grad U) <= gamma ^+ 2 * norm2 (V - U).
 Proof.
@@ -284,7 +284,7 @@ have -> : 3%:R - huber 20%:R (p 0 0) / 50%:R - - 3%:R = (600%:R / 2%:R - huber 2
 by rewrite divr_ge0 ?ler0n // subr_ge0.
 Qed.
 
-(* The form that is printed, for every smooth loss of the plane that is at least 0: false. *)
+(* The printed form, for every smooth loss of the plane that is at least 0, is false. *)
 Theorem printed_bound_fails : ~ forall (L : plane -> R) grad gamma eps w anchor moved,
   smooth L grad gamma -> (forall U, 0 <= L U) ->
   L moved = 0 -> (forall U, L U = 0 -> norm2 (moved - anchor) <= norm2 (U - anchor)) ->

@@ -3,8 +3,8 @@
 
    fl-ntk/C.7-norm rests on it: its repaired form is movement_of_small_steps.
 
-   M is self-adjoint for the form u'H^-1 v. That its spectrum is in [0, 1] is meant as |M u|^2 <= <u, M u> in this form,
-   for all u, which is the same; spectrum_of_small_steps deduces it from steps which do not overshoot. *)
+   M is self-adjoint for the form u'H^-1 v. That its spectrum is in [0, 1] is stated as |M u|^2 <= <u, M u> in this form,
+   for all u, which is equivalent; spectrum_of_small_steps deduces it from steps that do not overshoot. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid RoundMap.
@@ -112,7 +112,7 @@ Proof. by rewrite trmx_inv H_symmetric. Qed.
 Lemma inverse_nonnegative u : 0 <= form (invmx H) u u.
 Proof. by rewrite -[u](mulKVmx H_unit) form_inverse square_ge0. Qed.
 
-(* what a client answers is a symmetric function of its block *)
+(* a client's response is a symmetric function of its block *)
 Lemma own_own c : own c *m own c = own c.
 Proof.
 apply/matrixP => i j; rewrite mxE (bigD1 i) //= big1 => [|k ne]; last by rewrite mxE eq_sym (negbTE ne) mul0r.
@@ -239,7 +239,7 @@ apply: le_trans (no_overshoot c w); rewrite le_eqVlt; apply/orP; left; apply/eqP
 by rewrite !trmx_mul trmxK own_symmetric /RoundMap.H !mulmxA.
 Qed.
 
-(* what a client answers to u is no longer than its share of u *)
+(* the squared displacement of a client is at most the inner product of u and the client's response to u *)
 Lemma answer : square (Phi^T *m (response c K *m u)) <= ((response c K *m u)^T *m u) 0 0.
 Proof.
 rewrite -subr_ge0; have [q q_is] : exists q, response c K *m u = q by eexists.

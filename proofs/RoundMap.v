@@ -2,9 +2,9 @@
    steps of gradient descent on all the data.
 
    fl-ntk/X.1 rests on round_map, fl-ntk/Alg1-update (repaired, k = 0..K-1) on averaged_update. fl-ntk/centralised (its
-   stated form, T3 of Jian and Liu as reported to us, fails) rests on not_centralised: with two local steps the two maps
-   differ for every invertible kernel, every split among two or more clients and every step. fl-ntk/Eq18 (its stated form
-   fails) rests on remainder_stays: on one sample, whose limit kernel is 1/2, what a round leaves over I - rho H is a
+   stated form, T3 of Jian and Liu as reported to us, fails) rests on not_centralised: with two local steps the maps differ
+   for every invertible kernel whose trace is not 0, any two or more clients and every step but 0. fl-ntk/Eq18 (its stated
+   form fails) rests on remainder_stays: on one sample, whose limit kernel is 1/2, a round differs from I - rho H by a
    fixed part of the residual, at infinite width. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
@@ -12,7 +12,7 @@ Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive
 Import GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Algorithm 1: K local steps of each client along its own gradient (any function), then the mean of what they moved. *)
+(* Algorithm 1: K local steps of each client along its own gradient (any function), then the mean of their displacements. *)
 Section Algorithm1.
 Variables (R : fieldType) (weights : lmodType R) (N K : nat) (gradient : 'I_N -> weights -> weights) (eta : R).
 
@@ -78,7 +78,7 @@ Lemma difference (R : fieldType) (a e q x y z : R) : q != 0 ->
   a - 1 / q * ((e + e) * z - e ^+ 2 * x) - (a - e / q * z - e / q * (z - e / q * y)) = (e / q) ^+ 2 * (q * x - y).
 Proof. by move=> q0; field. Qed.
 
-(* K steps of gradient descent on all the data with the step eta/N, as T3 has it *)
+(* K steps of gradient descent on all the data with the step eta/N, as in T3 *)
 Definition centralised_map (R : numFieldType) n p (Phi : 'M[R]_(n, p)) (N K : nat) (eta : R) : 'M[R]_n :=
   iter K (mulmx (1%:M - (eta / N%:R) *: H Phi)) 1%:M.
 
@@ -130,8 +130,8 @@ by rewrite (eqr_nat _ N 1) => /eqP N1; rewrite N1 in N2.
 Qed.
 End TwoSteps.
 
-(* what a round leaves over I - rho H, rho = eta_g eta K/N, of the residual r, for one sample of length 1: its limit
-   kernel is 1/2; one client, K = 2, steps of 1. The features are sqrt(1/2) times anything with square 1: here any phi. *)
+(* the difference of a round and I - rho H, rho = eta_g eta K/N, on the residual r, for one sample of length 1: its limit
+   kernel is 1/2; one client, K = 2, steps of 1. The features are sqrt(1/2) times a vector of length 1: here any phi. *)
 Section Remainder.
 Variables (R : numFieldType) (phi : R).
 Hypothesis half : phi * phi = 2%:R^-1.
@@ -150,7 +150,7 @@ by rewrite raddfB /= opprB addrCA subrr addr0 mul_scalar_mx.
 Qed.
 
 (* fl-ntk/C.10 (its stated form fails) rests on it: B_3 for the same sample, the part of the movement in T + 1 rounds that
-   the printed linear map leaves over. Outputs begin at 0, and rho/K = 1. *)
+   the printed linear map does not give. Outputs begin at 0, and rho/K = 1. *)
 Local Notation own := (fun _ : 'I_1 => 1%:M : 'M[R]_1).
 Theorem movement_stays T (y : 'M[R]_1) :
   \sum_(t < T.+1) \sum_(k < 2) phi *: (iter t (mulmx (1%:M - 2%:R *: H phi%:M)) y

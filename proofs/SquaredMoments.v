@@ -1,7 +1,7 @@
 (* Squares of sub-Gaussian variables: the moment of Laurent and Massart, from the moments of sums alone.
 
-   The page takes a Gaussian mean for it. Here a walk of n fair steps of size 1 takes its place: exp(t z^2) is at most
-   the mean over such walks k of exp(a k z), a^2 = 2 t/n, but for a factor that tends to 1. *)
+   docs/proofs/connectivity.md uses a Gaussian variable. Here a walk of n fair steps of size 1 takes its place: exp(t z^2) is
+   at most the mean of exp(a k z) over the ends k of such walks, a^2 = 2 t/n, up to a factor that tends to 1. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Require Import Connectivity.
 Local Open Scope R_scope.
@@ -119,7 +119,7 @@ eapply Rle_trans; [apply (mean_scale _ ME); [lra|apply bounded_plus; assumption]
 assert (P := mean_plus _ ME f g B1 B2); lra.
 Qed.
 
-(* c is the factor of the square at the end, c/(1 - 2 c n) the one at the start. *)
+(* c is the factor of the square at the end of the walk, c/(1 - 2 c n) the one at its start. *)
 Lemma log_step g : 0 <= 2 * g < 1 -> 2 * g <= - ln (1 - 2 * g).
 Proof.
 intros G; assert (A := exp_above_line (- (2 * g))).

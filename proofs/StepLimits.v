@@ -1,10 +1,10 @@
 (* Which steps are allowed from a certified checkpoint, as inequalities between numbers.
 
-   fl-ntk/any-order rests on it (its hypothesis "steps"), and the limits that a certificate prints:
+   fl-ntk/any-order rests on it (its hypothesis "steps"), and so do the limits that a certificate prints:
    universal_step_limit is universal_step_limits, 2/(|a|^2 |X_c|^2); entries_step_limit with gradient_products is
    client_step_limits, from bounds of the entries of J J' that hold whatever the patterns on A are.
 
-   A norm |M|^2 <= x of a matrix is meant as the inequality of quadratic forms: |M v|^2 <= x |v|^2 for all v. *)
+   A bound |M|^2 <= x of a matrix norm is stated as an inequality of quadratic forms: |M v|^2 <= x |v|^2 for all v. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder.
@@ -109,7 +109,7 @@ Qed.
 End Frozen.
 End Limits.
 
-(* Steps that no patterns at all can make too long: samples x, outputs a, one slope a sample and neuron. *)
+(* Steps that are allowed whatever the patterns: samples x, outputs a, one slope for each sample and neuron. *)
 Section Universal.
 Variables (R : realFieldType) (m d n o : nat).
 Local Notation weights := 'M[R]_(m, d).

@@ -1,8 +1,8 @@
-(* The moment of a uniform variable, and that there is one.
+(* The moment of a uniform variable, and the existence of such a variable.
 
-   `value` is uniform on [-d/2, d/2] if it lies there and is in an interval with at most the probability that is the
-   interval's share of the length. Halving the interval again and again, a uniform variable is a sum of fair signs: its
-   moment is the product of theirs, and exponents add up to t^2 d^2/24, as 1/4 + 1/16 + ... = 1/3. *)
+   `value` is uniform on [-d/2, d/2] if it lies there and is in an interval with a probability of at most the interval's
+   share of the length. By halving the interval again and again a uniform variable is a sum of weighted fair signs: its
+   moment is the product of their moments, and the exponents add up to t^2 d^2/24, as 1/4 + 1/16 + ... = 1/3. *)
 From Coq Require Import Reals Lra Lia Psatz.
 From Coq Require Classical_Prop ClassicalDedekindReals.
 Require Import Connectivity SquaredMoments.
@@ -172,7 +172,7 @@ Proof.
 destruct (ClassicalDedekindReals.sig_not_dec P) as [H|H]; [left; apply Classical_Prop.NNPP|right]; assumption.
 Qed.
 Definition below (d : R) (f : R -> R) (r : R) : Prop := forall q, above f (- (d / 2)) (d / 2) q -> r <= q / d.
-(* The least upper bound of what is below every sum: the mean of f over the interval if f has one, 0 if f is unbounded. *)
+(* The least upper bound of the numbers below every sum: the mean of f over the interval if f has one, 0 if f is unbounded. *)
 Definition upper (d : R) (f : R -> R) : R :=
   match decided (Raxioms.bound (below d f) /\ exists r, below d f r) with
   | left H => proj1_sig (completeness (below d f) (proj1 H) (proj2 H))

@@ -3,7 +3,7 @@ From Coq Require Import Reals Lra Lia.
 Require Import Connectivity SquaredMoments UniformLaw IndependentEntries.
 Local Open Scope R_scope.
 
-(* What a loss gains at most: convex and Lipschitz where the outputs are, one such set of outputs a datum. *)
+(* How much a loss rises at most that is convex and Lipschitz on a set with the outputs, one set for each datum. *)
 Section Barrier.
 Variables (C h l n : nat) (L : R) (weight : nat -> R) (x : nat -> nat -> R).
 Variables (loss : nat -> (nat -> R) -> R) (inside : nat -> (nat -> R) -> Prop).

@@ -1,10 +1,10 @@
-"""Compiles every proof of this folder and checks what it assumes, nothing but what ALLOWED names: `make proofs`.
+"""Compiles every proof of this folder and checks that it assumes only what ALLOWED names: `make proofs`.
 
     python proofs/check.py [EXPORT]
 
-EXPORT, a folder of `ntkfl certify --any-order --export`, is made a theorem too, with the machine's integers (Fast.v).
-Standard library and Coq only. Files that do not require each other are compiled side by side, in a temporary folder, so
-that nothing old can be believed.
+An EXPORT, a folder that `ntkfl certify --any-order --export` wrote, becomes a theorem too, with the machine's integers
+(Fast.v). This script needs only the standard library and Coq. Files that do not require each other are compiled side by
+side, in a temporary folder, so that no old result is taken over.
 """
 
 import os
@@ -21,7 +21,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PACKAGES = "coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics"
-AT_ONCE = 4  # files, one a core; more wait for each other
+AT_ONCE = 4  # files at once, one for each core; with more files than cores they wait for each other
 CLOSED = "Closed under the global context"
 # What Coq's Uint63 takes for granted of the machine's integers, which only Fast.v and an EXPORT's theorem may rest on.
 MACHINE = set(
@@ -66,7 +66,7 @@ def theorems(source: str) -> dict[str, int]:
 
 
 def faults(name: str, source: str) -> list[str]:
-    """What a file says that a proof must not say, and theorems whose assumptions it does not print."""
+    """The statements in a file that a proof must not contain, and the theorems whose assumptions it does not print."""
     text = without_comments(source)
     wrong = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} leaves something unproved"
@@ -92,7 +92,7 @@ def judged(name: str, source: str, output: str) -> list[str]:
 
 
 def requirements(folder: Path) -> dict[str, set[str]]:
-    """Of every file those that it requires; first the files on which most others rest."""
+    """For every file the files that it requires; the files on which most others rest come first."""
     names = sorted(path.name for path in folder.glob("*.v"))
     listed = subprocess.run(["coqdep", "-Q", ".", "", *names], cwd=folder, capture_output=True, text=True, check=True)
     rules = re.findall(r"^(\w+)\.vo .*: (.*)$", listed.stdout, re.MULTILINE)
@@ -106,7 +106,7 @@ def requirements(folder: Path) -> dict[str, set[str]]:
 
 
 def compiled(folder: Path, name: str) -> tuple[list[str], float]:
-    """What is wrong with a file, whose requirements are compiled, and the seconds that took."""
+    """What is wrong with a file whose requirements are compiled, and the seconds that its compilation took."""
     source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
     wrong = faults(name, source)
     if not wrong:
@@ -116,7 +116,10 @@ def compiled(folder: Path, name: str) -> tuple[list[str], float]:
 
 
 def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], float]]:
-    """Of every file its name and what `compiled` says, as they end, each begun after those that it requires."""
+    """For every file its name and the result of `compiled`, in the order in which they end.
+
+    A file begins after the files that it requires.
+    """
     needs, running = requirements(folder), dict[Future, str]()
     waiting, done = list(needs), set[str]()
     with ThreadPoolExecutor(at_once) as pool:
@@ -128,7 +131,7 @@ def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], f
                 name = running.pop(future)
                 wrong, seconds = future.result()
                 if wrong:
-                    waiting.clear()  # what has begun still ends
+                    waiting.clear()  # compilations that have begun still end
                 done.add(name)
                 yield name, wrong, seconds
 
@@ -142,13 +145,13 @@ def of_export(digits: str) -> str:
 
 
 def main() -> int:
-    """0 if all is proved; 1 if not, or if Coq or its libraries are not there, with one line for each reason."""
+    """Returns 0 if all is proved, 1 if not or if Coq or its libraries are missing; prints a line for each reason."""
     if not shutil.which("coqc"):
         print(f"make proofs needs Coq 8.16 with mathcomp and algebra-tactics: apt-get install {PACKAGES}")
         return 1
     count, open_files, started = 0, [], time.monotonic()
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))  # long lists are read with a deep stack
+    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))  # Coq reads long lists with a deep stack
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for file in FOLDER.glob("*.v"):

@@ -2,8 +2,9 @@
 
     python proofs/reflect.py FOLDER > DigitsData.v
 
-FOLDER was written by `ntkfl certify --any-order --export FOLDER`. Standard library only. Coq believes nothing of the
-witness; that the network and the data are those of the folder is what has to be believed of this file.
+FOLDER was written by `ntkfl certify --any-order --export FOLDER`. This script needs only the standard
+library. Coq takes nothing in the witness for granted; but that the network and the data are those of the folder is not
+proved, and depends on this file.
 """
 
 import json
@@ -16,9 +17,9 @@ from operator import mul
 from pathlib import Path
 
 SCHEMA = "ntkfl-any-order/3"
-BITS = 60  # of the weights that the solution gives; fewer leave a slack that is not small against the margins
-CUT = 8  # bits of the gap that the rounding of Y may cost; fewer lose pairs whose margin is small
-CHUNK = 400  # rows in a definition: Coq reads longer ones with a deep stack
+BITS = 60  # of the weights that the solution gives; with fewer bits the slack is not small against the margins
+CUT = 8  # rounding Y lowers the gap by a share of at most 2^(1 - CUT); a smaller CUT loses pairs with small margins
+CHUNK = 400  # rows in a definition: Coq reads longer definitions with a deep stack
 
 
 def numbers(file: Path) -> list[Fraction]:
@@ -46,9 +47,9 @@ def dot(u: list, v: list) -> float:
 
 
 def inverse_root(k: list[list[int]]) -> list[list[float]]:
-    """The rows of the inverse of K's Cholesky factor, each up to its diagonal."""
+    """The rows of the inverse of K's Cholesky factor, each up to its diagonal entry."""
     factor: list[list[float]] = []
-    columns: list[list[float]] = []  # of the inverse, from the diagonal on
+    columns: list[list[float]] = []  # a column of the inverse, from the diagonal on
     for i, row in enumerate(k):
         line: list[float] = []
         for j in range(i):
