@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def rendered(template: str, blocks: bool = False, **fields: Any) -> str:
-    """The text of a template with these fields; with `blocks`, lines of commands alone leave no lines."""
+    """The text of a template with these fields; `blocks` removes lines that have only commands of the template."""
     environment = Environment(
         loader=PackageLoader("experiments"),
         undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""`ntkfl check`: a first look at the user's data: their kind, the most informative statements, how fast it trains."""
+"""`ntkfl check`: a first look at the user's data: their kind, the most informative statements, the rate of training."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -40,8 +40,8 @@ def check(
     It shows a summary of the data; the ten statements with the sharpest bounds, each tested on five networks of width
     1024 (less for more than 1024 columns) and 20 rounds, with a smaller step if its hypotheses need one; the option
     that lets more statements apply; the kernel's smallest eigenvalue, rate and step limits; the rounds that momentum
-    needs; and three commands to run next. Half a minute for 500 rows. Exit status: 0; 1 if a statement that is recorded
-    to hold is violated, or if nothing could be tested; 2 bad input.
+    needs; and three commands to run next. For 500 rows it takes half a minute. Exit status: 0; 1 if a statement that is
+    recorded to hold is violated, or if nothing could be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram

@@ -16,7 +16,7 @@ BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
 TITLES = {"plugins": "what other packages bring"}  # groups whose title is not their name
-NAMES = 22  # columns of names on a screen; what stands beside a longer one is moved
+NAMES = 22  # width of the column of names; the text beside a longer name is moved
 NOT_LOADED = (
     "jax and torch were not loaded: `ntkfl doctor --load` imports what is installed of them and names the devices"
 )
@@ -59,7 +59,7 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
             description = "; ".join(filter(None, (here, item.fault, item.adds)))
             lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", indent)
             if item.get and (item.found is None or item.fault):
-                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # pasted, it is one command
+                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # one command when pasted
             if item.get and item.then and item.found is None:
                 lines += on_screen(f"{indent}{item.then}", indent)
     return lines

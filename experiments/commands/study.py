@@ -198,7 +198,7 @@ def run(
     """
     from experiments.studies.running.one_thread import limit_to_one_thread
 
-    limit_to_one_thread(os.environ)  # before numpy and jax are imported: as in worker processes
+    limit_to_one_thread(os.environ)  # before numpy and jax are imported, as in worker processes
     from experiments.studies.grid import chosen_grid
     from experiments.studies.study_folder import StudyFolder
     from experiments.studies.whole_run import measured_until

@@ -51,7 +51,7 @@ class AnyOrder(Asked):
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
 
     def require_memory(self, width: int | None, problem: Problem, setup: Setup) -> None:
-        """Raise a ValueError if the certificate does not fit the memory; under other losses few samples may decide."""
+        """Raise a ValueError if a certificate under squares does not fit the memory; others may need few samples."""
         from ntkfl.any_order.certificate import pair_limits
         from ntkfl.any_order.method_certificate import require_method_memory
 
@@ -90,7 +90,7 @@ class AnyOrder(Asked):
 
 
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
-    """Train or read, certify, print and write. Exit status: as `ntkfl certify`."""
+    """Train or read a network, certify it, print and write the result. Exit status: as `ntkfl certify`."""
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     network: AffineTwoLayer | None = None
     with bad_input():

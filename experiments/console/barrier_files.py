@@ -41,7 +41,7 @@ def compared(
     "cross-entropy".
 
     Raises:
-        ValueError, OSError: files that cannot be read, or some are two-layer networks and some are not.
+        ValueError, OSError: files that cannot be read, or files of which only some are two-layer networks.
     """
     from ntkfl.connectivity.network import check_shapes, checked_inputs, with_constant, without_biases
 

@@ -102,7 +102,7 @@ class Asked:
 
     @property
     def _of_file(self) -> list[str]:
-        """The words that name the file of a network; none without one."""
+        """The words that name the file of a network; empty if there is no file."""
         return [] if self.weights is None else [f"--weights {shlex.quote(str(self.weights))}"]
 
 
@@ -141,7 +141,7 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
 
 
 def after_rounds(rounds: int, every: int) -> list[str]:
-    """The words that name a round; none for round 0."""
+    """The words that name a round; empty for round 0."""
     return [f"--after {rounds} --every {every}"] if rounds else []
 
 

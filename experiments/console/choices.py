@@ -120,7 +120,7 @@ def with_help(command: Callable) -> Callable:
 
 
 def _as_option(name: str, annotation: Any) -> Any:
-    """The annotation for typer; a bool is a switch, which nothing switches off."""
+    """The annotation for typer; a bool is a switch without an option that switches it off."""
     text, *_ = getattr(annotation, "__metadata__", (None,))
     if not isinstance(text, str):
         return annotation
@@ -185,7 +185,7 @@ def chosen_problem(
     `test` is the number of test samples of a named data set; a file has its own.
 
     `first` raises if the problem is too large, before its rows are compared. `condition` raises if rows make a kernel
-    singular, by default that of FL-NTK's network. With `duplicates` None the command has no such option.
+    singular, by default that of FL-NTK's network. If `duplicates` is None, the command has no such option.
 
     Raises:
         ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min zero, unless duplicates are kept.
@@ -251,8 +251,8 @@ def one_output(problem: "Problem") -> "Problem":
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
     """The user's choices, completed so that a look takes seconds: width 1024, 20 rounds, a stable step.
 
-    Beyond 1024 columns the width is less, since all that a case costs grows with their product. The kernel is computed
-    if it is needed and not given.
+    Beyond 1024 columns the width is less, since the cost of a case grows with the product of columns and width. The
+    kernel is computed if it is needed and not given.
     """
     width = min(LOOK_WIDTH, max(LEAST_WIDTH, LOOK_WEIGHTS // problem.d))
     options = replace(options, width=options.width or width, rounds=options.rounds or LOOK_ROUNDS)

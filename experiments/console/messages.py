@@ -9,7 +9,7 @@ import typer
 
 BAD_INPUT = 2  # exit status
 NOTES = "ntkfl.data.user_files"  # logger of messages such as the name of the column with the labels
-TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # not for users
+TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # hidden from users
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
-    except (BrokenPipeError, ModuleNotFoundError):  # no faults: a reader such as `| head`, and PyTorch, which has words
+    except (BrokenPipeError, ModuleNotFoundError):  # a closed pipe is no fault; PyTorch's absence is reported elsewhere
         raise
     except caught as error:
         typer.echo(f"error: {_said(error)}", err=True)

@@ -55,7 +55,7 @@ class Smooth(Asked):
         from ntkfl.ranges import require_number
 
         super().check()
-        _ = self.trained_on  # refuses what is no loss
+        _ = self.trained_on  # raises if there is no such loss
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
             for name, given in (("--export", self.export), ("--attack", self.attack), ("--loss", self.loss)):
@@ -84,7 +84,7 @@ class Smooth(Asked):
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
 
     def require_rows(self, x: np.ndarray) -> None:
-        """Raise ParallelRows if equal samples leave no certificate; under other losses it may rest on others."""
+        """Raise ParallelRows for equal samples under squares; under other losses a certificate may leave them out."""
         from ntkfl.gram.degeneracy import require_distinct
 
         if self.loss in (None, "squares"):
@@ -107,7 +107,7 @@ class Smooth(Asked):
 
 
 def certify_smooth_network(options: Options, asked: Smooth) -> None:
-    """Train, certify, print and write. Exit status: as `ntkfl certify`."""
+    """Train a network, certify it, print and write the result. Exit status: as `ntkfl certify`."""
     from ntkfl.any_order.certificate import minimised
 
     with bad_input():

@@ -18,7 +18,7 @@ def console(least: int = 0) -> Any:
 
 
 def is_piped() -> bool:
-    """Whether the output goes to a file or a pipe, and nobody says how wide it is."""
+    """Whether the output goes to a file or a pipe, and the variable COLUMNS gives no width."""
     return not sys.stdout.isatty() and "COLUMNS" not in os.environ
 
 
@@ -34,9 +34,10 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
 
 
 def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str]:
-    """The line in lines of the terminal's width; piped as it is, for scripts.
+    """The line broken at the terminal's width; if the output is piped, unchanged, for scripts.
 
-    The others begin with `later`, by default two columns more than the first; all but the last end with `end`.
+    Continuation lines begin with `later`, by default two columns more than the first; all lines but the last end with
+    `end`.
     """
     if is_piped() or len(line) <= (width := console().width):
         return [line]

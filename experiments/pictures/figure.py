@@ -28,7 +28,7 @@ LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of 
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
 PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; of a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
-TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch of a title, of a caption; as wide as a legend's mark
+TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # letters: in an inch of a title, of a caption; of a legend's mark
 SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, and characters that it does not draw
 
 
@@ -151,7 +151,7 @@ class _Legend:
 
     marks: dict[str, Any]
     columns: int
-    small: int  # points of a letter
+    small: int  # size of the letters in points
 
     @property
     def height(self) -> float:

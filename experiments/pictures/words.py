@@ -101,7 +101,7 @@ def _drawable(text: str) -> str | None:
     """LaTeX in matplotlib's form; None if matplotlib cannot draw it."""
     from matplotlib.mathtext import MathTextParser
 
-    text = text.replace(r"\mathbb{E}", r"\mathrm{𝔼}")  # which the font itself has; for the other it takes one of STIX
+    text = text.replace(r"\mathbb{E}", r"\mathrm{𝔼}")  # a letter of the font itself, in place of one of STIX
     try:
         MathTextParser("path").parse(f"${text}$")
     except ValueError:

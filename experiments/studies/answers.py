@@ -321,7 +321,7 @@ def untested(claim: str, source: str, theory: float | None, note: str, settled_b
 
 
 def infinite(claim: str, source: str, theory: float | None, note: str = "") -> Answer:
-    """A claim about cells one of which is infinite: it stays unresolved, whatever cells are added.
+    """A claim about cells with an infinite value: it stays unresolved, whatever cells are added.
 
     Args:
         claim: the claim in words.

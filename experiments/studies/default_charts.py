@@ -20,7 +20,7 @@ def charts_of(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
     """A figure of the quantities, with a panel for each, and a figure of the answers with a number beside theory's."""
-    seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "one run a point"
+    seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "each point is one run"
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)
     charts = [Chart(study.name, f"{study.question} {seeds}.", f"{shown}, each along an axis of the grid.", panels)]
@@ -32,7 +32,9 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
         panel = numbers_panel("answers", [answer.claim for answer in answers], (measured, theory), "number")
         caption = f"What was measured, with its interval, beside theory. {study.question}"
         charts.append(
-            Chart(f"{study.name}-answers", caption, "Measured numbers beside theory's, a claim a line.", (panel,))
+            Chart(
+                f"{study.name}-answers", caption, "Measured numbers beside theory's, one claim in each line.", (panel,)
+            )
         )
     return tuple(charts)
 

@@ -96,5 +96,5 @@ def measured_numbers(name: str, at: Sequence[float], estimates: Sequence[Estimat
 
 
 def numbers_panel(title: str, names: Sequence[str], series: Sequence[Series], says: str = "exponent") -> Panel:
-    """Numbers with their intervals, a name a line."""
+    """Numbers with their intervals, one name in each line."""
     return Panel(title, Label("", names=tuple(names)), Label(says), tuple(series), sideways=True)

@@ -71,7 +71,7 @@ class StudyFolder:
             grid: the study and its cells.
 
         Raises:
-            ValueError: it is another study's. OSError: it cannot be written.
+            ValueError: the folder is another study's. OSError: it cannot be written.
         """
         there = self._read() if self._grid.exists() else None
         if there and there["study"] != grid.study.name:

@@ -136,7 +136,7 @@ WORKLOAD = Workload(
     candidates=(
         Candidate("ntkfl", _ours, "ours", most=HELD),
         Candidate("ntkfl, weights drawn too", _drawn, "also ours"),
-        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # JAX's, for GPUs
+        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # JAX's for GPUs
         Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),

@@ -41,7 +41,7 @@ def certify(
     weights: Annotated[
         Path | None,
         "with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
-        "of its parameters by name, layer1.weight to readout.weight; --watch and --after train it on",
+        "a file of its parameters by name, layer1.weight to readout.weight; --watch and --after train it further",
     ] = None,
     momentum: Annotated[bool, "with --any-order or --method: tuned momentum at the server until then"] = False,
     test: Annotated[bool, "the share of test samples whose class is final; not for plain certify"] = False,
@@ -78,13 +78,13 @@ def certify(
         list[str] | None, "with --method: an option of it, such as momentum=0.6; repeat it for more"
     ] = None,
 ) -> None:
-    """Certify a network: that Algorithm 1 converges on it, at which rate, and a bound on how far any neuron moves.
+    """Certify a network: prove that Algorithm 1 converges on it, at which rate, and how far a neuron moves at most.
 
-    Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
+    Without --after or --watch, it is the network drawn from the seed, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
     network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data; --network does so for networks of any depth, if every sample is visited about equally often; --method says
-    that one method does, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
+    data; --network does so for networks of any depth, if every sample is visited about equally often; --method proves
+    that one method converges, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
     fedprox, scaffold or feddyn.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data

@@ -55,7 +55,7 @@ def rate(
     step_factors: Annotated[
         str | None,
         typer.Option(
-            metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last one stays"
+            metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last factor stays"
         ),
     ] = None,
     ima_window: Annotated[int | None, "send out the mean of this many last models of the server (IMA)"] = None,
@@ -81,12 +81,13 @@ def rate(
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
     Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1, at infinite width.
-    With --width also for the Gram matrix H(0) of a network of that width, drawn from the seed; for a network in a file,
-    for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
-    With --participation, --batch-size or --noise clients, batches or noise are drawn at random: rate, limit and rounds
-    are then exact, for the root mean square over the draws, and the error that noise leaves is printed. Steps may
-    change by round, and cohorts take turns. With --runs the loss is estimated by runs with draws of their own, with its
-    error, and nothing is said of rate and limits. Exit status: 0 stable, 1 not stable, 2 bad input.
+    With --width the same is printed for the Gram matrix H(0) of a network of that width, drawn from the seed; for a
+    network in a file, it is printed for that network's own kernel. Every method takes full-batch steps on sums of
+    squares; `ntkfl fastest` tunes and compares them. With --participation, --batch-size or --noise, clients, batches or
+    noise are drawn at random: rate, limit and rounds are then exact, for the root mean square over the draws, and the
+    error that noise leaves is printed. Steps may change by round, and cohorts take turns. With --runs the loss is
+    estimated by runs with draws of their own, with its error, and no rate or limit is printed. Exit status: 0 stable, 1
+    not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.estimate import Rigour
@@ -108,7 +109,7 @@ def rate(
         given = next((name for name, value in plain.items() if value), None)
         if random and given:
             raise ValueError(
-                f"--{given} is {plain[given]}; where rounds are drawn or scheduled all take the same plain steps"
+                f"--{given} is {plain[given]}; in drawn or scheduled rounds all clients take the same plain steps"
                 + (": momentum at the server is --method fedavgm" if given == "momentum" else "")
             )
         counts = given_numbers("client-steps", client_steps, int)
@@ -121,7 +122,7 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        def fits(problem: "Problem") -> None:  # asked before the Gram matrix, whose refusal names no estimates
+        def fits(problem: "Problem") -> None:  # before the Gram matrix, whose refusal names no --runs
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments
 

@@ -138,8 +138,8 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         none = f"with these steps the residual does not fall to {comparison.eps:g} within {FARTHEST:.0e} rounds"
         if comparison.tiles is not None:
             none = (
-                f"no number of rounds is known; up to {MOST_RUN} are run, and only if fewer rounds leave so little "
-                "that these may do"
+                f"the number of rounds is not known; up to {MOST_RUN} rounds are run, and only if fewer rounds leave "
+                f"so little that {MOST_RUN} may suffice"
             )
         print_paragraph(f"\n-: {none}")
     if comparison.tiles is not None:

@@ -50,23 +50,23 @@ def privacy(
     participation: Annotated[
         str, typer.Option(metavar="X,X,...", help="shares of the clients to try that a round draws; 1: all of them")
     ] = "1,0.5,0.25,0.125,0.0625",
-    clipped: Annotated[float, "chance that any clip of the training is active, at most"] = 0.01,
-    clip: Annotated[float | None, "the norm at which updates are clipped; the least that does unless given"] = None,
+    clipped: Annotated[float, "largest chance that some clip of the training is active"] = 0.01,
+    clip: Annotated[float | None, "the norm at which updates are clipped; by default the least that suffices"] = None,
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of the error against epsilon, .png or .svg"] = None,
 ) -> None:
     """The expected error of FedAvg with clipped updates and Gaussian noise, exactly, and the best rounds for a budget.
 
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
-    takes their plain mean and adds noise. The clipping norm is as small as is known to do: with the chance --clipped at
-    most any update is clipped at all, and while none is, mean and variance of the residual are exact. Rounds in which
-    --clip may be active are left out; if none is left, an error names the least norm that does. --rounds is the most
-    that are tried (100). Each client's updates are protected. Privacy is counted by dp-accounting. Where a round draws
-    some of the clients, without replacement, the budget counts that; the clip is then the longest update of simulated
-    trainings, which are so many that it is wrong with a chance of 1e-6 for each choice of steps and rounds that is
-    compared. A cohort that exact bounds show to be worse is not simulated. Steps, cohort and rounds are chosen by
-    looking at the data, which the budget does not count.
-    Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    takes their plain mean and adds noise. The clipping norm is the smallest that is known to suffice: with a chance of
+    at most --clipped some update is clipped, and as long as none is clipped, mean and variance of the residual are
+    exact. Rounds in which --clip may be active are left out; if none is left, an error names the least norm that
+    suffices. --rounds is the largest number that is tried (100). Each client's updates are protected. Privacy is
+    counted by dp-accounting. If a round draws some of the clients, without replacement, the budget counts that. The
+    clip is then the longest update of simulated trainings. There are so many of them that the clip is wrong with a
+    chance of 1e-6 for each choice of steps and rounds that is compared. A cohort that exact bounds show to be worse is
+    not simulated. Steps, cohort and rounds are chosen by looking at the data, which the budget does not count. Exit
+    status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -111,8 +111,8 @@ def privacy(
             if network == TWO_LAYER:
                 print_paragraph(
                     "\nthis is the error of a model that is linear in its weights; in a ReLU network of any width the "
-                    f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample: "
-                    "initial weights larger by a factor divide that by about as much"
+                    f"noise of the best row turns away up to {choices[0].turned:.1%} of what is learned of a sample; "
+                    "initial weights c times as large divide this share by about c"
                 )
             _print_longest(settings, choices[0].cohort, epsilon, delta, clipped)
             if draw and kind is not None:
@@ -149,7 +149,11 @@ def _print(
         if reachable is None
         else f"no training within epsilon = {epsilon:g}, delta = {delta:g} lowers the mean square error {before:.3g}, "
         "in expectation: the noise outweighs it; "
-        + (f"epsilon = {reachable:.3g} is the least that does" if isfinite(reachable) else "no epsilon does")
+        + (
+            f"epsilon = {reachable:.3g} is the least at which it falls"
+            if isfinite(reachable)
+            else "it falls at no epsilon"
+        )
     )
     print_lines(f"  setting: {described}", "")
     columns = ["K", "eta_local", "server rate", "clients", "rounds", "clip", "noise a weight", "mean square error"]
@@ -167,7 +171,7 @@ def _print(
 
 
 def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) -> None:
-    """Print what every cohort reaches, and which are not told apart from the best."""
+    """Print the error that every cohort reaches, and the cohorts that cannot be told apart from the best."""
     if len(cohorts) == 1:
         return
     from experiments.console.tables import print_paragraph, print_table
@@ -210,7 +214,7 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
         else:
             least = min(plan.moved for plan in plans)
             print_paragraph(
-                f"\nof {rounds} rounds or more no clip is known to be inactive: in {rounds} rounds the noise may move "
+                f"\nfrom {rounds} rounds on no clip is known to be inactive: in {rounds} rounds the noise may move "
                 f"a client's update by {least:.3g} times the clip, with {cohort} client{'s' * (cohort > 1)} a round "
                 "and any server rate that was run"
             )

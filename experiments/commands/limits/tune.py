@@ -37,7 +37,9 @@ def tune(
         str, "the outer optimizers to try, of average, momentum, nesterov, falling"
     ] = "average,momentum,nesterov",
     steps: Annotated[str, "the numbers of local steps to try"] = "1,4,16",
-    samples: Annotated[int | None, "the budget in gradients of a sample, of all clients, in place of --rounds"] = None,
+    samples: Annotated[
+        int | None, "the budget in gradients of single samples over all clients, in place of --rounds"
+    ] = None,
     batch_size: Annotated[int | None, "samples a local step, drawn anew; all of the client's unless given"] = None,
     participation: Annotated[float, "share of the clients that a round draws"] = 1.0,
     noise: Annotated[float, "standard deviation of noise on every weight of the clients' mean"] = 0,
@@ -49,13 +51,12 @@ def tune(
     """Tune the server's optimizer, its rate and momentum, K and eta_local for a budget, by the exact expected loss.
 
     Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server goes along the mean of the clients'
-    displacements: plainly, with heavy-ball momentum, with Nesterov's, as DiLoCo does, or, where --outer names falling,
-    plainly with a rate that falls by the same factor in every round. Batches are drawn without replacement,
-    independently in every step; shuffled passes are something else. The table compares the expected mean
-    square error at the end of the budget. The search promises no optimum. The floor bounds the error from below for
-    every outer optimizer that sets its coefficients in advance, at the same K and eta_local, without the noise.
-    Steps may be such that the error would grow after the budget; the table says so, and where that is not decided. Exit
-    status: 0 done, 2 bad input.
+    displacements: plainly, with heavy-ball momentum, or with Nesterov's, as DiLoCo does. If --outer names falling, it
+    goes plainly with a rate that falls by the same factor in every round. Batches are drawn without replacement,
+    independently in every step, not by shuffled passes. The table compares the expected mean square error at the end of
+    the budget. The search promises no optimum. The floor bounds the error from below for every outer optimizer that
+    sets its coefficients in advance, at the same K and eta_local; it leaves out the noise. With some steps the error
+    would grow after the budget; the table says so, or says that this is not decided. Exit status: 0 done, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)

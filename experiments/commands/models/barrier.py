@@ -45,7 +45,7 @@ def barrier_between(
     align: Annotated[
         By | None,
         typer.Option(
-            help="also permute hidden units, B's to fit A's or a group's to fit each other, compared by these",
+            help="also permute hidden units, B's to fit A's or a group's to fit each other: how units are compared",
             show_default=False,
         ),
     ] = None,

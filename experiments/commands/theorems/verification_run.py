@@ -36,13 +36,13 @@ def verify(
     ] = None,
     paper: OnlyPaper = None,
     form: OnlyForm = None,
-    trials: Annotated[int | None, "cases of each family (1 to 300 by default, by what one costs)"] = None,
+    trials: Annotated[int | None, "cases of each family (1 to 300 by default, by the cost of a case)"] = None,
     until_decided: Annotated[
         bool | None,
         typer.Option(
             "--until-decided/--thorough",
-            help="look at a sixteenth of the cases first, and at more where these do not decide; or at all at once "
-            "(until decided where all statements are checked, else thorough)",
+            help="look at a sixteenth of the cases first, and at more if these do not decide; or at all at once "
+            "(until decided if all statements are checked, else thorough)",
         ),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
@@ -66,18 +66,18 @@ def verify(
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
 
-    With --data the outcome is that of your data; a remark says where a form is known to fail on other cases.
-    --eta-local auto takes the largest step that the hypotheses allow. With --data and whole papers, or no ids, only
-    forms about data are checked, each with a step of its own unless you give one, and forms whose first case is
-    rejected are named before the others run. A case that cannot be computed, since its run
-    overflows say, is named and leaves the outcome unresolved. A form of a statement of your own that held in all its
-    cases is then attacked: a search of ten seconds of processor time, which --no-attack leaves out. A confirmed
-    counterexample makes the form violated, "broken by search"; `ntkfl attack` writes it to a file.
+    With --data the outcome is about your data; a remark says if a form is known to fail on other cases. --eta-local
+    auto takes the largest step that the hypotheses allow. With --data and whole papers, or no ids, only forms about
+    data are checked, each with a step of its own unless you give one; forms whose first case is rejected are named
+    before the others run. A case that cannot be computed, for example because its run overflows, is named and leaves
+    the outcome unresolved. A form of a statement of your own that held in all its cases is then attacked: a search of
+    ten seconds of processor time, which --no-attack leaves out. A confirmed counterexample makes the form violated,
+    "broken by search"; `ntkfl attack` writes it to a file.
 
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
-    input, and where some forms were not run since PyTorch is not installed, the others being as expected; 3 when a form
-    that is recorded open is violated; 130 stopped by Ctrl-C.
+    input, or when some forms were not run because PyTorch is missing and the others are as expected; 3 when a form that
+    is recorded open is violated; 130 stopped by Ctrl-C.
     """
     with bad_input():
         require_size("trials", trials, optional=True)

@@ -49,7 +49,7 @@ def results_page(results: Sequence[Result], command: str) -> str:
 
 
 def _part(miniature: Miniature, cells: Sequence[Cell]) -> dict[str, Any]:
-    """What the template says of one miniature."""
+    """The values that the template takes for one miniature."""
     seeds, rows = len({cell.seed for cell in cells}), compared(miniature, cells)
     judged = [row for row in rows if row.verdict in VERDICTS]
     settled = sum(row.plateau is not None and not row.settled for row in judged)

@@ -1,4 +1,4 @@
-"""Asymmetry: the Gram matrix H(t,k) of local step k is not symmetric; how does that grow with k and fall with m?
+"""Asymmetry: how does the asymmetry of the Gram matrix H(t,k) of local step k grow with k and fall with m?
 
 Row i of H(t,k) has the patterns of the server's weights, column j those of the client of j after k local steps. So it
 is symmetric at k = 0, and for K = 1 always. It differs from its transpose by the patterns that local steps flip: about

@@ -56,7 +56,7 @@ def measure(point: Point) -> Measured:
 def covariance(outputs: np.ndarray) -> float:
     """sum over pairs k != k' of Cov(f_k, f_k') / K^2, the mean over samples; outputs: (draws, K, samples).
 
-    It is not computed as the rest of the whole's variance, so that the identity of the factors can fail.
+    It is not computed as the remainder of the total variance, so that the identity of the factors can fail.
     """
     centred = outputs - outputs.mean(axis=0)
     pairs = np.einsum("mkn,mln->kl", centred, centred) / (len(outputs) * outputs.shape[2])

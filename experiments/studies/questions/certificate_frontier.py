@@ -73,7 +73,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     never = measured & ~np.isfinite(width)
     none = f"no width up to {LARGEST} certifies {int(never.sum())} of {int(measured.sum())} cells"
     missing = none if never.any() else ""
-    below = measured & (complexity < complexity[never].min(initial=np.inf))  # cut by complexity, not by success
+    below = measured & (complexity < complexity[never].min(initial=np.inf))  # not chosen by success
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
         """A bound on the smallest certified width, which is above the largest width tried if no width certifies."""
@@ -83,7 +83,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     claim = "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2"
     yield at_most(claim, SOURCE, CLOSED_FORM * complexity, joined("the closed form", missing))
     claim = "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1"
-    note = joined(missing, "those below the least complexity that is not" if never.any() else "")
+    note = joined(missing, "only complexities below the least at which no width certifies" if never.any() else "")
     yield exponent(claim, SOURCE, 1.0, complexity[below], [np.array([value]) for value in width[below]], note=note)
     claim = "smallest certified width <= n^4 log(n/delta) / lambda^4"
     yield at_most(claim, "fl-ntk/B.3, as printed, O-constant 1", stated)

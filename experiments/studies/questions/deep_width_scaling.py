@@ -67,7 +67,7 @@ def limit(network: str) -> KernelRegime:
 
 def measure(point: Point) -> Measured:
     """Distances of a trained network from the limit and from its own kernel's regime, and its residuals by round."""
-    import torch  # slow to load, also for what follows
+    import torch  # slow to load, as are the next imports, which need it
 
     from ntkfl.training.engine_trajectory import network_trajectory
 
@@ -240,7 +240,7 @@ def _exponents(cells: Cells) -> Chart:
         f"The power of the width with which each falls, over {cells.sizes['width']} widths; bars: 99% intervals, "
         "which include the bias of the two smallest. The lines are -1/2 and -1; the average effect of ReLU's kinks on "
         "own and drift falls only as m^(-1/2), so that their powers lie between the two.",
-        "Measured exponents with their intervals beside -1/2 and -1, a network a line.",
+        "Measured exponents with their intervals beside -1/2 and -1, one network in each line.",
         tuple(panels),
     )
 

@@ -114,7 +114,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         "method-exponents",
         "The power of the width with which networks approach the limit of each method, over "
         f"{cells.sizes['width']} widths; bars: 99% intervals, which include the bias of the two smallest.",
-        "Measured exponents with their intervals beside -1/2, a method a line.",
+        "Measured exponents with their intervals beside -1/2, one method in each line.",
         (numbers_panel("exponents", methods, (*series, theory)),),
     )
 

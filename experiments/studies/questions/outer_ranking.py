@@ -206,8 +206,8 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     for name in map(str, cells["network"].to_numpy()):
         ranking = Ranking.of(cells.sel({"network": name}))
         claims = (
-            f"{name}: trained losses (geometric means) stand in the order of their expectations where it is seen",
-            f"{name}: rounds of {ROUNDS} that the steps of the least expected loss lose to the best trained ones",
+            f"{name}: trained losses (geometric means) have the order of their expectations, where an order is seen",
+            f"{name}: of {ROUNDS} rounds, those that the steps of least expected loss lose to the best trained steps",
             f"{name}: the best steps for batches leave no more than the best for full batches, both with batches",
         )
         if ranking.seeds < FEWEST_COMPARED:
@@ -265,7 +265,7 @@ def _gain(claim: str, ranking: Ranking) -> Answer:
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The trained losses against the expected ones, a panel a network."""
+    """The trained losses against the expected ones, with a panel for each network."""
     panels = []
     for name in map(str, cells["network"].to_numpy()):
         ranking, series = Ranking.of(cells.sel({"network": name})), []

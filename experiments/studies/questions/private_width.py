@@ -91,7 +91,7 @@ def _ratios(cells: Cells, epsilon: float, initial: float) -> list[np.ndarray]:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Per budget: the loss over its expectation with each scale of the initial weights; what their scale changes."""
+    """For each budget the loss over its expectation by scale of the initial weights, and the effect of that scale."""
     factors = cells.initial.to_numpy().tolist()
     for epsilon in cells.epsilon.to_numpy().tolist():
         for factor in factors:
@@ -120,13 +120,13 @@ def _at_the_largest_width(cells: Cells, epsilon: float, factor: float) -> Answer
         f"{of_widths}; noise turns {turned:.1%} of a sample's signal away; {int(own['clipped'].sum())} updates clipped"
     )
     answer = interval(claim, SOURCE, 1.0, measured, note)
-    if answer.outcome is Outcome.VIOLATED:  # what is expected is of infinite width
+    if answer.outcome is Outcome.VIOLATED:  # the expectation is for infinite width
         return replace(answer, outcome=Outcome.UNRESOLVED, settled_by=("width",))
     return answer
 
 
 def charts(cells: Cells) -> Iterable[Chart]:
-    """The ratio of the losses over the width, a panel a budget."""
+    """The ratio of the losses over the width, with a panel for each budget."""
     widths, panels = [float(width) for width in cells.width.to_numpy()], []
     for epsilon in cells.epsilon.to_numpy().tolist():
         series = [Series("as expected", "theory", widths, [1.0] * len(widths))]

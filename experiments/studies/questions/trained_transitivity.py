@@ -157,7 +157,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
         f"Barrier of the absolute loss between two trained networks against the largest loss on their ways to the "
         f"anchor, both exact; digits, n = {N_SAMPLES}, rate {RATE:g}; all lengths of training; {cells.sizes[SEED]} "
         "seeds.",
-        "Barrier against epsilon, a point a pair, a panel a width.",
+        "Barrier against epsilon: a point for each pair, a panel for each width.",
         tuple(panels),
     )
 

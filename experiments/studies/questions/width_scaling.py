@@ -92,7 +92,7 @@ def _exponents(ladder: StoredLadder, measured: Sequence[Answer]) -> Chart:
         "width-exponents",
         f"Every power of the width, measured over {len(ladder.widths)} widths from {min(ladder.widths)} to "
         f"{max(ladder.widths)} with {ladder.n_runs} networks; bars: 99% intervals with finite-width bias.",
-        "Measured exponents with intervals beside those of theory, one quantity a line.",
+        "Measured exponents with intervals beside those of theory, one quantity in each line.",
         (numbers_panel("exponents of the width", names, series),),
     )
 

@@ -64,7 +64,7 @@ def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again
     assert next(shown.all("h1")).text() == "With which power of its length does the period of a pendulum grow?"
     image, of_answers = shown.all("img")
     assert image.attributes["alt"] == "period, place, each along an axis of the grid."
-    assert of_answers.attributes["alt"] == "Measured numbers beside theory's, a claim a line."
+    assert of_answers.attributes["alt"] == "Measured numbers beside theory's, one claim in each line."
     assert files["studies/pendulum/pendulum.svg"].lstrip().startswith(b"<?xml")
     assert b"prefers-color-scheme:dark" in files["studies/pendulum/pendulum.svg"]
     data = list(csv.reader(io.StringIO(files["studies/pendulum/pendulum.csv"].decode())))
