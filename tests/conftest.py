@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
-# One thread a worker, said before numpy is imported: more threads than cores would only wait for each other.
+# One thread for each worker, set before numpy is imported: more threads than cores would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ.pop("COLUMNS", None)  # readline, which pytest imports, sets it in workers: piped lines would be wrapped
+os.environ.pop("COLUMNS", None)  # readline, which pytest imports, sets COLUMNS in workers: piped lines would be wrapped
 
 import flint
 import jax

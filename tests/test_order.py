@@ -18,7 +18,7 @@ def conftest(request):
 
 
 class Case:
-    """A collected test; its tables are dictionaries of names, joined by commas, and the rows of this case."""
+    """A collected test; its tables are dictionaries from names, joined by commas, to the row that this case takes."""
 
     def __init__(self, obj, tables=None, slow=False):
         self.obj, self.tables, self.slow, self.nodeid = obj, tables or {}, slow, f"{obj.__name__}[{id(self)}]"

@@ -1,4 +1,4 @@
-"""README: its Python prints the shown text, its table is the recorded one. FINDINGS.md: its sentences."""
+"""README's Python prints the shown text, and its table is the recorded one; FINDINGS.md has the expected sentences."""
 
 import os
 import re
@@ -102,7 +102,7 @@ def test_what_the_readme_links_to_is_there(target):
 
 
 def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fails_beside_one_that_holds():
-    """The picture's words and number of marks; another version of matplotlib may place them otherwise."""
+    """Only the picture's words and number of marks count: another version of matplotlib may place them otherwise."""
 
     def seen(svg):
         return re.findall(r"<!-- (.*?) -->", svg), svg.count("<use ")

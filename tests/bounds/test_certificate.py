@@ -275,7 +275,7 @@ def test_too_large_steps_fail_on_the_named_condition(eta_local, eta_global, clie
 
 
 def test_neurons_on_a_tie_are_counted_against():
-    """w.x_0 = 0 exactly: the pattern is 1, but any move may change it, and float64 does not vouch for it."""
+    """w.x_0 = 0 exactly: the pattern is 1, but any move may change it, and float64 cannot decide the sign."""
     setup = Setup(width=300, eta_local=0.05)
     problem, weights = nearly_fitted(5, setup, 1e-3, n=3, d=6)
     x = np.array(problem.x)

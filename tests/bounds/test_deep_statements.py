@@ -61,7 +61,7 @@ class Plain:
         return (theta - eta * torch.autograd.grad(loss, theta)[0]).detach()
 
     def federated(self, theta: torch.Tensor, y: torch.Tensor, owner: np.ndarray, setup: Setup):
-        """The models of all rounds, and the clients' ends of the last."""
+        """The models of all rounds, and the clients' last models in the last round."""
         models, ends = [theta], []
         for _ in range(setup.rounds):
             ends = []
@@ -86,7 +86,7 @@ class Plain:
 
 
 def by_hand(matrix: np.ndarray, y: np.ndarray, first: np.ndarray, owner: np.ndarray, setup: Setup):
-    """Outputs of all rounds in a kernel regime, (T+1, n), and the moves of J^T's coefficients in the last, by client"""
+    """Outputs of all rounds in a kernel regime, (T+1, n), and each client's coefficients of J^T in the last round."""
     outputs, moved = [first], []
     for _ in range(setup.rounds):
         moved = []
@@ -207,7 +207,7 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
-    """One sample, both layers trained; copies of neurons in place of chance: E|a|^3 times the drift of signs."""
+    """One sample, both layers trained, neurons at quantiles in place of drawn ones: E|a|^3 times the drift of signs."""
     problem, setup, m = Problem(np.array([[1.0]]), np.array([0.9])), Setup(eta_local=0.2, local_steps=2, rounds=4), 1e6
     levels = stats.halfnorm.ppf((np.arange(24) + 0.5) / 24)
     a = np.concatenate([levels, -levels])[:, None] * np.ones(40_000)

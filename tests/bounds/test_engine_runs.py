@@ -112,7 +112,7 @@ def clients(width, beta, seed=1):
 @pytest.mark.parametrize("beta", [None, 2.0])
 @pytest.mark.parametrize("width", [8, 64])
 def test_barriers_of_trained_clients_obey_r2(width, beta):
-    """Clients of one start, and of two starts, between which there is a barrier for the bound to hold against."""
+    """Clients from one start, and from two starts, between which there is a barrier that tests the bound."""
     problem, trained = clients(width, beta)
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")

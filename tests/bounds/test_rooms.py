@@ -1,4 +1,4 @@
-"""Statements lend no code: no module of bounds imports one that has statements."""
+"""Modules of statements share no code: no module of bounds imports a module that has statements."""
 
 import ast
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def test_grams_against_their_definition():
         assert (np.abs(grams.value - expected) <= grams.error).all()
         assert grams.error.max() < 1e-13
     first = INSIDE.grams().value[:, :6]
-    assert np.array_equal(first, first.T)  # k = 0 sees one set of weights
+    assert np.array_equal(first, first.T)  # at k = 0 all clients have one set of weights
     assert not np.array_equal(INSIDE.grams().value[:, 12:], INSIDE.grams().value[:, 12:].T)
 
 

@@ -84,7 +84,7 @@ SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
 
 @pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
 def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
-    """The tests above are not empty: networks certify at eta_l = .9, where the a-priori theorem gives up."""
+    """The tests above are not empty: networks certify at eta_l = .9, where the a-priori theorem certifies none."""
     setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
     problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
     certificate = stable_step_certificate(problem, setup, weights)

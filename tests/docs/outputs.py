@@ -14,7 +14,7 @@ NOISE = 0.02  # rounding differs between machines
 
 
 def assert_same(printed: str, shown: str, noise: float | None = NOISE) -> None:
-    """Words agree exactly, numbers to relative `noise` (None: any number); errors and dates must only be there."""
+    """Words agree exactly, numbers to relative `noise` (None: any number); errors and dates must only be present."""
     printed, shown = (DATE.sub("DATE", ERROR.sub("±", VERSIONS.sub("", text).strip())) for text in (printed, shown))
     words, expected = (SPACE.sub(" ", NUMBER.sub("#", text)) for text in (printed, shown))
     assert words == expected

@@ -13,7 +13,7 @@ def lines_of(figure: Figure) -> list[str]:
 
 
 def own_rows(script: ModuleType, changed: str) -> list[dict]:
-    """The stored rows: in order, each once, those of the page, which other rows than these would change."""
+    """The stored rows; they are in order, each once, and make the page, which other rows would change."""
     page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
     assert script.written(page, rows) == page
     assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)

@@ -1,4 +1,4 @@
-"""What docs/reference names explains every argument on a line of its own; nothing else has a section of arguments."""
+"""Each name in docs/reference explains every argument on a line of its own; no other docstring lists its arguments."""
 
 import ast
 import re

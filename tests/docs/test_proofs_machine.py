@@ -167,7 +167,7 @@ echo 'Closed under the global context'
 def test_files_are_compiled_side_by_side_each_after_those_it_requires_and_none_after_one_that_fails(
     tmp_path, monkeypatch
 ):
-    """By two scripts in the place of Coq's programs."""
+    """Two scripts stand in for Coq's programs."""
     for name, script in (("coqdep", COQDEP), ("coqc", COQC)):
         (tmp_path / name).write_text("#!/bin/sh" + script)
         (tmp_path / name).chmod(0o755)

@@ -1,4 +1,4 @@
-"""What guides and pages import is near: in `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or
+"""Guides and pages import only from `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or
 `experiments`."""
 
 import re

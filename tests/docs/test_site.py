@@ -57,7 +57,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """Built with warnings as errors; without network, it needs none. Of most pictures only the first panel is drawn."""
+    """The site, built with warnings as errors and without a network; of most pictures only the first panel is drawn."""
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-d", str(out / ".trees")]
     command += ["-D", "whole_pictures_every=8"]

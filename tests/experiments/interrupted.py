@@ -54,7 +54,7 @@ COMMANDS: dict[str, str] = {
     "conform run": "conform run {1}/adapter.py --limit 1000000",
     "connectivity-table": "connectivity-table --steps 10000000",
 }
-OFTENER = {"train": 3}  # so many times as many tries as other commands
+OFTENER = {"train": 3}  # the number of this command's tries for each try of another command
 
 
 @dataclass(frozen=True)

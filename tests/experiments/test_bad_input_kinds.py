@@ -1,4 +1,4 @@
-"""Kinds of bad input, one line each: what was wrong and where, exit status 2; and what is no bad input."""
+"""Bad input of every kind gives a line that says what was wrong and where, and exit status 2; other input does not."""
 
 import hashlib
 import json

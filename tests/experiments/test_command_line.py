@@ -385,7 +385,7 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
         recorded = f"recorded: {formula.recorded.value}"
-        if formula.nature is not None:  # what holds does not differ from what holds
+        if formula.nature is not None:  # a form that holds does not differ from what holds
             word = "remark" if formula.recorded is Outcome.HOLDS else "differs from what holds by"
             recorded += f" {word}: {formula.nature.value}"
         assert recorded in text

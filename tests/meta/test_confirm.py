@@ -42,7 +42,7 @@ def last(case):
 
 
 def understated(case):
-    """The last residual; from floats a millionth too large, and claimed to be exact."""
+    """The last residual; in floats it is a millionth too large, and claimed to be exact."""
     if case.arithmetic is None:
         return Estimate.exact(last(case).value * (1 + 1e-6))
     return last(case)

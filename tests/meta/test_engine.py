@@ -154,7 +154,7 @@ def test_a_first_look_needs_as_many_admitted_cases_as_all_seeds_do():
 
 @pytest.mark.parametrize(("few", "trials"), [(0, 20), (5, 40), (40, 120)])
 def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_the_second_each(few, trials):
-    """The first cases of each family are rejected: none, half of the first look, or also the second look."""
+    """Each family's first `few` cases are rejected: none, half of the first look, or more than the second look has."""
     late = Hypothesis("late", "x > few", lambda case: case.value - few - 1)
     statement = claim(hypotheses=(late,), families=(Numbers("one", 60), Numbers("two", 60)))
     (verdict,) = verify(statement, Options(until_decided=True))
@@ -164,7 +164,7 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
 
 @pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
 def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
-    """Of the looks at 20, 50 and 200 numbers, the second excludes failures in a tenth, and none in a thousandth."""
+    """Of the looks at 20, 50 and 200 numbers, the second excludes failures in a tenth, none those in a thousandth."""
     may_fail = Claim(2 * X, failure=failure)
     statement = claim(stated=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
     (verdict,) = verify(statement, Options(until_decided=True))

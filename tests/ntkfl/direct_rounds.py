@@ -11,8 +11,8 @@ LONG = np.longdouble
 class Direct:
     """Rounds of a linear model f = X w from w = 0 on the sums of squares of the clients.
 
-    x, y: samples (n, d) and labels (n,). members: the samples of each client. steps: of each. eta: of the first local
-    step, which `factors` multiply step by step, the last one for all that follow. momentum: of the clients.
+    x, y: samples (n, d) and labels (n,). members: each client's samples. steps: each client's number of local steps.
+    eta: the local step, which step k multiplies by `factors[k]`, or by the last factor. momentum: the clients' one.
     """
 
     x: np.ndarray

@@ -1,4 +1,4 @@
-"""Tiles on a device of torch: those of this process are the judge; cpu is a device too, and a GPU, if any."""
+"""Tiles on a device of torch equal those of this process; the devices are the CPU and a GPU, if there is one."""
 
 import numpy as np
 import pytest

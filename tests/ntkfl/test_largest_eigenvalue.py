@@ -1,4 +1,4 @@
-"""The bound of the largest eigenvalue: the whole matrix is the judge; what it proves is held against literal rounds."""
+"""The bound of the largest eigenvalue against the whole matrix; the errors that it bounds against literal rounds."""
 
 from dataclasses import replace
 
@@ -130,7 +130,7 @@ def test_weights_of_blocks_that_are_off_are_within_their_distance(method, option
         errors = LocalErrors(0.0, 0.0, times * walked**2 / 2 * 1e-3 * top, 1e-3 * top, 0.0, 0.0, 0.0)
         apart, allowed = np.linalg.norm(one - other, 2), feedback.wobble(errors).weights
         assert apart <= allowed * (1 + 1e-9) + 1e-12 * feedback.weights.max()
-        assert allowed < 8 * apart or rank or steps == 1 or share > 0.5  # at small eigenvalues nothing is given away
+        assert allowed < 8 * apart or rank or steps == 1 or share > 0.5  # at small eigenvalues it is near
 
 
 def exact_largest(problem, method, options, setup):

@@ -382,7 +382,7 @@ def test_bad_input_is_said(rounds, more, said):
 
 
 def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path, monkeypatch):
-    """A run that a file has is counted from where it is."""
+    """Of a run that a file keeps only the rounds that are left count."""
     problem, keep = images(), tmp_path / "run.npz"
     with pytest.raises(
         ValueError, match=r"the rounds of fedavgm, one after another, .* rounds up to \d+ would fit"

@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda part: 
 
 
 def schedule(method, rng, longest, wild=False, rounds=6):
-    """Steps by round, all of which let clients contract; server rates where the method has one, if wild beyond it."""
+    """Steps by round at which clients contract; server rates where the method has one, beyond the limit if `wild`."""
     steps = {"eta_local": (longest * rng.uniform(0.05, 0.95 if wild else 0.7, rounds)).tolist()}
     steps["local_steps"] = rng.integers(1, 12 if wild else 6, rounds).tolist()
     rates = rng.uniform(0.1, 4, rounds) if wild else rng.uniform(0.3, 1.4, rounds)

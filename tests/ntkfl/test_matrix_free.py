@@ -475,7 +475,7 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
 @quietly
 @pytest.mark.parametrize("eta", [1e9, 1e20, 1e50])
 def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
-    """A limit below 0 was named, and one of infinity."""
+    """Once a limit below 0 was named, and an infinite one."""
     regime = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg", matrix_free=True)
     named = re.search(r"a server rate below (\S+) only", regime.step_warning)
     whole = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg").step_limits.eta_global

@@ -36,7 +36,7 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 1e-9])
 def test_the_accountant_is_right_at_the_ends_of_what_is_taken(epsilon, delta):
-    """The same curve in 60 digits: at epsilon = 1e-12 and delta = 1e-300 sigma is four times too small for it."""
+    """The same curve in 60 digits; sigma would be four times too small at epsilon = 1e-12 and delta = 1e-300."""
     with mpmath.workdps(60):
         s, e = mpmath.mpf(noise_multiplier(epsilon, delta, 1)), mpmath.mpf(epsilon)
         told = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
@@ -184,7 +184,9 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
         private_rounds(problem, setup, method="scaffold", eta_global=rates)
     settings = private_settings(problem, local_steps=(2,), rounds=30, falls=(1.0, 0.1))
     steady = [setting for setting in settings if not setting.eta_global]
-    assert best_choices(settings, 50.0, 1e-5) == best_choices(steady, 50.0, 1e-5)  # few rounds: a fall is no help
+    assert best_choices(settings, 50.0, 1e-5) == best_choices(
+        steady, 50.0, 1e-5
+    )  # few rounds: a falling rate does not help
     ((best,), (plain,)) = best_choices(settings, 500.0, 1e-5), best_choices(steady, 500.0, 1e-5)
     assert best.plan.mean_square < plain.plan.mean_square and plain.last_rate == plain.server_rate
     assert best.last_rate == pytest.approx(best.server_rate * 0.1 ** ((best.plan.rounds - 1) / 29))

@@ -75,7 +75,7 @@ def test_no_other_kernel_is_come_to():
 
 
 def test_a_run_with_clients_and_local_steps_is_algorithm_1():
-    """At places on the kinks: weights of `simulate` are as far from the limit."""
+    """From starts at kinks: `simulate` ends as far from the limit as the case's own rounds."""
     case = sliding_case(2, clients=2, local_steps=3)
     y = case.weights.outputs(case.x) + case.residual
     problem = Problem(case.x, y, np.array([0, 1, 0, 1]))

@@ -1,4 +1,4 @@
-"""The boundary of a yes is found to the given ratio, from either side, and None beyond the range."""
+"""The boundary between yes and no is found to the given ratio, from either side; beyond the range it is None."""
 
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -338,7 +338,7 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """A three-layer kernel is positive where a two-layer one is singular; `check` expects so only if told the depth."""
+    """A three-layer kernel is positive where a two-layer one is singular; `check` expects it only if told the depth."""
     if depth == 1 and not told:
         return  # a linear kernel breaks what holds for every network with a hidden layer; see BROKEN
     report = check(deep(depth), depth=depth if told else None, examples=examples)

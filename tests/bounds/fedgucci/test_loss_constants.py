@@ -135,7 +135,7 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 
 
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
-    """I8-nonzero: -1 speaks against `positive`, independent clients against `non-zero` word for word."""
+    """I8-nonzero: a floor of -1 contradicts `positive`, independent clients contradict `non-zero`, word for word."""
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())
     assert float(independent.value) == float(independent.error) == 0

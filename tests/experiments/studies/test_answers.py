@@ -64,7 +64,7 @@ def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
     three = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3], **along)
     assert three.outcome is Outcome.UNTESTED and three.settled_by == ("width",)
     many = exponent("c", "s", -0.5, SIZES[:3], [np.tile(row, 1000) for row in SAMPLES[:3]], **along)
-    assert many.outcome is Outcome.UNTESTED  # more seeds do not do
+    assert many.outcome is Outcome.UNTESTED  # more seeds are not enough
     few = exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES], **along)
     assert few.outcome is Outcome.UNTESTED and few.settled_by == ("seed",)
     assert exponent("c", "s", -0.5, SIZES, SAMPLES, **along).outcome is Outcome.HOLDS

@@ -26,7 +26,7 @@ WIDTH, SEED = 16, 3
 
 
 def kernel_of_depth_3(x, z):
-    """ReLU's limit at unit-free depth 3 by its arc-cosine kernels, written out layer by layer."""
+    """ReLU's limit kernel at depth 3, by the arc-cosine kernels, written out layer by layer."""
     norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(z, axis=1)
 
     def averages(inner):

@@ -1,4 +1,4 @@
-"""A study on a user's file: its cells are those of the file, another content is another cell, answers are apart."""
+"""A study on a user's file: cells belong to the file's content, another content has others, answers are kept apart."""
 
 import hashlib
 from dataclasses import replace

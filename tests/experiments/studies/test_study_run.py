@@ -314,7 +314,7 @@ def test_what_is_measured_is_what_the_study_says(pendulum):
 
 
 def test_every_library_that_computes_numbers_is_in_the_version():
-    """Cells of two machines were taken for one another's where their accountants of privacy differed."""
+    """Once cells of machines with different accountants of privacy were taken for the same cells."""
     without_numbers = {
         *("distributed", "hypothesis", "jaxtyping", "jinja2", "joblib", "packaging", "pydantic", "rich", "safetensors"),
         *("threadpoolctl", "typer", "xarray", "ntkfl_check"),

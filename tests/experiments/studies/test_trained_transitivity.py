@@ -109,7 +109,7 @@ def test_bounds_are_held_against_the_gap():
 
 
 def test_a_comparison_outside_the_theorem_is_charged_to_nobody_and_has_no_failure_probability():
-    """Cells that share images and anchors are dependent: the theorem's probability says nothing of their number."""
+    """Cells that share images and anchors are dependent: the theorem's probability does not bound how many fail."""
     far = STUDY.answers(
         planted(STUDY, lambda point: cell(point) | {"gap": Estimate(200.0 if point["seed"] == 0 else 2.0, 1e-12)})
     )[-1]

@@ -39,7 +39,7 @@ def test_one_input_with_two_labels_is_named():
 
 
 def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
-    """Less the bias .1 a label is no float64: the residual is enclosed all the same, and multiples are not taken."""
+    """A label less the bias .1 is no float64: its residual is still enclosed, and no sample counts as a multiple."""
     problem, weights = fitted(0, n=4, distance=1e-4)
     network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
     whole = certify_any_order(problem, network)

@@ -74,7 +74,7 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
 @given(seeds, st.integers(1, 3))
 @settings(max_examples=20)
 def test_a_copy_is_put_back_in_one_stroke_where_groups_meet(seed, axes):
-    """One group on all axes of a tensor: the inner product is a polynomial of that degree in the order."""
+    """One group on all axes of a tensor: the inner product is a polynomial in the order, of the degree `axes`."""
     rng = np.random.default_rng(seed)
     target = rng.normal(size=(7,) * axes)
     order = rng.permutation(7)

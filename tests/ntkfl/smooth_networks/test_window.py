@@ -153,7 +153,7 @@ def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
 
 
 def test_the_lemma_needs_its_last_term():
-    """Near the curve of fits no residual pays for a step's increase of the distance to a fit."""
+    """Near the curve of fits no residual makes up for a step's increase of the distance to a fit."""
     f, gradient = curved(1.0)
     t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
     after = t - 0.5 * f(t) * gradient(t)
