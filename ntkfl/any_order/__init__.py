@@ -16,9 +16,9 @@ eta_i) and J has the rows g_i(W), i in B. So from W0 on |W - W*| never grows, wh
 clients and the numbers of local steps are. A mean of such models, with weights p_c that sum to 1, has both properties
 too, by convexity. This covers server steps g in [0, 1]: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
 (2) The sum over all steps of eps eta_i r_i^2 is at most D^2, where a client's steps count with their weight g p_c.
-(3) Let eps > 0 be fixed, let every sample be visited again and again with steps above a fixed number, and let every
-client that trains in a round count in the mean of the round with a weight above a fixed number. Then all residuals tend
-to 0 and the weights converge.
+(3) Let eps > 0 be fixed, let every sample be visited again and again with steps above a fixed number > 0, and let every
+client that trains in a round count in the mean of the round with a weight above a fixed number > 0. Then all residuals
+tend to 0 and the weights converge.
 (4) |f_W(x) - f_W*(x)| <= |a| D |x| for every later W, and |f_W(x) - f_W0(x)| <= 2 |a| D |x|.
 
 The proof is on the page named below. Its core: <g_i(W), W* - W> = r_i exactly, by homogeneity, as long as W has the
@@ -28,9 +28,9 @@ Several outputs, a_r in R^C: the signs do not depend on the output. There is a r
 sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V, and the identity holds for
 each output with W*. Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's
 norm in (4).
-Held pairs cost one row each, as before: w*_r.x_i = 0 holds them for all outputs.
+Each held pair has one row, as before: w*_r.x_i = 0 holds it for all outputs.
 
-Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is off by
+Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is wrong by
 sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i. This sum has either sign, is quadratic in the distance, and does not fall with
 r_i: the zero-loss set is curved, and the distance to a point of it grows along most runs. Not covered either:
 momentum or control variates after the checkpoint (`certify_method` has those, for one method with given steps), server
@@ -45,10 +45,10 @@ Rounding: C C' and all products are bounded entry by entry. Let lam > 0 be a cer
 eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point W~ = W0 + C' a has C W~ = C
 W* - d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound. Norms of projections come
 from k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h, which holds for every h: a computed h gives a lower and an upper
-end. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, as kappa <= |x_i| and |w*_r - w_r| <= D. Only the other pairs
-are checked one by one.
+end. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, since kappa <= |x_i| and |w*_r - w_r| <= D. Only the other
+pairs are checked one by one.
 
-Memory: (n C + |A|)^2 and n m / 8 bytes of patterns.
+Memory: about ten matrices of (n C + |A|)^2 numbers, and n m / 8 bytes of patterns.
 Source: docs/proofs/any_order.md#the-theorem.
 """
 

@@ -20,7 +20,7 @@ Score = Callable[[np.ndarray], float]
 Choice = tuple[np.ndarray, np.ndarray, float]  # samples, the ratios of their weights, the share of the longest step
 DEPTH = 30  # rounds of one run
 DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
-MODELS = 3  # in a mean
+MODELS = 3  # models in a mean
 NEAREST = 10  # kinks that a run may aim at
 CLEAR = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
 
@@ -207,7 +207,7 @@ class _Search:
     def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
         """The best step found, by drawing batches and then changing the best; None if no step moves any weight.
 
-        done: the steps of the current model since the last round; the last one may break a claim.
+        `done` are the current model's steps since the last round; a claim may be broken by these and one more step.
         """
         best: tuple[float, Batch, Choice, np.ndarray] | None = None
         for turn in range(DRAWN + CLIMBED):
@@ -244,11 +244,11 @@ class _Search:
         return samples, shape * np.exp(rng.normal(size=len(shape))), float(min(1.0, share * np.exp(rng.normal())))
 
     def _judge(self, w: np.ndarray, after: np.ndarray, *last: Round) -> None:
-        """Whether a round keeps the claims; `last`: the round, where it is not yet in the order."""
+        """Raise `_Broken` if a round breaks a claim; `last` is this round, if it is not yet in the order."""
         before, now, residual = self.distance(w), self.distance(after), self.residual(after)
         if before > CLEAR * self.rounding and now <= before + self.rounding:
             self.kept = max(self.kept, now / before)
-        if now <= before + self.rounding and residual <= self.allowed:  # a NaN is broken
+        if now <= before + self.rounding and residual <= self.allowed:  # a NaN breaks a claim
             return
         self.order.extend(last)
         if now <= before + self.rounding:

@@ -30,7 +30,7 @@ MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
 MOST_HELD = 2000  # pairs of A; holding more makes the margins of other pairs fail
 _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
-_TRIES = 20  # halvings of the residual
+_TRIES = 20  # most halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
 Certificate = TypeVar("Certificate", bound=FinalAnswers)
@@ -41,7 +41,7 @@ class GradientProducts:
     """Entries of J J' for all given samples and outputs, sample by sample; they hold for any patterns on A."""
 
     entries: Estimate  # (N C, N C)
-    # |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: J J' is at most that in norm whatever the patterns are
+    # |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: its norm bounds that of J J' whatever the patterns are
     universal: Estimate
     n_outputs: int
 
@@ -52,7 +52,7 @@ class GradientProducts:
         return min(_largest(self.entries[np.ix_(index, index)]), any_pattern), any_pattern
 
     def batch_bound(self, members: Int[np.ndarray, " k"], size: int) -> float:
-        """An upper bound of |J_B|^2 over all batches of at most so many of these samples: largest absolute row sum."""
+        """Upper bound of |J_B|^2 over all batches of at most `size` of these samples: the largest absolute row sum."""
         index, k = self._rows(members), len(members)
         entries = self.entries[np.ix_(index, index)]
         size = min(size, k)
@@ -67,7 +67,7 @@ class GradientProducts:
 
 
 def gradient_products(rows: ConstraintRows) -> GradientProducts:
-    """J J' at every point that training reaches: there patterns are s off A, and may be anything on A.
+    """J J' at every point that training reaches: off A the patterns there are s, on A they may be anything.
 
     Each entry is c^2 x_i.x_j sum_r b_ar b_br s_ri s_rj. It lies between two sums, since s is free on A.
     """
@@ -205,15 +205,15 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def residual_name(self) -> str:
-        """The targets of `residual`: the labels, or the minimisers of another loss."""
+        """The name of `residual` in messages: the distance from the labels, or from the minimisers of another loss."""
         return super().residual_name if self.loss.name == "squares" else "from f to its minimisers"
 
     @property
     def step_limit(self) -> float:
         """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
 
-        A step is a multiple of the gradient of the sum of losses, with squares of (1/2) sum_B |y_i - f(x_i)|^2. The
-        samples of B are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the
+        A step is a multiple of the gradient of the sum of losses; for squares this sum is (1/2) sum_B |y_i - f(x_i)|^2.
+        The samples of B are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the
         other limits.
         """
         return float(min(self.client_step_limits)) if self.certified else 0.0
@@ -258,9 +258,9 @@ class AnyOrderCertificate(LaterModels):
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
     def trained(self) -> tuple[Problem, Float[np.ndarray, " C"]]:
-        """All samples as `weights` takes them, and the addition to the outputs before the loss is taken.
+        """All samples as `weights` takes them, and the numbers to add to the outputs before the loss is computed.
 
-        Returns: the samples with the labels of the loss, and the addition to the outputs, (C,).
+        Returns: the samples with the labels of the loss, and the numbers to add, (C,).
         """
         if self.loss is SQUARES:
             return self.problem, np.zeros(len(self.output_bias))
@@ -281,7 +281,7 @@ class AnyOrderCertificate(LaterModels):
         """The rows of C with the pairs of A, and W*, of a certificate that holds.
 
         Raises:
-            ValueError: it does not hold.
+            ValueError: the certificate does not hold.
         """
         if not self.certified or self._grown is None or self._grown.nearest is None:
             raise ValueError(f"not certified: {self.why}")
@@ -310,7 +310,7 @@ class AnyOrderCertificate(LaterModels):
     def shortfall(self) -> float | None:
         """An ESTIMATE of the factor by which the residual is too large: the least power of two that would certify.
 
-        1 if certified; None where no factor up to 2^20 would do, or where no W* exists.
+        1 if certified; None where no factor up to 2^20 would certify, or where no W* exists.
         """
         if self.certified:
             return 1.0
@@ -326,7 +326,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def needed_residual(self) -> float | None:
-        """An ESTIMATE of the largest |y - f| that would certify; None where no residual would."""
+        """An ESTIMATE of the largest |y - f| that would certify; None where no residual would certify."""
         return None if self.shortfall is None else float(self.residual.hi) / self.shortfall
 
     def to_dict(self) -> dict[str, Any]:
@@ -406,7 +406,8 @@ def certify_any_order(
         part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
-        pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)  # before anything of this size starts
+        # refuses before any work of this size starts
+        pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)
         try:
             targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
         except Unreachable as error:  # the labels are unchanged too: each lies in its interval
@@ -552,10 +553,10 @@ def pair_limits(
 
 
 def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLayer | AffineTwoLayer:
-    """The network; a plain pair of arrays is made one.
+    """The network itself; a plain pair of hidden weights and signs becomes `Weights`.
 
     Raises:
-        ValueError: it is no network of two layers.
+        ValueError: the argument is no network of two layers.
     """
     if isinstance(weights, TwoLayer | AffineTwoLayer):
         return weights
@@ -571,7 +572,7 @@ def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLay
 def without_biases(
     problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
 ) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
-    """Data with a constant feature and labels less the output's bias, their network, and the rounding of the labels."""
+    """The network without biases; its data, whose labels are less the output's bias; and the rounding of the labels."""
     y = problem.y.reshape(problem.n, -1)
     if not isinstance(network, AffineTwoLayer):
         return problem, network, np.zeros_like(y)
@@ -585,7 +586,7 @@ def without_biases(
     shift = np.zeros(y.shape[1]) if network.output_bias is None else network.output_bias
     moved = y - shift
     back = moved - y
-    error = np.abs((y - (moved - back)) + (-shift - back))  # of the difference, exactly: Knuth's TwoSum
+    error = np.abs((y - (moved - back)) + (-shift - back))  # the rounding of the difference, exactly: Knuth's TwoSum
     return Problem(x, moved.reshape(problem.y.shape), problem.owner, name=problem.name), plain, error
 
 

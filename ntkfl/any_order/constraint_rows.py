@@ -21,14 +21,14 @@ _ENTRIES = 2**20  # entries of a block of pre-activations
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One pass over the neurons."""
+    """The sums of one pass over the neurons."""
 
     network: ScaledNetwork
     gram: Float[np.ndarray, "n n"]  # x x^T, (n, n), exactly symmetric, each entry to within gram_error
     gram_error: float
     # the patterns that the certificate guesses, the signs of w_r.x_i, packed along the samples, (m, n/8)
     bits: UInt8[np.ndarray, "m bytes"]
-    # sum_r b_ar b_br s_ri s_rj, (C, C, n, n), to within pairs_error (C, C); integers for signs
+    # sum_r b_ar b_br s_ri s_rj, (C, C, n, n), to within pairs_error (C, C); exact integers if every b_ar is +-1
     pairs: Float[np.ndarray, "C C n n"]
     pairs_error: Float[np.ndarray, "C C"]
     sums: np.ndarray  # sum_r b_ar s_ri w_r.x_i in long precision, (n, C), to within sums_error
@@ -76,7 +76,7 @@ def passed(network: ScaledNetwork) -> Pass:
 def add_pairs(
     pairs: Float[np.ndarray, "C C n n"], readout: Float[np.ndarray, "C q"], active: Bool[np.ndarray, "q n"], sign: float
 ) -> None:
-    """pairs_ab += sign sum_r b_ar b_br s_ri s_rj; exact where b is +-1: sums of integers.
+    """pairs_ab += sign sum_r b_ar b_br s_ri s_rj; exact where b is +-1, since the terms are integers.
 
     The sum is added in place; `sign` is 1.0 to add and -1.0 to take away.
     """
@@ -153,7 +153,7 @@ def preactivations(network: ScaledNetwork, pairs: Pairs) -> tuple[Float[np.ndarr
 
 
 class Dependent(ArithmeticError):
-    """Rows that could not be shown to be independent; `vector` has coefficients whose sum of rows is nearly 0."""
+    """Rows that could not be shown to be independent; with the coefficients `vector` they sum to nearly 0."""
 
     def __init__(self, vector: np.ndarray) -> None:
         super().__init__("the rows of C depend on each other, or nearly so")
@@ -266,7 +266,7 @@ class ConstraintRows:
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """Lower and upper bounds of |projection on rows(C)| of vectors v, from C v to within `error`.
 
-        It is |M^(-1/2) k|, k = C v and M = C C'. For every h: k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M h.
+        The norm is |M^(-1/2) k|, k = C v and M = C C'. For every h: k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M h.
         """
         h = lapack.solved(self._factor, columns)
         leading, rest, size, long = self._terms(h, columns)
@@ -287,7 +287,7 @@ class ConstraintRows:
     def target(self, scale: float = 1.0) -> tuple[Float[np.ndarray, " p"], float]:
         """The required value of C (W* - W0), and a bound on the norm of its error.
 
-        With a scale s below 1 the labels are f + s (y - f) in place of y, f the outputs at W0: nearer to the outputs.
+        With a scale s below 1 the labels are f + s (y - f) in place of y; they are nearer to f, the outputs at W0.
         """
         net, neurons = self.neuron_pass.network, self.neuron_pass
         held, held_error = preactivations(net, Pairs(self.neuron, self.row))
@@ -322,7 +322,7 @@ class ConstraintRows:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """W* = W0 + C' a* to within `slack`."""
+    """W* as W0 + C' a, to within `slack`, and its distance from W0."""
 
     # a in float64, (p,); W0 + C' a is at most `slack` from W* (Frobenius), which lies in W0 + rows(C) too
     solution: Float[np.ndarray, " p"]

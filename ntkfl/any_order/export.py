@@ -76,7 +76,7 @@ def checked_folder(
 
 
 def require_new(folder: Path) -> None:
-    """Raise FileExistsError unless the folder is not there, or empty."""
+    """Raise FileExistsError if there is a file of this name, or a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
 

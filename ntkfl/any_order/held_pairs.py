@@ -1,4 +1,4 @@
-"""The set A: pairs that fail the sign condition are held at their kinks, until none fails or a reason is found."""
+"""The set A: pairs that fail the sign condition are held at their kinks, until no pair fails or the search gives up."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ from ntkfl.any_order.rounding import above, below, gamma, length
 
 MARGIN = 8.0  # pairs within this multiple of D are checked
 ROUNDS = 100
-FEW = 16  # so many further pairs may fail in a round, even if fewer have failed at first
-_FIRST, _ENTRIES = 2048, 2**22  # pairs of the first block, the likeliest to fail; entries of a later one
+FEW = 16  # number of pairs that may fail in any later round, even if fewer failed in the first
+_FIRST, _ENTRIES = 2048, 2**22  # pairs of the first block, the likeliest to fail; entries of a later block
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Grown:
 
     why: str  # empty if every pair off A meets the condition; else what is in the way
     rows: ConstraintRows  # C with the last A
-    nearest: Nearest | None  # its W*; None where C is not shown to have full rank
+    nearest: Nearest | None  # the W* of these rows; None where C is not shown to have full rank
     margin: float  # the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down
     failing: Pairs  # the pairs that failed last
 
 
 def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
-    """A, from the empty set on."""
+    """The search for A, which begins with the empty set."""
     failing, pairs, nearest, margin = NO_PAIRS, NO_PAIRS, None, -np.inf
     reach, first = 0.0, 0
     rows = ConstraintRows(neurons, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -58,7 +58,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
                 return Grown(why, rows, nearest, -np.inf, failing)
             pairs = looked_at
         least, failing = failures(rows, nearest, pairs, max(first, FEW) if round_ else most_held)
-        margin = float(np.minimum(least, reach - 2 * distance))  # NaN stays
+        margin = float(np.minimum(least, reach - 2 * distance))  # minimum keeps a NaN
         if margin > 0 and not len(failing):
             return Grown("", rows, nearest, margin, failing)
         count = len(failing)
@@ -69,7 +69,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
             why = f"a chain reaction: {first} pairs failed at first, and with {len(rows.neuron)} held {count} more fail"
             return Grown(f"{why}; {named(neurons, failing)}", rows, nearest, margin, failing)
         if round_ == ROUNDS - 1:
-            break  # the next A would have no W*
+            break  # no round is left for the W* of a larger A
         first = max(first, count) if round_ == 0 else first
         neuron, row = np.append(rows.neuron, failing.neuron), np.append(rows.row, failing.row)
         order = np.lexsort((row, neuron))
@@ -82,7 +82,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
 def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) -> tuple[float, Pairs]:
     """The least margin over the pairs off A, rounded down, and those whose margin is not positive (or NaN).
 
-    It stops looking once more than `most` fail.
+    The search stops once more than `most` pairs fail.
     """
     net = rows.neuron_pass.network
     held = np.zeros(len(pairs), bool)
@@ -90,11 +90,11 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
         held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
     index = np.flatnonzero(~held)
     least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
-    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs that were not checked never pass
+    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs are left out only after others fail
         interruption.check()
         part = index[start : start + step]
         margin = margins(rows, nearest, pairs[part])
-        least = np.minimum(least, margin.min())  # NaN stays
+        least = np.minimum(least, margin.min())  # minimum keeps a NaN
         failing.append(part[~(margin > 0)])
         start, step = start + step, max(1, _ENTRIES // rows.size)
     return float(least), pairs[np.concatenate(failing)]
@@ -103,7 +103,7 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
 def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.ndarray, " k"]:
     """(sign w*_r.x_i - D kappa_ri) / |x_i| of pairs off A, rounded down; negative or NaN: not shown to be positive.
 
-    W* differs from what is computed by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
+    W* differs from the computed point by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
     """
     net, solution = rows.neuron_pass.network, nearest.solution
     columns, error = rows.columns(pairs.neuron, pairs.row)

@@ -1,8 +1,8 @@
 """`certify_method` and its certificate: a method with memory, begun at a checkpoint, converges at a proved rate.
 
-The effect of a round on coefficients is a few matrices, whose every entry is enclosed. The norm |S z| of states and the
-ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in
-float64; its conclusions are enclosed.
+A few matrices describe the effect of a round on coefficients, and every entry of them is enclosed. The norm |S z| of
+states and the ball about W* are those of docs/proofs/any_method.md#the-theorem. S is computed in float64; what follows
+from S is enclosed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REMEMBER = ("fedavgm", "scaffold", "feddyn")
 
 @dataclass(frozen=True, eq=False)
 class RoundMatrices:
-    """One round on the linear model, as a map of z: the residual and at most one remembered vector of coefficients.
+    """One round on the linear model, as a map of z: the residual and, for some methods, a remembered vector.
 
     Source: docs/proofs/any_method.md#state-maps-by-steps.
     """
@@ -59,13 +59,13 @@ class RoundMatrices:
     # each client's after each local step but the last one
     models: tuple[Estimate, ...]
     ends: tuple[Estimate, ...]  # (p, s): y less the outputs of each client's last model
-    unit: float  # about how far a remembered vector of length 1 moves the model, for norms of states
+    unit: float  # about how far a remembered vector of length 1 moves the model: scales the norms of states
 
 
 def round_matrices(
     method: Method, kernel: Estimate, owner: Int[np.ndarray, " p"], eta: float, steps: int
 ) -> RoundMatrices:
-    """T and all N_j of a method, one of COVERED, for K (p, p) and the client of each of its rows."""
+    """T and all N_j of a method of COVERED, for a kernel K (p, p) and the client of each row of K."""
     name, options = method.name, method.options
     p, sizes = len(kernel.value), np.bincount(owner)
     clients, remembers = len(sizes), name in REMEMBER
@@ -119,13 +119,13 @@ def _zeros(like: Float[np.ndarray, "p s"]) -> Estimate:
 
 
 def _inverse(number: Estimate) -> Estimate:
-    """1 / a positive number."""
+    """The inverse of a positive number."""
     low, high = 1 / float(number.hi), 1 / float(number.lo)
     return Estimate.between(np.nextafter(low, 0), np.nextafter(high, np.inf), "rounding bound")
 
 
-HALVINGS = 20  # shares of the residual to try if the residual is too large
-ROOM = 4e-9  # a rate nearer to 1 is hidden by the rounding of bounds
+HALVINGS = 20  # most halvings of a residual that is too large
+ROOM = 4e-9  # the rounding of bounds hides a rate that is nearer to 1 than this
 SLOWER = (1e-4, 0.01, 0.1, 0.3, 0.6, 0.9)  # rates to try, as parts of the way from the spectral radius to 1
 
 
@@ -140,7 +140,7 @@ class StateNorm:
 
     @property
     def ball(self) -> float:
-        """B."""
+        """B: every model at which a round takes a gradient is within this distance of W*."""
         return float(above(self.met * self.start))
 
     @property
@@ -157,7 +157,7 @@ class MethodCertificate(LaterModels):
         certified: whether it is proved.
         why: what is in the way; empty if certified.
         method: its name.
-        rate: q, by which a norm of residual and memory falls in every round, at least; 1 if not certified.
+        rate: q; every round multiplies a norm of residual and memory by q or less. 1 if not certified.
         spectral_radius: an ESTIMATE of the spectral radius of the round's map on the linear model; no smaller rate
             holds for all residuals and memories.
         radius: no later model, of the server or of a client, is farther than this from the weights that fit.
@@ -227,11 +227,11 @@ class MethodCertificate(LaterModels):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| that would certify.
 
-        None where no residual would certify: the step is too long, or the remembered vector too large.
+        None where no residual would certify, or where a certificate with a nonzero memory at the beginning failed.
         """
         if self.certified:
             return float(self.residual.hi)
-        if self._rows is None or not self._norms or self.remembers:  # a smaller residual leaves the memory as large
+        if self._rows is None or not self._norms or self.remembers:  # the memory does not shrink with the residual
             return None
         for halvings in range(1, HALVINGS + 1):
             if not _ball(self._rows, self._norms[0].ball, 0.5**halvings)[0]:
@@ -311,7 +311,7 @@ def certify_method(
             default fl-ntk.
         options: of the method, as in training; default the method's own.
         remembered: coefficients b of what server and clients remember at the beginning, shape (n,) or (n, C) as the
-            labels; default nothing. They multiply g_i, the gradients of the outputs at these weights. FedAvgM's
+            labels; default nothing. b_i multiplies g_i, the gradients of the outputs at these weights. FedAvgM's
             velocity is sum_i b_i g_i; SCAFFOLD's control of client c is -sum_{i in c} b_i g_i, and the server's is the
             mean of these; FedDyn's dual of client c is sum_{i in c} b_i g_i.
         memory: bytes that may be taken; default 8e+09.
@@ -381,7 +381,7 @@ def require_method_memory(problem: Problem, width: int, steps: int, memory: floa
     """Refuse a certificate that does not fit.
 
     Raises:
-        ValueError: it takes more than `memory`.
+        ValueError: the certificate takes more than `memory`.
     """
     p = problem.y.size
     needed = problem.n * width / 8 + 2.0**28 + 8.0 * p * p * (60 + 8 * problem.n_clients * steps)
@@ -442,7 +442,7 @@ def state_norms(maps: RoundMatrices, kernel: Estimate, start: Estimate) -> tuple
         return f"no norm was found in which a round contracts; its map has the spectral radius {spectral:.6g}"
     nearest = min(guesses, key=lambda guess: guess[0])
     norms = [enclosed_norm(maps, kernel, start, nearest[2])]
-    for guess in sorted(guesses, key=lambda guess: guess[1]):  # the first that float64 can enclose
+    for guess in sorted(guesses, key=lambda guess: guess[1]):  # the first norm that float64 can enclose
         if guess is nearest:
             break
         norms.append(enclosed_norm(maps, kernel, start, guess[2]))
@@ -462,7 +462,7 @@ def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Itera
 def lyapunov_roots(
     state: Float[np.ndarray, "s s"], scale: Float[np.ndarray, "s s"], radius: float
 ) -> Iterator[Float[np.ndarray, "s s"]]:
-    """The scale, then the roots of Lyapunov matrices of the scaled map, for some rates above its spectral radius.
+    """`scale` itself, then the roots of Lyapunov matrices of the scaled map, for rates above its spectral radius.
 
     Source: docs/proofs/any_method.md#the-theorem.
     """
@@ -491,7 +491,7 @@ def _guessed(maps: RoundMatrices, kernel: np.ndarray, start: np.ndarray, s: np.n
 def enclosed_norm(
     maps: RoundMatrices, kernel: Estimate, start: Estimate, s: Float[np.ndarray, "s s"]
 ) -> StateNorm | str:
-    """The certificate by any float64 matrix S, or the reason why S proves nothing.
+    """The norm |S z| of a float64 matrix S with its proved bounds, or the reason why S proves nothing.
 
     Source: docs/proofs/any_method.md#the-certificate-from-numbers.
     """
@@ -546,7 +546,7 @@ def _ball(rows: ConstraintRows, radius: float, scale: float = 1.0) -> tuple[str,
     if pairs is None:
         return f"W* is too far: more than {MOST_NEAR} pairs lie within {reach:.2g} |x_i| of their kinks", -np.inf
     least, failing = failures(rows, near, pairs, 0)
-    margin = float(np.minimum(least, reach - far))  # NaN stays
+    margin = float(np.minimum(least, reach - far))  # minimum keeps a NaN
     if margin > 0 and not len(failing):
         return "", margin
     return f"neurons may reach their kinks within {radius * scale:.3g} of W*; {named(neurons, failing)}", margin

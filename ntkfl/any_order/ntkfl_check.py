@@ -7,23 +7,23 @@ is wrong (exit status 1).
 What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
 sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held. s_ri is 1 where w_r.x_i >= 0
 and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r
-for each held pair: both have the form (c_ur x_i)_r. W* is the point nearest W with C W* = t, which is y_io sqrt(q), or
-0 for a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository): let |W - W*| <= D, and let every pair that
-is not held have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|.
-Train on with steps below the limits printed here, in any order of batches and clients, with means of clients' models.
-Then W stays within D of W*, and J J', the matrix of the gradients' products with multiples of a sample counted once,
-has no smaller eigenvalue than is printed. Residuals tend to 0 if three things hold: every sample comes again and again,
-its steps stay above one fixed number and below another that is less than the limits, and each client that trains has at
-least some fixed weight in its mean.
+for each held pair: both have the form (c_ur x_i)_r. W* is the point nearest W with C W* = t, where t is y_io
+sqrt(q) for a row of a sample, and 0 for that of a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository):
+let |W - W*| <= D, and let every pair that is not held have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D
+|projection of x_i (x) e_r on the rows of C|. Train on with steps below the limits printed here, in any order of batches
+and clients, with means of clients' models. Then W stays within D of W*. J J', the matrix of the gradients' products, in
+which multiples of a sample count once, has no eigenvalue below the printed one. Residuals tend to 0 if three things
+hold: every sample comes again and again, its steps stay above one fixed number and below another that is less than the
+limits, and each client that trains has at least some fixed weight in its mean.
 
 How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
-eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the rest of its row by g: so K^-1 <= Y'Y /
-g. (2) With e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D is the sum of sqrt(a'K a) and twice this
-distance; with this D, P may stand for W* in (3). (3) The square of a projection is at most |Y k|^2 / g and |x_i|^2. (4)
-|J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that is at least |J J'| entry by entry. (5) J J' >= S, where S^-1
-is the block of K^-1 that belongs to the samples; so J J' >= g / |Z|, where Z is the same block of Y'Y and |Z| is
-bounded as in (4). Units: x, b, W and Y are scaled by powers of two, and y and a by the powers that follow from these:
-all are integers.
+eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the sum of the absolute values of the rest
+of its row by at least g: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D
+is the sum of sqrt(a'K a) and twice this distance; with this D, (3) may use P in place of W*. (3) The square of a
+projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that is at least
+|J J'| entry by entry. (5) J J' >= S, where S^-1 is the block of K^-1 that belongs to the samples; so J J' >= g / |Z|,
+where Z is the same block of Y'Y and |Z| is bounded as in (4). Units: x, b, W and Y are scaled by powers of two, and y
+and a by the powers that follow from these: all are integers.
 """
 
 import hashlib
@@ -50,13 +50,13 @@ def need(condition, why):
 
 
 def raw(file):
-    """The bytes of a file; not of a device or a pipe, which may have no end."""
+    """The bytes of a file; devices and pipes are refused, since they may have no end."""
     need(file.is_file() and file.stat().st_size < 10**8, f"{file.name} is no file below 100 MB")
     return file.read_bytes()
 
 
 def read(folder, checksums, name, columns):
-    """The rows of an array, as integers, and E: they are the stored numbers times 2^E."""
+    """The rows of an array as integers, and E; the integers are the stored numbers times 2^E."""
     stored = raw(folder / f"{name}.f64")
     need(hashlib.sha256(stored).hexdigest() == checksums[name], f"{name}.f64 was changed")
     need(columns > 0 and len(stored) % (8 * columns) == 0, f"{name}.f64 does not have the size of rows of {columns}")
@@ -91,7 +91,7 @@ def product(a, b):
 
 
 def below(value):
-    """A float below a fraction that is positive, or 0."""
+    """A float that is 0 or more and below a positive fraction."""
     return nextafter(float(min(value, Fraction(2) ** 1000)), 0.0)
 
 
@@ -105,7 +105,7 @@ def largest(matrix):
 
 
 def check(folder):
-    """What is proved: a bound of D, step limits, final classes. Raises Refused where nothing is."""
+    """What is proved: a bound of D, step limits, final classes. Raises Refused if nothing is proved."""
     content = json.loads(raw(folder / "certificate.json").decode())
     need(type(content) is dict and content.get("schema") == SCHEMA, f"the schema is not {SCHEMA}")
     need(not (no := FIELDS.items() - {k: type(v) for k, v in content.items()}.items()), f"the JSON needs {dict(no)}")
@@ -123,14 +123,14 @@ def check(folder):
         need(unit, f"sample {i} is 0")
         same.append(first.setdefault(tuple(Fraction(value, unit) for value in row + y[i]), i))
     samples = [(i, o) for i in first.values() for o in range(outputs)]
-    held = dict.fromkeys((r, i) for r, i in content["held"])  # in this order
+    held = dict.fromkeys((r, i) for r, i in content["held"])  # in the file's order
     fits = all(r in neurons and 0 <= i < len(x) and same[i] == i for r, i in held)
     need(fits and len(held) == len(content["held"]), "a held pair is wrong")
     at = [i for i, _ in samples] + [i for _, i in held]  # the sample of each row of C
     (a, a_bits), (y_factor, _) = array_of("solution", len(at)), array_of("inverse_root", len(at))
     need(len(a) == 1 and len(y_factor) == len(at), "solution or inverse_root has a wrong length")
     bits = x_bits + b_bits
-    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100  # to spare for roots
+    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100  # 100 to spare for roots
     shifts = (w, w_units - w_bits), (y, w_units + bits - y_bits), (a, w_units - bits - a_bits)
     w, y, (a,) = ([[value << shift for value in row] for row in rows] for rows, shift in shifts)
 
@@ -153,11 +153,11 @@ def check(folder):
     image = [abs(dot(row, rest)) + sum(map(abs, row)) for row in y_factor]
     reach = isqrt(dot(a, moved)) + 1 + 2 * (isqrt(dot(image, image) // g) + 1)  # (2)
 
-    for i in sorted(set(at)):  # (3): it holds with the sign of w_r.x_i where that is beyond 2 D |x_i|
+    for i in sorted(set(at)):  # (3): it holds with the sign of w_r.x_i if |w_r.x_i| > 2 D |x_i|
         near = [r for r in neurons if z[i][r] ** 2 <= 4 * reach**2 * gram[i][i] and (r, i) not in held]
         columns = [[gram[i][j] * row[r] for j, row in zip(at, c, strict=True)] for r in near]
         for r, k, image in zip(near, columns, product(columns, transposed(y_factor)), strict=True):
-            value = z[i][r] + dot(a, k)  # so large only on the side of w_r.x_i: |a'k| is at most D |projection|
+            value = z[i][r] + dot(a, k)  # passes only with the sign of w_r.x_i: |a'k| is at most D |projection|
             far = reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
             need(far, f"(3) fails: neuron {r} may cross the kink of sample {i}")
 
@@ -171,7 +171,8 @@ def check(folder):
         top = largest([[abs(gram[i][j]) * most[u][v] for j, v in rows] for i, u in rows])
         limits.append(below((2 * root_of << 2 * bits + 2 * b_bits) / top))
 
-    # Outputs elsewhere: those of P, to within D |x| times the length of the readout that can be active there.
+    # Outputs on a test input x: the outputs of P, to within D |x| times the norm of the readout of the neurons that can
+    # be active on x.
     moves = product([[u * v for u, v in zip(a, row, strict=True)] for row in transposed(c)], [x[i] for i in at])
     point = transposed([list(map(add, u, v)) for u, v in zip(w, moves, strict=True)])
     classes = dict(enumerate(b)) if outputs > 1 else {1: b[0], -1: [0] * len(w)}

@@ -25,7 +25,7 @@ class Batch:
 
 
 class Network:
-    """A two-layer ReLU network in long precision, which moves by the theorem's steps."""
+    """A two-layer ReLU network in long precision, trained by the steps of the theorem."""
 
     def __init__(
         self, problem: Problem, weights: Weights | TwoLayer, loss: ConvexLoss = SQUARES, shift: np.ndarray | float = 0.0
@@ -40,7 +40,7 @@ class Network:
         self._last: tuple[np.ndarray, np.ndarray] = self.start, self.x @ self.start.T
 
     def inner(self, w: np.ndarray) -> np.ndarray:
-        """x w^T of all samples, (n, m), kept for the last W, since many batches begin there; W must stay."""
+        """x w^T of all samples, (n, m). It is kept for the last W, where many batches begin; W must not be changed."""
         last = self._last
         if last[0] is not w:
             last = self._last = w, self.x @ w.T
@@ -68,7 +68,7 @@ class Network:
         return float(2 / norm) if norm > 0 else np.inf
 
     def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
-        """W+, and sum_B eta_i |r_i|^2, r the pulls."""
+        """The weights W+ after the step, and sum_B eta_i |r_i|^2, r the pulls."""
         residual = self.pull(w, batch.samples)
         pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
         on = self.inner(w)[batch.samples] >= 0  # (k, m)
@@ -121,9 +121,9 @@ def run_in_order(
 ) -> OrderedRun:
     """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
 
-    The aim "any" takes a random batch. The other aims draw `tries` random batches and take the one that makes |W - W*|,
-    |r|, or the change of the outputs on the probes largest. `longer` and `server` multiply the steps and the server's
-    step on the mean; above 1 they break the theorem's rules.
+    The aim "random" takes a random batch. The other aims draw `tries` random batches and take the one that makes |W -
+    W*|, |r|, or the change of the outputs on the probes largest. `longer` and `server` multiply the steps and the
+    server's step on the mean; above 1 they break the theorem's rules.
     """
     network, rng = Network(problem, weights, loss), np.random.default_rng(seed)
     probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)

@@ -15,7 +15,7 @@ OPEN = "open"
 
 
 def settled(outputs: Estimate) -> np.ndarray:
-    """The certain sign (one output, (k,) or (k, 1)) or class ((k, C)), or "open" if none is certain, (k,)."""
+    """The sign (of one output, (k,) or (k, 1)) or class (of several, (k, C)) if it is certain, else "open", (k,)."""
     answer = np.full(len(outputs.value), OPEN, object)
     if outputs.value.size == len(answer):
         answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
@@ -55,7 +55,7 @@ class FinalAnswers(ABC):
 
     @property
     def residual_name(self) -> str:
-        """The name of the distance that `residual` is, for messages."""
+        """The name of `residual` in messages."""
         return "|y - f|"
 
 
@@ -97,8 +97,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
 
 
 def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
-    """The computed W*, W0 + C' a, in long precision, (m, d); at most `slack` (and its own rounding) from the exact
-    W*."""
+    """W0 + C' a in long precision, (m, d); the exact W* is at most `slack` and a rounding of this sum away."""
     net = rows.neuron_pass.network
     out = net.hidden.astype(LONG)
     by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs).astype(LONG) * net.factor

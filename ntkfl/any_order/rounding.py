@@ -4,12 +4,12 @@ import numpy as np
 
 UNIT = 2.0**-53  # relative error of one operation
 TINY = 1e-290  # more than underflow can lose: numbers are at most about 1e50, sums have fewer than 2^30 terms
-LOST = 1e-148  # at least the root of the sum of 2^30 squares that are all lost
+LOST = 1e-148  # at least the root of the sum of 2^30 squares that all underflow
 _BOUND = 1e-9  # relative error of at most 2^22 operations on nonnegative numbers, with room
 
 
 def gamma(terms: int) -> float:
-    """Error of a sum of so many products, in any order, relative to the sum of their absolute values."""
+    """Bound of the error of a sum of `terms` products, in any order, relative to the sum of their absolute values."""
     return 1.01 * (terms + 2) * UNIT
 
 
@@ -19,7 +19,7 @@ def above(bound):
 
 
 def length(vectors, axis=None):
-    """At least the Euclidean norms; squares that underflow are allowed for."""
+    """At least the Euclidean norms, even if squares underflow."""
     return above(np.linalg.norm(vectors, axis=axis)) + LOST
 
 

@@ -10,7 +10,7 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
 
-LARGEST = 1e50  # largest input number, and inverse of the least norm: underflow and overflow then decide nothing
+LARGEST = 1e50  # largest number given, and inverse of the least norm: within them underflow and overflow decide nothing
 
 
 class Unreachable(ValueError):
@@ -19,7 +19,7 @@ class Unreachable(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class ScaledNetwork:
-    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ by more than a power of two.
+    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, and the samples that are distinct up to powers of two.
 
     f is homogeneous: the condition at x_i / 2^e_i with the label 2^g y_i / 2^e_i is the condition at x_i with y_i, and
     the division is exact.

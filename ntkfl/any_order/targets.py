@@ -26,7 +26,7 @@ def proposed(
 ) -> Float[np.ndarray, "n C"]:
     """Targets t with low <= t <= high, (n, C), reached by nearly the least change of the weights.
 
-    `names` of the samples are for messages.
+    `names` are the samples' numbers in messages.
 
     Raises:
         Unreachable: equal inputs whose intervals have no number in common.
@@ -53,7 +53,7 @@ def proposed(
 def nearest_in_box(
     kernel: Float[np.ndarray, "p p"], low: Float[np.ndarray, " p"], high: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " p"]:
-    """A u, (p,), with low <= u <= high and nearly the least u'K^-1 u, or the least |u| if K is singular in float64."""
+    """A vector u, (p,), low <= u <= high, with nearly the least u'K^-1 u; the least |u| if K is singular in float64."""
     best = np.clip(0.0, low, high)
     try:
         factor = scipy.linalg.cho_factor(kernel)

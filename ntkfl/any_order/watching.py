@@ -64,7 +64,8 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
         weights, before = state
         for _ in leg:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # momentum is stable up to twice the step that FedAvg is
+                # with momentum, steps up to twice FedAvg's largest are stable
+                warnings.simplefilter("ignore", UserWarning)
                 run = simulate(problem, alone, weights, keep=[1], movements=False)
             after = run.weights[1] + momentum * (weights.hidden - before)
             before, weights = weights.hidden, Weights(after, weights.signs)
@@ -208,12 +209,12 @@ def certify_after(
     Args:
         problem: data with scalar labels.
         setup: sizes, seed and steps.
-        rounds: after which the certificate is made.
-        every: rounds of a leg, on which the last bits of the weights depend.
-        certify: as of `watch_any_order`.
+        rounds: number of rounds before the certificate.
+        every: rounds that are computed in one go; the last bits of the weights depend on it.
+        certify: as in `watch_any_order`.
         momentum: whether the server has the momentum of `tuned_momentum`.
         loss: the loss of the training; default squares.
-        start: as of `watch_any_order`.
+        start: as in `watch_any_order`; default None.
     """
     for _, weights in trained_checkpoints(problem, setup, rounds, every, momentum, loss, start):
         last = weights

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sentences(certificate: AnyOrderCertificate) -> tuple[str, str]:
-    """The theorem's conclusion in two sentences, or that nothing is proved and which residual would do."""
+    """The theorem's conclusion in two sentences; or the sentences of `not_certified`."""
     if not certificate.certified:
         what = "residual |y - f|" if certificate.loss.name == "squares" else "distance of outputs to minimisers"
         return not_certified(certificate.needed_residual, float(certificate.residual.hi), what=what)
@@ -31,7 +31,7 @@ def not_certified(
     what: str = "residual |y - f|",
     remembers: bool = False,
 ) -> tuple[str, str]:
-    """The sentences that nothing is proved, with the residual that would do if the method `remembers` nothing."""
+    """Two sentences: that nothing is proved, and which residual would certify, if that is known."""
     first = (
         f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
     )

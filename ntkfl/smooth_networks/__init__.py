@@ -8,19 +8,22 @@ radius rho about the checkpoint, L_i bounds the norm of the Hessian of output i,
 
 A step adds sum_B eta_i r_i grad f_i to theta. B is any batch of distinct samples, and 0 <= eta_i <= eta. One model
 makes all steps, or several models make steps and are then replaced by their weighted mean; a single model has weight 1.
-A window is a run of steps for which there are p in (0, 1] and eta' <= eta such that
+Let v >= 1 be given. A window is a run of steps for which there are p in (0, 1] and eta' <= eta such that
 - every model that makes steps has a weight of p or more;
-- for every sample, its steps eta_i times the weights of the models that make them sum to between p eta' and v p eta'.
+- for every sample i, the sum of its eta_i over the window, each times the weight of the model that makes the step, is
+  between p eta' and v p eta'.
 
 Theorem. At the checkpoint, finitely many inequalities between |r|, lambda_min(J J'), lambda_max(|J J'|), L_i, L_J, eta,
 v and rho (`ntkfl.smooth_networks.window`) prove three things: every window multiplies the squared distance to the
-nearest weights that fit by at most 1 - p eta' (alpha - beta), the weights converge, and no model leaves a ball. Full
-rounds of federated averaging have a theorem of their own, with their rate: `ntkfl.smooth_networks.rounds`.
+nearest weights that fit by at most 1 - p eta' (alpha - beta), where the inequalities give alpha > beta; the
+weights converge; and no model leaves a ball. Another theorem is about full rounds of federated averaging, and gives
+their rate: `ntkfl.smooth_networks.rounds`.
 
 A certificate is a statement in real arithmetic about the stored floats; it does not cover the rounding of the training.
 Numpy's and scipy's exp, erf, tanh, sin and logarithms are assumed to err by at most 2^-44 (1 + |z|).
 
-Memory: 6 n (C+1) times all neurons, and 16 kernels (n C, n C). Source: docs/proofs/smooth_networks.md#the-theorem.
+Memory: 6 n (C+1) numbers for each neuron, and 16 matrices of the kernel's shape (n C, n C).
+Source: docs/proofs/smooth_networks.md#the-theorem.
 """
 
 from ntkfl.smooth_networks.adversary import WindowAttack, attack_network

@@ -18,10 +18,10 @@ from ntkfl.ranges import require_number, require_size
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 
-ROUNDING = 1e-13  # float64's error of a distance, over the parameters' norm or that of the labels over sigma_min(J)
+ROUNDING = 1e-13  # error of a distance in float64, relative to the larger of |theta| and |y| / sigma_min(J)
 RUN = 20  # windows of a run; every run starts at the checkpoint
 PROBES, NEWTON = 5, 4
-CLEAR = 1e4  # least distance whose change can be measured, in roundings
+CLEAR = 1e4  # least distance whose change is measured, as a multiple of the error of a distance
 MODES = "random", "largest", "smallest", "pieces", "clients", "slow", "far"
 CLAIMS = {
     "factor": "how a window lowers the squared distance to the fits",
@@ -49,7 +49,7 @@ class Worst:
     outputs: float = 0.0  # largest change of the probes' outputs
 
     def update(self, **quotients: float) -> None:
-        """Keep the larger value of each; a NaN breaks the claim."""
+        """Keep the larger value of each quotient; a NaN breaks the claim."""
         for name, value in quotients.items():
             setattr(self, name, float("inf") if np.isnan(value) else max(getattr(self, name), float(value)))
 
@@ -104,9 +104,9 @@ def attack_network(
     """Look for windows of training that break what a certificate of `certify_network` claims.
 
     Each run of windows starts at the checkpoint. The batches come in random order, with the largest or the smallest
-    residuals first, in pieces of the step, or from two clients whose models are averaged; or several orders are tried,
-    and the order that ends farthest from the fit or from the checkpoint is taken. Distances are measured to fits that
-    Newton steps find.
+    residuals first, with each step split into smaller ones, or from two clients whose models are averaged. In some runs
+    several orders are tried, and the order that ends farthest from the fit or from the checkpoint is taken. Distances
+    are measured to fits that Newton steps find.
 
     Args:
         certificate: a certificate that holds.
@@ -171,7 +171,7 @@ class Windows:
         return next((name for name in CLAIMS if getattr(self.worst, name) > 1), None)
 
     def to_fit(self, theta: np.ndarray, guess: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-        """|theta - theta*| and theta*, by Newton's method: a fit with theta - theta* in the span of its gradients."""
+        """|theta - theta*| and the fit theta*, by Newton's method; theta - theta* is in the span of its gradients."""
         at = theta if guess is None else guess
         for _ in range(NEWTON):
             f, j = self.network.jacobian(at, self.problem.x[self.kept])
@@ -223,7 +223,7 @@ class Windows:
         return other
 
     def run(self, count: int) -> None:
-        """Train `count` windows, in runs from the checkpoint; climbing runs try some windows and take the worst."""
+        """Train `count` windows, in runs from the checkpoint; the modes "slow" and "far" take the worst of five."""
         runs = 0
         while self.windows < count and self.broken() is None:
             theta, mode = self.start, MODES[runs % len(MODES)]

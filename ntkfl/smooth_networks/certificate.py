@@ -128,8 +128,8 @@ class Checkpoint:
 def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, memory: float | None = None) -> None:
     """Refuse a certificate that does not fit.
 
-    Of each layer it takes the number of entries of the weight, the number of outputs, and for a convolution the numbers
-    kept beside its neurons: squares for each sample, and a gradient for each output.
+    For each layer `layers` has the number of entries of the weight, the number of outputs, and for a convolution the
+    number of further entries that are kept: the squares of pixels of a sample, and the gradient of an output.
 
     Raises:
         TooLittleMemory: the certificate does not fit. ValueError: a memory that is no number of bytes.
@@ -233,7 +233,7 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def residual_name(self) -> str:
-        """The targets of `residual`: the labels, or the minimisers of another loss."""
+        """The name of `residual` in messages: the distance from the labels, or from the minimisers of another loss."""
         return super().residual_name if self.loss is SQUARES else "from f to its minimisers"
 
     @property
@@ -250,7 +250,7 @@ class NetworkCertificate(LaterNetworks):
     def step_limit(self) -> float:
         """Every step up to it is allowed, on any batch of distinct samples; 0 if not certified.
 
-        A step is a multiple of the gradient of the sum of losses, with squares of (1/2) sum_B |y_i - f(x_i)|^2.
+        A step is a multiple of the gradient of the sum of losses; for squares this sum is (1/2) sum_B |y_i - f(x_i)|^2.
         """
         return 0.0 if self.window is None else self.window.step
 
@@ -342,9 +342,9 @@ def certify_network(
         network: a torch Sequential of Linear, Conv2d with an odd kernel padded by half of it and any stride,
             AdaptiveAvgPool2d(1), `ntkfl.training.Residual` blocks of these, and, anywhere, Tanh, GELU, Softplus,
             Sigmoid, SiLU or ReLU; for images, Unflatten comes first. Or `ntkfl.networks.wide` of "fc:L:PHI" or
-            "conv:L:PHI". Or a JAX function f(params, x), x of shape (n, d), of products x @ W, biases, activations and
-            residual sums; its layers are read at four values of n, and assumed to be the same at all others. Parameters
-            without requires_grad are not trained.
+            "conv:L:PHI". Or a JAX function f(params, x), x of shape (n, d), made of products x @ W, biases, activations
+            and residual sums; its layers are read at four values of n, and assumed to be the same at all others.
+            Parameters without requires_grad are not trained.
         params: the network's parameters by name, arrays or tensors; None: the module's own. A JAX function needs them.
         problem: data, labels (n,) or (n, C).
         visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
@@ -383,7 +383,7 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    # squares, or Huber's loss within its quadratic part; the ends of a narrow band may be one float, though the band is
+    # squares, or Huber's loss within its quadratic part. The ends of a narrow band may be one float too, but a band is
     # no point
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(

@@ -15,7 +15,7 @@ from ntkfl.smooth_networks.layers import Layer
 
 SCRIPT = "ntkfl_check_network.py"
 CHECKERS = ntkfl_check_network, ntkfl_check
-BALLS = 40  # number of balls to try, each GROWTH times larger than the last, since the script's bounds are looser
+BALLS = 40  # balls to try, each GROWTH times as large as the one before, since the script's bounds are looser than ours
 GROWTH = 1.02
 
 
@@ -27,14 +27,14 @@ def export_network(certificate: NetworkCertificate, folder: Path, x_test: np.nda
         folder: a new folder, or an empty one. It appears when it is complete.
         x_test: inputs (k, d) whose final classes are claimed too; default none.
 
-    Returns: the conclusions that the checker has proved: `loss`, `size` (its number, or 0), `kept`, `step`, `visits`,
-        `samples`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the eigenvalues of J J' at the
-        checkpoint, J of the kept samples), `final`.
+    Returns: the conclusions that the checker has proved: `loss`, `size` (the number in the loss's name, or 0), `kept`,
+        `step`, `visits`, `samples`, `distance`, `reach`, `window_factor`, `eigenvalue` (a lower bound of the
+        eigenvalues of J J' at the checkpoint, J of the kept samples), `final`.
 
     Raises:
-        ValueError: the certificate does not hold, is of a loss that has no name in `--loss` or of a network with
-            convolutions, or the checker cannot confirm it; the message has the checker's words. OSError: the folder is
-            not empty, or cannot be written.
+        ValueError: the certificate does not hold; its loss has no name in `--loss`; its network has convolutions; or
+            the checker cannot confirm it, and the message has the checker's words. OSError: the folder is not empty, or
+            cannot be written.
     """
     content, arrays = _content(certificate, x_test)
     return checked_folder(folder, content, arrays, CHECKERS, lambda part: _proved(part, content))
@@ -88,7 +88,7 @@ def _content(certificate: NetworkCertificate, x_test: np.ndarray | None) -> tupl
 
 
 def _named(certificate: NetworkCertificate) -> tuple[str, float]:
-    """The loss as the checker knows it; a ValueError if it is one of the caller's own."""
+    """The loss's name and number for the checker; a ValueError if the loss is one of the caller's own."""
     loss, problem = certificate.loss, certificate.problem
     kind, _, size = loss.name.partition(":")
     try:

@@ -42,7 +42,7 @@ class FloatNetwork:
     def forward(self, theta: Float[np.ndarray, " P"], x: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, list]:
         """Outputs (n, C), and the data for `backward`: the inputs of each layer, its values before phi, and W."""
         image = self.layers[0].image
-        if image is not None:  # rows have one channel after the other
+        if image is not None:  # a row has its channels one after the other
             x = x.reshape(len(x), -1, image.pixels).transpose(0, 2, 1).reshape(len(x), -1)
         h, kept, aside = x, [], list[np.ndarray]()
         for layer, gather, (weight, bias) in zip(self.layers, self.gathers, self.weights(theta), strict=True):

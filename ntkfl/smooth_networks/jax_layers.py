@@ -13,8 +13,8 @@ from ntkfl.problem import finite_array
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import ACTIVATIONS, IDENTITY, Layer, Smooth
 
-SAMPLES = 1, 2, 3, 1000  # numbers of samples at which the function is read; the layers must be the same
-CLOSE = 1e-8  # allowed difference of outputs and gradients that are computed twice, relative to the largest
+SAMPLES = 1, 2, 3, 1000  # numbers of samples at which the function is read; the layers must be the same at all of them
+CLOSE = 1e-8  # allowed difference of outputs and gradients that are computed twice, relative to the largest of them
 ADVICE = (
     "read are x @ W and x @ W.T, biases, tanh, sin, erf, sigmoid, silu, gelu(approximate=False) and maximum(., 0), "
     "residual sums and products with numbers"
@@ -35,7 +35,7 @@ class _Parameter:
 
 @dataclass(frozen=True, eq=False)
 class _Hidden:
-    """The outputs of some layers (the data, if there are none), and an operation on each of these numbers."""
+    """The outputs of some layers (the data, if there are no layers), and an operation on each number of them."""
 
     layers: tuple[Layer, ...]
     tree: Tree = BASE
@@ -214,7 +214,7 @@ class _Reader:
         self.used.add(name)
 
     def total(self, first: Any, second: Any) -> _Hidden | None:
-        """A bias, or a residual sum."""
+        """The sum of a layer's outputs and a bias, or of the outputs of two layers (a residual sum)."""
         if isinstance(second, _Hidden) and isinstance(first, _Parameter):
             first, second = second, first
         if not isinstance(first, _Hidden):
@@ -306,13 +306,13 @@ def _changed(name: str, params: Mapping[str, Any], of: _Parameter, number: float
 
 
 def _same_numbers(hidden: _Hidden, aval: Any, n: int) -> bool:
-    """Whether an output keeps its shape, or has one column and loses only that axis."""
+    """Whether the outputs keep their shape, or have one column and lose only that axis."""
     width = len(hidden.layers[-1].weight) if hidden.layers else 0
     return tuple(aval.shape) == (n, width) or (width == 1 and tuple(aval.shape) == (n,))
 
 
 def _peeled(tree: Tree) -> tuple[Tree, float]:
-    """A tree without the numbers that multiply or divide all of it, and their product."""
+    """A tree without the numbers that multiply or divide the whole tree, and the factor that these numbers make."""
     if len(tree) == 4 and tree[0] in ("mul", "div"):
         for inner, number in ((tree[2], tree[3]), (tree[3], tree[2]))[: 2 if tree[0] == "mul" else 1]:
             if isinstance(number, float) and isinstance(inner, tuple) and (number or tree[0] == "mul"):
@@ -331,7 +331,7 @@ def _activation(tree: Tree) -> tuple[Smooth | None, float]:
 
 
 def _stranger(tree: Tree) -> str:
-    """The first operation of a tree, as it is computed, that no activation has; else the tree's last one."""
+    """The first operation of a tree, in the order of computation, that no activation has; else the last one."""
     known = {operation for reference in _references().values() for operation in _operations(reference)}
     return next((operation for operation in _operations(tree) if operation not in known), tree[0])
 

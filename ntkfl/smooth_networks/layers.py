@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ntkfl.training.models.wide_networks import WideNetwork
 
-# assumed bound of numpy's and scipy's errors over 1 + |z|: a hundred times the errors measured by a test
+# assumed bound of the errors of numpy's and scipy's functions, over 1 + |z|: a hundred times what a test measures
 LIBRARY = 2.0**-44
 
 
@@ -38,7 +38,7 @@ class Smooth:
     slope: float  # upper bound of |phi'|
     bend: float  # upper bound of |phi''|
     kink: float | None = None  # where phi is not smooth
-    jumps: bool = False  # whether phi jumps there
+    jumps: bool = False  # whether phi jumps at the kink
 
     def values(self, z: Estimate) -> Estimate:
         """phi(z)."""
@@ -47,7 +47,7 @@ class Smooth:
         return self._known(self.function(z.value), self.slope * z.error, z)
 
     def slopes(self, z: Estimate) -> Estimate:
-        """phi'(z); with a kink, the derivative on z's side of it; `Pass.clear` has the distance from the kink."""
+        """phi'(z); if phi has a kink, the derivative on z's side of the kink, whose distance is in `Pass.clear`."""
         if not self.bend:
             return Estimate.exact(self.derivative(z.value))
         return self._known(self.derivative(z.value), self.bend * z.error, z)
@@ -89,7 +89,7 @@ def torch_softplus(threshold: float) -> Smooth:
 
 @dataclass(frozen=True)
 class Image:
-    """The geometry of a convolution: it acts at pixels, on the square about each, with zeros beyond the border."""
+    """The geometry of a convolution: it acts on the squares about pixels, with zeros beyond the border."""
 
     # height and width of the input image; side of the square, an odd number
     height: int
@@ -109,7 +109,7 @@ class Image:
 
     @property
     def places(self) -> int:
-        """Number of pixels at which it acts."""
+        """Number of pixels at which the convolution acts."""
         return math.prod(self.gives)
 
     @property
@@ -143,7 +143,7 @@ class Layer:
     closes: int = 0
     image: Image | None = None  # image of a convolution's input
     pools: bool = False  # whether the mean over pixels is taken, after the layer and the blocks that it closes
-    stands_in: bool = False  # whether the layer is only a carrier of an activation, with W = I
+    stands_in: bool = False  # whether the layer stands for an activation alone, with W = I
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
@@ -160,18 +160,18 @@ class Layer:
 
     @property
     def gain(self) -> float:
-        """A number by which changes of W or h are multiplied at most in scale W h, also for a convolution."""
+        """An upper bound of the factor by which scale W h multiplies changes of W or h, also for a convolution."""
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property
     def takes(self) -> int:
-        """Number of its inputs."""
+        """Number of the layer's inputs."""
         columns = self.weight.shape[1]
         return columns * self.image.pixels // self.image.side**2 if self.image else columns
 
     @property
     def gives(self) -> int:
-        """Number of its outputs, before any mean."""
+        """Number of the layer's outputs, before any mean over pixels."""
         return len(self.weight) * (self.image.places if self.image else 1)
 
     @property
@@ -234,7 +234,7 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
     given: dict[str, Any] = dict(own if params is None else params)
     layers: list[Layer] = []
     met: list[tuple[int, int, str]] = []  # first and last address of parameters in memory, and their layer
-    opened = 0  # residual blocks that no layer has begun yet
+    opened = 0  # residual blocks that begin with the next layer
     shape: tuple[int, ...] | None = None  # channels, height, width if h is an image
     begun: list[tuple[int, ...] | None] = []  # the shapes at which the open residual blocks began
     for where, part in _parts(module, ""):

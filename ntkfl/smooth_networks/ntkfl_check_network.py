@@ -6,22 +6,25 @@ that is wrong (1).
 
 What is proved. z_k = c_k W_k h_(k-1) + s_k b_k, h_k = phi_k(z_k); blocks may add their inputs to their outputs; theta
 are the W_k and b_k of trained layers. The loss of an output is half its squared distance from the label y (squares),
-from [y - size, y + size] (band), or from what is on the label's side of y = 1 or -1 (hinge); that of huber is as
-squares up to the distance size, and then linear. f are the outputs on the samples named as kept, which are all for
-squares and huber; J are their derivatives, K = J J', |r| is the distance of f from where all their losses are 0: there
-is a fit. In the ball of radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a
-Lipschitz constant of J. Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Train by steps up to the
-printed one, on the sum of losses of all samples, by any clients and with means, in windows in which the kept samples'
-sums of steps differ by a factor of at most v. If the inequalities of `window` below hold, and within the printed reach
-the losses of the other samples are 0, and those of huber half squares, then training goes no farther than this reach,
-and a window at that very step and without means multiplies the squared distance to the nearest fit by the printed
-factor at most.
+from [y - size, y + size] (band), or from [1, inf) for y = 1 and (-inf, -1] for y = -1 (hinge). The loss huber is half
+the squared distance from y up to the distance size, and linear beyond. f are the outputs on the samples named as kept;
+for squares and huber all samples are kept. J are the derivatives of f in theta, K = J J'. |r| is the distance of f from
+the nearest outputs at which the losses of all kept samples are 0; weights with such outputs are a fit. In the ball of
+radius rho about the stored theta, L_i bounds the norm of the Hessian of f_i, and L_J is a Lipschitz constant of J.
+
+Theorem (docs/proofs/smooth_networks.md in ntkfl's repository). Let the inequalities of `window` below hold. Within the
+printed reach, let the losses of the other samples be 0 and, under huber, all losses be half squares. Train on the sum
+of the losses of all samples, by steps up to the printed one, by any clients and with means, in windows in which the
+kept samples' sums of steps differ by a factor of at most v. Then training goes no farther than the printed reach. A
+window at exactly the printed step and without means multiplies the squared distance to the nearest fit by at most the
+printed factor.
 
 How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of the error of each entry. (1) Functions are
-series of positive terms, or of alternating ones that end below a unit, with W - P bits to spare for rounding. (2) |A|^2
-= |A A'|, squared again and again; at last |A| is at most the Frobenius norm. (3) Any Y with Y K Y' >= g I, since each
-diagonal entry exceeds the rest of its row by g, shows K >= g / |Y|^2; here Y is found in floats. (4) The bounds of
-second derivatives are recursions in numbers >= 0, all rounded up.
+series of positive terms, or of alternating terms; they end with the first term below a unit, and W - P bits are to
+spare for rounding. (2) |A|^2 = |A A'|. This symmetric matrix is squared again and again, and the norm of the last
+square is at most its Frobenius norm. (3) Let each diagonal entry of Y K Y' exceed the sum of the absolute
+values of the rest of its row by g > 0 or more. Then Y K Y' >= g I, and so K >= g / |Y|^2, for any Y; here Y is computed
+in floats. (4) The bounds of second derivatives are recursions in numbers >= 0, all rounded up.
 """
 
 import json
@@ -96,12 +99,12 @@ def plus(a, b):
 
 
 def up(value):
-    """A fraction above, of few bits."""
+    """A fraction of few bits that is at least the value."""
     return Fraction(-((-value.numerator << FINE) // value.denominator), 1 << FINE)
 
 
 def root(value):
-    """A fraction above the root of one."""
+    """A fraction above the square root of a fraction."""
     return Fraction(isqrt(-((-value.numerator << 2 * FINE) // value.denominator)) + 1, 1 << FINE)
 
 
@@ -148,7 +151,7 @@ def falling(x):
 
 
 def erf(z):
-    """(2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)); 1 to 2^-130 from 9.5 on."""
+    """(2 / pi^(1/2)) e^(-z^2) sum_k 2^k z^(2k+1) / (1 3 ... (2k+1)); from z = 9.5 on it is 1 to within 2^-130."""
     if abs(z) >= 19 << W - 1:
         return 1 << W if z > 0 else -(1 << W)
     square, term, total, k = z * z >> W, abs(z), 0, 0
@@ -237,7 +240,8 @@ class Layer(NamedTuple):
     phi: str
     kink: Fraction | None  # where phi is not smooth
     trained: bool
-    opens: int  # blocks that begin, and end, here
+    # numbers of blocks that begin with this layer, and that end with it
+    opens: int
     closes: int
 
     @property
@@ -253,7 +257,7 @@ class Layer(NamedTuple):
         return self.phi == "softplus" and self.kink is not None
 
     def applied(self, z):
-        """phi(z) and phi'(z), on the side of a kink on which z is, and how far from the kink z is in each row."""
+        """phi(z) and phi'(z), on z's side of the kink, and for each row the least distance of a z from the kink."""
         need(z.biggest() < 1 << P + 40, f"layer {self.name} gets numbers beyond 2^40")
         function, pairs = PHI[self.phi][0], []
         bar = None if self.kink is None else self.kink * (1 << P)
@@ -271,7 +275,7 @@ class Layer(NamedTuple):
 
 
 def shortened(rows):
-    """The rows in units of 2^cut, each entry by less than a unit too small, and cut."""
+    """The rows in units of 2^cut, and cut; an entry is less than one unit too small."""
     cut = max(0, max(abs(v) for row in rows for v in row).bit_length() - SHORT)
     return [[v >> cut for v in row] for row in rows], cut
 
@@ -299,7 +303,7 @@ class Pass(NamedTuple):
     gram: list  # for each layer the products of (scale h, bias_scale) of samples, (n, n)
     before: list  # derivatives of outputs in z_k, (n C, m)
     after: list  # the same in h_k, for each layer but the last
-    clear: list  # of each layer and sample
+    clear: list  # for each layer and sample the least distance of a z from its kink
 
 
 def passes(net, x):
@@ -370,13 +374,13 @@ def least_eigenvalue(k):
 
 
 class Sizes(NamedTuple):
-    """Bounds at theta of one output of a sample, or of all, for each layer."""
+    """Bounds at theta for each layer, for one output of a sample or for all outputs of all samples."""
 
     each: list  # |(scale h, bias_scale)| of a sample
     together: list  # the norm of the matrix of these vectors
-    before: list  # the rows B_k of a sample
-    after: list  # the largest column of the rows b_k of a sample
-    clear: list
+    before: list  # the norm of the rows B_k of a sample
+    after: list  # the largest norm of a column of the rows b_k of a sample
+    clear: list  # the least distance of a z from its kink
 
 
 def of_each(net, done):
@@ -408,7 +412,7 @@ def of_all(done, groups):
 
 
 def speeds(net, start, radius):
-    """(4): the speeds of z_k, and of each layer's input, by the parts of theta; and |(scale h, bias_scale)|."""
+    """(4): bounds of the derivatives of z_k and of inputs by each layer's theta, and of |(scale h, bias_scale)|."""
     h, aside, lengths, before = [Fraction(0)] * len(net), [], [], []
     inputs = [h]
     for k, layer in enumerate(net):
@@ -465,7 +469,7 @@ def crossing(net, at, radius):
 
 
 def ends(loss, size, label):
-    """The outputs, in units, between which a loss is 0 for this size and label; of huber, half a square."""
+    """The outputs, in units, between which the loss is 0 for this size and label; for huber, half a square."""
     if loss == "hinge":
         return (1 << P, inf) if label > 0 else (-inf, -1 << P)
     size = int(size * (1 << P))
@@ -484,7 +488,7 @@ class Start(NamedTuple):
     residual: Fraction
     least: Fraction  # lower bound of the singular values of J
     largest: Fraction  # upper bound of the eigenvalues of J J'
-    entries: Fraction  # upper bound of those of the absolute values of J J'
+    entries: Fraction  # upper bound of the eigenvalues of the matrix of absolute values of J J'
     gradients: Fraction  # upper bound of |J| (Frobenius)
 
 
@@ -545,7 +549,7 @@ def window(start, rho, eta, v):
 
 
 def later(net, x, reach):
-    """Outputs, and how far each may be from its exact later value."""
+    """Outputs, and for each a bound of its distance from the exact output of any later model."""
     done = passes(net, x)
     n, outputs = len(x.rows), len(done.outputs.rows[0])
     squares = [Fraction(0)] * (n * outputs)
@@ -565,7 +569,7 @@ def later(net, x, reach):
 
 
 def require_stay(net, x, y, content, reach):
-    """Refuse if a sample that is not kept may get a pull, or one of huber's a loss that is linear."""
+    """Refuse if the loss of a sample that is not kept may get above 0, or if a loss huber may get linear."""
     loss, size, kept = (content[key] for key in ("loss", "size", "kept"))
     which = range(len(x.rows)) if loss == "huber" else sorted(set(range(len(x.rows))) - set(kept))
     if not which:
@@ -603,7 +607,7 @@ def number(value):
 
 
 def require_fields(where, content, kinds):
-    """Refuse what is no object, lacks a field, or has one of another type."""
+    """Refuse content that is no object, lacks a field, or has a field of another type."""
     need(type(content) is dict, f"{where} is no object")
     for name, kind in kinds.items():
         wanted = " or ".join(allowed.__name__ for allowed in kind)
@@ -650,7 +654,7 @@ def loaded(folder):
 
 
 def require_loss(content, y):
-    """Refuse a loss that is not known, with a wrong size or wrong labels, and kept samples that cannot be."""
+    """Refuse an unknown loss, a wrong size, wrong labels, and a wrong list of kept samples."""
     loss, size, kept, n = content["loss"], number(content["size"]), content["kept"], len(y.rows)
     need(loss in ("squares", "hinge", "huber", "band"), "the loss is not squares, hinge, huber or band")
     need(size > 0 if loss in ("huber", "band") else size == 0, f"{loss} has a wrong size")
@@ -662,7 +666,7 @@ def require_loss(content, y):
 
 
 def check(folder):
-    """What is proved. Raises Refused where nothing is."""
+    """What is proved. Raises Refused if nothing is proved."""
     content, net, x, y, tests = loaded(folder)
     need(min(number(content[key]) for key in BALL) > 0, "the step, the ball or the visits are not positive")
     need(content["visits"] >= 1, "visits are below 1")

@@ -36,11 +36,11 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """Bounds of derivatives of layers' inputs and outputs by each layer's parameters, for one sample or for all."""
+    """Bounds of the derivatives of z_k and h_k by each layer's parameters, for one sample or for all samples."""
 
-    before: list[Float[np.ndarray, "g L"]]  # z_k
-    inputs: list[Float[np.ndarray, "g L"]]  # h_(k-1) of each layer, and then the outputs
-    lengths: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)|
+    before: list[Float[np.ndarray, "g L"]]  # derivatives of z_k, for each layer
+    inputs: list[Float[np.ndarray, "g L"]]  # derivatives of h_(k-1), for each layer, and then of the outputs
+    lengths: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)|, for each layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Curvature:
 
     @cached_property
     def _both(self) -> Sizes:
-        """The groups of `alone`, then the group of `all`, to be bounded in one pass."""
+        """The groups of `alone` and then the group of `all`, so that one pass bounds both."""
         assert self.all is not None
         rows = (
             [np.append(*pair) for pair in zip(*lists, strict=True)] for lists in zip(self.alone, self.all, strict=True)
@@ -79,12 +79,13 @@ class Curvature:
         return self._grown(at, radius, *self._tall_and_wide(at, radius))
 
     def _tall_and_wide(self, at: Sizes, radius: float) -> tuple[Speeds, Speeds]:
-        """The speeds of a sample, and of all samples of a group."""
+        """The `Speeds` of one sample, and of all samples of a group together."""
         tall = self._speeds(at.each, radius)
         return tall, tall if at.together is at.each else self._speeds(at.together, radius)
 
     def _grown(self, at: Sizes, radius: float, tall: Speeds, wide: Speeds) -> Sizes:
-        moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]  # bounds of z_k of a sample
+        # bounds of the change of z_k of a sample in the ball
+        moved = [radius * np.linalg.norm(row, axis=1) for row in tall.before]
         turned = self.layers[-1].activation.bend * moved[-1]  # bound of the change of B_k in the ball
         before, after = [at.before[-1] + turned], list[np.ndarray]()
         carried = np.zeros_like(turned)  # bound of the change of b_k in the ball
@@ -161,9 +162,9 @@ def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
 
 
 def _map_norm(layer: Layer) -> float:
-    """A bound of a convolution's norm: the smaller of the matrix norm of W and a sum over the places of the square."""
+    """At least |scale W|; for a convolution the least of gain |W| and scale sum_o |W_o|, o the places of its square."""
     if layer.stands_in:
-        return layer.scale  # the norm of the scale times I; a JAX function may have a factor there
+        return layer.scale  # the norm of scale I; a JAX function may have a scale other than 1 here
     whole = float(above(layer.gain * spectral_norm(layer.weight)))
     if layer.image is None:
         return whole
@@ -181,7 +182,7 @@ def sizes_of_each(done: Pass) -> Sizes:
 
 
 def sizes_of_all(done: Pass, products: list) -> Sizes:
-    """The sizes of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
+    """The sizes of all outputs of all samples, as one group; `products` are `Pass.input_products` of each layer."""
     lengths = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
     together = [np.sqrt(above(np.maximum(largest_eigenvalue(product).hi, 0.0)))[None] for product in products]
     before = []
@@ -195,7 +196,7 @@ def sizes_of_all(done: Pass, products: list) -> Sizes:
 def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:
     """Upper bounds of the largest eigenvalues of symmetric matrices without negative entries.
 
-    The smaller of max_i (A v)_i / v_i for a positive v (Collatz and Wielandt) and the largest row sum.
+    A bound is the smaller of max_i (A v)_i / v_i for a positive v (Collatz and Wielandt) and the largest row sum.
     """
     sums = forms.sum(axis=2).max(axis=1)
     shift = np.linalg.eigvalsh(forms)[:, -1] * (1 + 1e-6) + 1e-12 * sums + 1e-300
@@ -219,7 +220,7 @@ class Rows:
 
     @classmethod
     def of(cls, entries: Estimate, off: float | Float[np.ndarray, "*batch"] = np.inf) -> Rows:
-        """Rows whose length bound, which also bounds each entry, is the smaller of `off` and the entries' own."""
+        """Rows with the smaller of `off` and the length of the entries' errors; it bounds each entry's error too."""
         off = np.fmin(off, np.where(entries.error.any(axis=-1), _length(entries.error), 0.0))
         error = np.fmin(entries.error, off[..., None])
         return cls(Estimate(entries.value, error, entries.method, entries.rigour), off)
@@ -266,7 +267,7 @@ class Rows:
         return Rows.of(phi.values(self.entries), above(phi.slope * self.off + _length(alone.error)))
 
     def times(self, factors: Estimate, most: float) -> Rows:
-        """The products with these factors, entry by entry; the exact factors are at most `most`."""
+        """The products with these factors, entry by entry; `most` bounds the absolute values of the exact factors."""
         alone = Estimate.exact(self.value) * factors
         return Rows.of(self.entries * factors, above(most * self.off + _length(alone.error)))
 
@@ -276,7 +277,7 @@ class Rows:
         return Rows.of(entries, above(self.off + other.off + rounding.UNIT * _length(entries.value)))
 
     def products(self) -> Estimate:
-        """The inner products of the vectors of the last axis but one, (..., n, n)."""
+        """The inner products of the vectors that the last axis but one numbers, (..., n, n)."""
         value, size = self.value, _length(self.value)
         with np.errstate(over="ignore", invalid="ignore"):
             inner = value @ np.swapaxes(value, -1, -2)
@@ -288,7 +289,7 @@ class Rows:
 
 
 def block_sums(a: Float[np.ndarray, "*batch m"], matrix: Float[np.ndarray, "p m"]) -> Float[np.ndarray, "*batch p"]:
-    """a @ matrix.T, the sum of products of blocks of columns."""
+    """a @ matrix.T, added up from the products of blocks of columns."""
     flat, terms = a.reshape(-1, a.shape[-1]), a.shape[-1]
     total = flat[:, :BLOCK] @ matrix[:, :BLOCK].T
     for start in range(BLOCK, terms, BLOCK):
@@ -312,11 +313,12 @@ def _length(vectors: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The inputs of each layer k for n samples, and the derivatives of the C outputs by them."""
+    """The inputs of each layer k for n samples, and the derivatives of the C outputs by z_k and h_k."""
 
     layers: tuple[Layer, ...]  # layers of the network
     outputs: Estimate  # (n, C)
-    inputs: tuple[Rows, ...]  # h_(k-1), (n, m_(k-1)), for each layer; a convolution's by pixels, `unfolded`
+    # h_(k-1), (n, m_(k-1)), for each layer; for a convolution the squares of pixels, `unfolded`
+    inputs: tuple[Rows, ...]
     # B_k, derivatives of the outputs by z_k, before the activation, (n, C, m_k), for each layer
     before: tuple[Rows, ...]
     # b_k, derivatives of the outputs by h_k, after the activation, (n, C, m_k), for each layer but the last
@@ -498,11 +500,11 @@ def _mean(h: Estimate, layer: Layer) -> Estimate:
 def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
     """An upper bound of the largest singular value.
 
-    In the Frobenius norm the rounding of A A' is at most gamma |A|^2, which costs less than a product of absolute
+    The rounding of A A' is at most gamma |A|^2, in Frobenius norms; this bound is cheaper than a product of absolute
     values.
     """
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
-    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused with the eigenvalue
+    with np.errstate(over="ignore", invalid="ignore"):  # the eigenvalue refuses an overflow
         square, length = small @ small.T, float(np.square(small).sum())
     rounding = 1.01 * gamma(small.shape[1]) * length + TINY
     return float(above(np.sqrt(above(max(float(largest_eigenvalue(square).hi), 0.0) + rounding))))

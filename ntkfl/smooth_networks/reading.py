@@ -27,9 +27,10 @@ ROUNDINGS = 4  # allowed difference from torch's numbers, as a multiple of the p
 def layers_of(
     network: nn.Module | WideNetwork | Callable[..., Any], params: Any, features: int | None = None
 ) -> tuple[Layer, ...]:
-    """The layers of a network, from input to output; the last one has no activation, or carries a final one.
+    """The layers of a network, from input to output; the last one has an activation if the network ends with it.
 
-    `features` is the number of features, for a convolutional network of any width, whose images are square.
+    `features` is the number of features: functions need it, and convolutional networks of `ntkfl.networks.wide`, whose
+    images are square.
 
     Raises:
         ValueError: an object without such layers (the message names the first part that is not one); parameters that do

@@ -1,6 +1,6 @@
 """`certify_rounds` proves that full rounds of a federated method, begun at a checkpoint, fit the data.
 
-A method with memory has the rounds of its linear model, plus the effect of curvature.
+For a method with memory the proof bounds the rounds of its linear model, and then the effect of curvature.
 
 Source: docs/proofs/smooth_networks.md#rounds-of-federated-averaging, docs/proofs/any_method.md#smooth-networks
 """
@@ -59,7 +59,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class ClientModels:
-    """A client's K local steps on the linear model; upper bounds, over |S z|."""
+    """A client's K local steps on the linear model: upper bounds, and distances and residuals are divided by |S z|."""
 
     share: float  # p, its weight in the mean
     root: float  # G, the norm of its rows of J
@@ -69,12 +69,12 @@ class ClientModels:
 
 @dataclass(frozen=True)
 class LinearRounds:
-    """A norm |S z| of residual and memory, and bounds on the linear model: upper bounds, except least_root."""
+    """A norm |S z| of residual and memory z, and bounds on the linear model: upper bounds, except least_root."""
 
     least_root: float  # sigma_0: at most the smallest singular value of J
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
-    rate: float  # q
+    rate: float  # q: a round multiplies |S z| by at most this
     read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
     move: float  # move of the server over |S z|
     outputs: float  # |S_r J|
@@ -83,7 +83,7 @@ class LinearRounds:
     clients: tuple[ClientModels, ...]  # models of the clients in a round
 
     def scaled(self, factor: float) -> LinearRounds:
-        """The bounds with `factor` times the residual, and an empty memory."""
+        """The bounds with `factor` times the residual, if the memory is empty."""
         return replace(self, start=self.start * factor, fit=self.fit * factor)
 
 
@@ -104,7 +104,7 @@ class MethodStart:
 def method_start(
     at: Checkpoint, problem: Problem, setup: Setup, method: Method, remembered: np.ndarray
 ) -> MethodStart | str:
-    """The best norm found for a method's state, with its bounds on the linear model; or why none was found."""
+    """The best norm found for a method's state, with its bounds on the linear model; or why no norm was found."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
     name = method.name
@@ -178,7 +178,7 @@ def _measured(
     *,
     enclosed: bool,
 ) -> LinearRounds | str:
-    """The bounds of a norm, proofs only if `enclosed`; or the reason why there are none."""
+    """The bounds of a norm, which are proofs only if `enclosed`; or the reason why there are no bounds."""
     p, x = len(kernel.value), np.linalg.inv(s)
     witness = np.linalg.inv(np.linalg.cholesky(kernel.value))
     take: Callable[[Estimate], Any] = (lambda of: of) if enclosed else (lambda of: of.value)
@@ -244,7 +244,7 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 
 @dataclass(frozen=True)
 class _Effect:
-    """|S z| and |w| after a round, the distance of the round's models, and curvature's part of the server's move."""
+    """Bounds: |S z| and |w| after a round, the distance its models go, and curvature's part of the server's move."""
 
     state: arb
     rests: arb
@@ -253,7 +253,7 @@ class _Effect:
 
 
 def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Effect:
-    """The bounds after a round that begins with |S z| = s and with |w| = w."""
+    """The bounds of a round that begins with |S z| = s and with |w| = w."""
     eta, pull, server, momentum = map(ball, (steps.local, steps.pull, steps.server, steps.momentum))
     clients, keep, zero = len(linear.clients), 1 - eta * pull, arb(0)
     scaffold, dyn = steps.name == "scaffold", steps.name == "feddyn"
@@ -267,7 +267,7 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
             psi = tau * ((root + tau) * there + ball(left) * s + root * u)
             way = way.max(there)
             kept = keep * kept + (root * u if dyn else root * u / count)
-            # the part w of SCAFFOLD's control is a mean of psi; that of FedDyn's dual is a sum of eta psi
+            # the part w of SCAFFOLD's control is a mean of psi; the part w of FedDyn's dual is a sum of eta psi
             turned = psi if k == 0 and steps.variant else turned if steps.variant else keep * turned + psi
             u = keep * u + eta * (drift + psi)
         way = way.max(ball(client.moved[-1]) * s + u)
@@ -292,7 +292,7 @@ def _effect(steps: Steps, linear: LinearRounds, tau: arb, s: arb, w: arb) -> _Ef
 
 
 def method_inequalities(steps: Steps, linear: LinearRounds, together: float, radius: float) -> Rounds | Failed:
-    """The theorem's method_inequalities for a given curvature."""
+    """The inequalities of the theorem on methods, for a given curvature."""
     if not np.isfinite([together, linear.start, linear.fit, radius]).all():
         return Failed("the bounds overflow")
     with precision():
@@ -323,13 +323,13 @@ def method_inequalities(steps: Steps, linear: LinearRounds, together: float, rad
 
 
 def _balance(steps: Steps, linear: LinearRounds, tau: arb) -> float:
-    """lambda, approximately that of the smallest rate, from Perron's vector of A."""
+    """lambda with nearly the smallest rate: the quotient of the two entries of Perron's vector of A."""
     of_state, of_rests = (_effect(steps, linear, tau, arb(s), arb(w)) for s, w in ((1, 0), (0, 1)))
     a, b, c, d = (float(v) for v in (of_state.state, of_rests.state, of_state.rests, of_rests.rests))
     with np.errstate(over="ignore", invalid="ignore"):  # the bounds of a large ball may overflow
         half, root = (a - d) / 2, np.hypot((a - d) / 2, np.sqrt(b * c))
         ratio = c / (half + root) if half >= 0 else (root - half) / b
-    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smallest is best
+    return float(ratio) if 0 < ratio < np.inf else 1e-30  # without curvature the smallest lambda is best
 
 
 AVERAGES = "fl-ntk", "fedavg"  # methods without memory and without a pull
@@ -349,8 +349,8 @@ class RoundStart:
     """Bounds at the first round, rounded to the safe side."""
 
     least_root: float  # lower bound of the smallest singular value of J
-    size: float  # upper bound of phi, the norm of the residual that falls
-    # lowest, highest: eigenvalues of K D
+    size: float  # upper bound of phi, the norm of the residual that a round lowers
+    # lowest, highest: bounds of the eigenvalues of K D
     lowest: float
     highest: float
     clients: tuple[Client, ...]  # clients of the round
@@ -413,7 +413,7 @@ class RoundsCertificate(LaterNetworks):
     def needed_residual(self) -> float | None:
         """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature.
 
-        None if no residual would certify, or if the remembered vector is too large.
+        None if no residual would certify, or if a certificate with a nonzero memory at the beginning failed.
         """
         now = float(self.residual.hi)
         if self.certified:
@@ -541,7 +541,7 @@ def _shares(given: Sequence[float] | np.ndarray | None, clients: int) -> np.ndar
 
 
 def round_start(at: Checkpoint, problem: Problem, setup: Setup, shares: np.ndarray) -> RoundStart | str:
-    """Bounds from an enclosure of the linear model's round map at the checkpoint; or the reason why there are none."""
+    """Bounds from an enclosure of the linear model's round map at the checkpoint; or why there are no bounds."""
     outputs = at.residual.value.shape[1]
     step, steps = float(setup.eta_local), int(setup.local_steps)
     residual = Estimate(at.residual.value.reshape(-1), at.residual.error.reshape(-1), at.residual.method)

@@ -102,7 +102,7 @@ def _trained_on(
 
 
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
-    """The number of outputs (None for one); refuses, before weights are drawn, a certificate that does not fit.
+    """The number of outputs (None for one); refuses, before weights are drawn, a certificate too large for memory.
 
     Args:
         problem: data.

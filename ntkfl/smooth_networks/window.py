@@ -27,11 +27,11 @@ class Start:
 
     least_root: float  # lower bound of the smallest singular value of J
     largest: float  # upper bound of the largest eigenvalue of J J'
-    entries: float  # the same for the matrix of absolute values of J J'
+    entries: float  # upper bound of the largest eigenvalue of the matrix of absolute values of J J'
     gradients: float  # upper bound of |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
     kept: Int[np.ndarray, " k"] | None = None  # numbers of these samples among the given ones; None: all samples
-    intervals: bool = False  # whether a loss is minimal on an interval of outputs and not, as squares, at the label
+    intervals: bool = False  # whether a loss is minimal on an interval of outputs; False if at one output, as squares
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ class Window:
     """The conclusions about all windows of training with steps up to `step`, rounded to the safe side."""
 
     step: float  # eta
-    ball: float  # rho, in which curvature is bounded
-    distance: float  # d: a fit is within this distance
-    reach: float  # no model goes farther
-    # gain, loss: alpha and beta; the squared distance to the fits falls by the factor 1 - step (gain - loss) or more
+    ball: float  # rho, the radius of the ball in which curvature is bounded
+    distance: float  # d: a fit is within this distance of the checkpoint
+    reach: float  # no model gets farther than this from the checkpoint
+    # gain, loss: alpha and beta; a window without means multiplies the squared distance to the fits by at most
+    # 1 - step (gain - loss)
     gain: float
     loss: float
 
@@ -53,8 +54,8 @@ class Rounds:
 
     rate: float  # upper bound of the factor of a norm of residual and memory in every round
     last_rate: float  # upper bound of the factor's limit
-    reach: float  # no model is farther
-    ball: float  # rho, in which curvature is bounded
+    reach: float  # no model gets farther than this from the checkpoint
+    ball: float  # rho, the radius of the ball in which curvature is bounded
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """The conclusions in the first large enough ball, or the last failure; a failure names the next radius to try."""
+    """The conclusions in the first large enough ball, or the last failure; a failure gives the radius that it needs."""
     why = ""
     for _ in range(TRIES):
         interruption.check()
@@ -99,7 +100,7 @@ def in_ball(start: Start, residual: float, step: float, visits: float, radius: f
 
 
 def at_a_kink(curvature: Curvature, radius: float, kept: Int[np.ndarray, " k"] | None = None) -> Failed | None:
-    """A sentence that names a neuron that may reach its kink in the ball, and the kept sample; None if none may."""
+    """The failure if a neuron may reach its kink in the ball, with the neuron's layer and a sample; else None."""
     crossing = curvature.crossing(radius)
     if not crossing.any():
         return None
@@ -163,7 +164,10 @@ def inequalities(
 
 
 def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
-    """The window of the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds; it holds below."""
+    """The window of the largest step 2^-k / `largest`, k <= `halvings`, for which the theorem holds.
+
+    The theorem then holds for all smaller steps.
+    """
 
     @cache
     def at(k: int) -> Window | str:
