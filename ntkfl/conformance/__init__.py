@@ -1,4 +1,4 @@
-"""Is an implementation the algorithm? Cases with reference trajectories, and verdicts on an adapter's answers."""
+"""Tests of whether an implementation is the algorithm: cases with reference trajectories, and verdicts on answers."""
 
 from ntkfl.conformance.comparing import Difference
 from ntkfl.conformance.conformance_case import ConformanceCase

@@ -9,8 +9,8 @@ import numpy as np
 from ntkfl.conformance.conformance_case import ConformanceCase
 from ntkfl.conformance.kit_cases import KitCase, Trajectory, loops_of
 
-TOLERANCE = 1e-10  # relative to the largest number of the round, if that is above 1; for float64
-MARGIN = 16  # multiple of the change of the plain loop by rounding to float32
+TOLERANCE = 1e-10  # for float64; relative to the largest number of the round, if this is above 1
+MARGIN = 16  # for float32; multiple of the errors that rounding makes in the plain loop
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Difference:
 
 
 def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.ndarray) -> Difference | None:
-    """The first round, and in it the first name, in which `answered` is farther off than this round allows."""
+    """The first round, and in this round the first name, for which `answered` is farther off than allowed."""
     for number, most in enumerate(allowed):
         for name in (name for name in reference if name in answered):
             size = float(np.abs(answered[name][number] - reference[name][number]).max())
@@ -36,8 +36,8 @@ def first_difference(answered: Trajectory, reference: Trajectory, allowed: np.nd
 def allowed(case: KitCase, precision: str) -> np.ndarray:
     """How far an answer of this precision may be off after every round, (rounds,).
 
-    For float64 the limit is 1e-10 of the largest number. For float32 it is 16 times a sum: the error of the plain loop
-    up to that round, when run in float32, plus a rounding of the largest number.
+    For float64 the limit is 1e-10 of the largest number. For float32 the limit is 16 times a sum: the largest error of
+    the plain loop up to that round, when run in float32, plus a rounding of the largest number.
     """
     if precision == "float64":
         return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])

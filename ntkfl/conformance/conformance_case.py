@@ -1,4 +1,4 @@
-"""A case of the conformance kit, as an adapter gets it. Needs numpy only: other interpreters read this file too."""
+"""A case of the conformance kit, as an adapter gets it. The file needs numpy only: other interpreters read it too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCUMENT, ARRAYS = "case.json", "case.npz"
 
 
 class Batch(NamedTuple):
-    """One local step: its samples, x (b, d) and y (b,), numbers drawn uniformly, and whether a pass ends with it."""
+    """One local step: its samples, x (b, d) and y (b,), numbers drawn uniformly, and whether the step ends a pass."""
 
     x: np.ndarray
     y: np.ndarray
@@ -157,7 +157,7 @@ class ConformanceCase:
     def results(self) -> tuple[str, ...]:
         """The result of an implementation after every round: the model's tensors.
 
-        LoRA's factors are not unique: in their place stands the weight base + B A.
+        LoRA's factors are not unique; the result has the weight base + B A in their place.
         """
         return ("weight",) if self.model == "lora" else tuple(self.shapes)
 

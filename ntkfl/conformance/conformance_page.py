@@ -15,7 +15,7 @@ from ntkfl.messages import number_of
 from ntkfl.version import VERSION
 
 COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")
-NAMED = 3  # explanations that are written out
+NAMED = 3  # most explanations that are written out
 FAIR = (
     "Found on these cases. A variant is no fault by itself: another paper, or another reading of the same one, may ask "
     "for it."
@@ -23,7 +23,7 @@ FAIR = (
 
 
 def as_json(result: Conformance) -> dict[str, Any]:
-    """Everything, as JSON types.
+    """The whole result, as JSON types.
 
     Args:
         result: the verdicts on an implementation.
@@ -49,7 +49,7 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
         content: JSON of `as_json`.
 
     Raises:
-        KeyError, TypeError, ValueError: `as_json` did not write this.
+        KeyError, TypeError, ValueError: `as_json` did not write this content.
     """
     methods = [
         method | {"in_part": [(part["variant"], part["cases"]) for part in method["in_part"]]}
@@ -79,7 +79,7 @@ def method_lines(verdict: MethodVerdict, width: int = 0) -> Iterator[str]:
     """The lines of one method.
 
     Args:
-        verdict: on a method.
+        verdict: the verdict on a method.
         width: columns to which names are padded, default 0.
     """
     yield f"{verdict.method:<{width}}  {verdict.outcome.value:<8}  {_counted(verdict)}"

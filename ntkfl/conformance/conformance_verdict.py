@@ -20,7 +20,7 @@ Answered = Sequence[tuple[KitCase, Trajectory]]  # answers for one method
 
 
 def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
-    """The variants that agree with every answer, or else the pairs of variants that do (plain numpy only)."""
+    """The variants that agree with every answer, or else the pairs of variants that do (loops in plain numpy only)."""
     # the cases with the fewest numbers first: they exclude most candidates
     answered = sorted(answered, key=lambda answer: (answer[0].case.start.size, len(answer[0].case.x)))
     method = answered[0][0].case.method
@@ -95,7 +95,7 @@ class Agreement(StrEnum):
 class CaseVerdict:
     """The verdict on one case.
 
-    precision: float64 or float32, the answer's dtype; "" where there is no answer. remark: a fault, in words.
+    precision: float64 or float32, the answer's dtype; "" if there is no answer. remark: a fault or reason, in words.
     """
 
     case: str
@@ -130,7 +130,7 @@ class MethodVerdict:
 
 @dataclass(frozen=True)
 class Conformance:
-    """Verdicts on all methods, and the adapter's environment."""
+    """The verdicts on all methods, and the adapter's environment."""
 
     adapter: str
     methods: tuple[MethodVerdict, ...]

@@ -21,7 +21,7 @@ WANTED = "run(case) must return, or yield, a dictionary of arrays after every ro
 
 
 def main(adapter: Path, folder: Path, first: int) -> None:
-    """Load the adapter, say so, and give it the cases."""
+    """Load the adapter, report that it is loaded, and give it the cases."""
     try:
         import numpy
 
@@ -43,7 +43,7 @@ def main(adapter: Path, folder: Path, first: int) -> None:
 
 
 def loaded(name: str, path: Path) -> Any:
-    """The module in a file."""
+    """The module that a file contains."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -60,7 +60,7 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
         returned = run(case)
         if isinstance(returned, (dict, str, bytes)) or not hasattr(returned, "__iter__"):
             raise TypeError(f"run returned {type(returned).__name__}; {WANTED}")
-        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # it may never end
+        rounds = [copied(kept) for kept in itertools.islice(returned, case.rounds + 1)]  # `returned` may never end
         if len({tuple(sorted(kept)) for kept in rounds}) > 1:
             raise ValueError("the rounds do not all have the same names")
         stacked = {name: numpy.array([kept[name] for kept in rounds]) for name in (rounds or [{}])[0]}
@@ -70,7 +70,7 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
                     numpy.lib.format.write_array(member, value, allow_pickle=False)
     except NotImplementedError as error:
         return {"left_out": str(error) or "not implemented"}
-    except BaseException as error:  # SystemExit too: the other cases go on
+    except BaseException as error:  # SystemExit too, so that the other cases go on
         return {"fault": described(error)}
     return {"one_memory": one_memory(returned)} if isinstance(returned, (list, tuple)) else {}
 
@@ -100,7 +100,7 @@ def described(error: BaseException) -> str:
 
 
 def say(path: Path, value: Any) -> None:
-    """Write the text at once, so that a waiting process never reads half of it."""
+    """Write the value as JSON in one step, so that a waiting process never reads half of it."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(value), encoding="utf-8")
     os.replace(part, path)

@@ -46,7 +46,7 @@ UNREADABLE = (
 
 
 class Refused(ValueError):
-    """The received file cannot be used; the message says why, in one line."""
+    """The received file cannot be used; the message is one line with the reason."""
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def answers(
     limit: float = LIMIT,
     peer: Peer | None = None,
 ) -> Iterator[Answer]:
-    """One answer a case, in their order.
+    """The answers to the cases, in the order of the cases.
 
     One process gets the cases one after the other, all cases of a method in a row; after a crash or a hang the further
     cases go to a new process.
@@ -175,7 +175,7 @@ def answers(
         for number, case in enumerate(cases):
             case.case.write(folder / str(number))
         for at, case in enumerate(cases):
-            if hung[case.case.method] >= HANGS:  # the last hang has ended the process
+            if hung[case.case.method] >= HANGS:  # the process was ended at the last hang
                 yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
                 continue
             if process is None or process.ended:
@@ -197,7 +197,7 @@ class _Process:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # nothing is written beside the adapter
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # no compiled file is written beside the adapter
         )
         self.last_output: deque[bytes] = deque(maxlen=8)
         self.listener = threading.Thread(target=self._listen, daemon=True)
@@ -218,7 +218,7 @@ class _Process:
         self.popen.wait()
 
     def how(self) -> str:
-        """How it ended, and the last line of its output."""
+        """How the process ended, and the last line of its output."""
         self.listener.join(timeout=1)
         status = self.popen.returncode
         ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

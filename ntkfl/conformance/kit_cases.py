@@ -57,7 +57,7 @@ def one_adam_w(case: ConformanceCase) -> Tensors:
 
 
 def fed_avg(case: ConformanceCase) -> Tensors:
-    """FedAvg."""
+    """FedAvg, by its plain loop."""
     for kept in loops.fed_avg(case):
         yield case.result(kept["model"])
 
@@ -84,7 +84,7 @@ class KitCase:
     """A case and the values that an implementation of its method must give.
 
     Args:
-        equals: how a limit case computes the model; None: by the method's plain loop.
+        equals: the computation of the model in a limit case; None: the method's plain loop.
     """
 
     case: ConformanceCase
@@ -134,7 +134,7 @@ ADAPTED = Setting(DrawnData("lora"), 0.2, LocalWork(3, 3), 0.9, 0.5, participati
 ADAPTERS = "fedex-lora", "fedit", "flexlora", "flora"
 FURTHER = {
     "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2, momentum=0.5)},
-    "fedavg-aligned": {  # hidden units change places
+    "fedavg-aligned": {  # with these steps hidden units change places
         "far": replace(SETTINGS["network"], rate=0.4, work=LocalWork(3, 3), momentum=0.8, participation=1.0)
     },
     "fl-ntk": {"quadratics": replace(SETTINGS["quadratics"], rate=0.02, loss="sum")},
@@ -210,7 +210,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
-    """The methods of the kit, or those of these names.
+    """All methods of the kit, or the chosen ones.
 
     Args:
         chosen: names of methods; None: all.
@@ -247,7 +247,7 @@ def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
     """The case with these options and the method's defaults for all others; the case lists every option."""
-    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has the options of other methods
+    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has all options of the others
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
     noise, full = "noise" in chosen, f"{method}/{name}"
@@ -292,7 +292,7 @@ NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 @dataclass(frozen=True)
 class LimitCase:
-    """A limit case of some methods with these options: `says` states what holds exactly, `equals` computes it."""
+    """A limit case of some methods with these options: `says` is what holds exactly, `equals` computes it."""
 
     name: str
     says: str

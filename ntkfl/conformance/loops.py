@@ -46,7 +46,7 @@ def train(case: ConformanceCase, w: np.ndarray, t: int, i: int, added: Added = n
 
 
 def clipped(case: ConformanceCase, gradient: np.ndarray) -> np.ndarray:
-    """The gradient, shortened to the norm `clip` where it is longer."""
+    """The gradient, shortened to the norm `clip` if it is longer."""
     if case.clip is None:
         return gradient
     return gradient * min(1.0, case.clip / np.linalg.norm(gradient))
@@ -82,7 +82,7 @@ def uniform_move(case: ConformanceCase, w: np.ndarray, t: int) -> Any:
 
 
 def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) -> States:
-    """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0."""
+    """FedAvg, McMahan et al. 2017; if mu is not 0, FedProx (Li et al. 2020)."""
     w = case.start
     for t in range(case.rounds):
         d = mean_move(case, w, t, lambda v, w=w: mu * (v - w))
@@ -91,7 +91,7 @@ def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) ->
 
 
 def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """FedAvg of the clients' models with their hidden units reordered towards w, unless one client is alone."""
+    """FedAvg of the clients' models with hidden units in the order nearest to w; a single client's units stay."""
     w = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)
@@ -103,7 +103,7 @@ def fed_avg_aligned(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def cyclic(case: ConformanceCase, server_rate: float = 1.0) -> States:
-    """The clients of a round in turn, each from where the one before has left the model."""
+    """The clients of a round train in turn, each from the model that the client before has left."""
     w = case.start
     for t in range(case.rounds):
         for turn in case.cohort(t):
@@ -125,12 +125,12 @@ def nearest(case: ConformanceCase, end: np.ndarray, w: np.ndarray) -> np.ndarray
 
 
 def fed_avg_m(case: ConformanceCase, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:
-    """Hsu et al. 2019."""
+    """FedAvgM, Hsu et al. 2019."""
     yield from with_momentum(case, mean_move, momentum, nesterov, server_rate)
 
 
 def diloco(case: ConformanceCase, momentum: float = 0.9, server_rate: float = 0.7) -> States:
-    """Douillard et al. 2023: Nesterov's method on the workers' mean move; inner steps are SGD."""
+    """DiLoCo, Douillard et al. 2023: Nesterov's method on the workers' mean move; inner steps are SGD."""
     yield from with_momentum(case, uniform_move, momentum, True, server_rate)
 
 
@@ -196,7 +196,7 @@ def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
 
 
 def local(case: ConformanceCase) -> States:
-    """Every client alone; the server's model stays."""
+    """Every client trains alone; the server's model stays as it is."""
     own = np.tile(case.start, (case.population, 1))
     for t in range(case.rounds):
         for i in case.cohort(t):
@@ -205,7 +205,7 @@ def local(case: ConformanceCase) -> States:
 
 
 def fed_dyn(case: ConformanceCase, alpha: float = 0.01) -> States:
-    """Acar et al. 2021."""
+    """FedDyn, Acar et al. 2021."""
     w = case.start
     g, h = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
     for t in range(case.rounds):
@@ -220,7 +220,7 @@ def fed_dyn(case: ConformanceCase, alpha: float = 0.01) -> States:
 
 
 def scaffold(case: ConformanceCase, option: str = "II", server_rate: float = 1.0) -> States:
-    """Karimireddy et al. 2020."""
+    """SCAFFOLD, Karimireddy et al. 2020."""
     w = case.start
     c_i, c = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
     for t in range(case.rounds):
@@ -241,7 +241,7 @@ def scaffold(case: ConformanceCase, option: str = "II", server_rate: float = 1.0
 
 
 def fed_nova(case: ConformanceCase, mu: float = 0.0) -> States:
-    """Wang et al. 2020."""
+    """FedNova, Wang et al. 2020."""
     w = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)
@@ -263,7 +263,7 @@ def fed_adam(
     tau: float = 1e-3,
     yogi: bool = False,
 ) -> States:
-    """Reddi et al. 2021."""
+    """FedAdam and, with `yogi`, FedYogi, Reddi et al. 2021."""
     w = case.start
     m, v = np.zeros_like(w), np.zeros_like(w)
     for t in range(case.rounds):
@@ -276,7 +276,7 @@ def fed_adam(
 
 
 def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
-    """Reddi et al. 2021: the sum of all squares starts at tau^2, the least start that Algorithm 2 allows."""
+    """FedAdagrad, Reddi et al. 2021: the sum of squares starts at tau^2, the least start that Algorithm 2 allows."""
     w = case.start
     mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
     for t in range(case.rounds):
@@ -288,7 +288,7 @@ def fed_adagrad(case: ConformanceCase, server_rate: float = 0.1, first: float = 
 
 
 def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
-    """DP-FedAvg, McMahan et al. 2018: moves are clipped, the sum gets noise, and is divided by its expected weight."""
+    """DP-FedAvg, McMahan et al. 2018: clipped moves, whose sum gets noise and is divided by its expected weight."""
     w = case.start
     counts = [min(n / cap, 1.0) for n in case.sizes]
     for t in range(case.rounds):
@@ -303,14 +303,14 @@ def dp_fed_avg(case: ConformanceCase, bound: float = 1.0, noise: float = 1.0, ca
 
 
 def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
-    """The move, shortened to the norm `bound`, an option of the case, where it is longer."""
+    """The move, shortened to the norm `bound`, an option of the case, if it is longer."""
     return move / max(1.0, np.linalg.norm(move) / case.options["bound"])
 
 
 def fed_gma(
     case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
-    """Tenison et al. 2023; `released`: as the code of the IMA paper, without its dependence on the order of clients.
+    """FedGMA, Tenison et al. 2023; `released`: as IMA's code, without its dependence on the order of clients.
 
     The threshold is the share of clients that agree on a sign.
     """
@@ -330,7 +330,7 @@ def fed_gma(
 
 
 def fed_gma_released(case: ConformanceCase, threshold: float, overwritten: bool = True) -> States:
-    """The released code; if `overwritten`, a client's term replaces the model received before the next client's."""
+    """IMA's code; if `overwritten`, the sum so far replaces the model received before the next client's move."""
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)

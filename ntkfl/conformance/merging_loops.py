@@ -33,7 +33,7 @@ def task_vectors(case: ConformanceCase, w: np.ndarray, t: int) -> np.ndarray:
 
 
 def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.ndarray]:
-    """Ilharco et al. 2023: the sum of the task vectors, scaled."""
+    """Task arithmetic, Ilharco et al. 2023: the sum of the task vectors, scaled."""
     w = case.start
     for t in range(case.rounds):
         vectors = task_vectors(case, w, t)
@@ -45,7 +45,7 @@ def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.nd
 def ties(
     case: ConformanceCase, density: float = 0.2, scale: float = 1.0, weighted: bool = False
 ) -> Iterator[np.ndarray]:
-    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average the entries of that sign."""
+    """TIES, Yadav et al. 2023, Algorithm 1: trim, elect a sign, average the entries of that sign."""
     w = case.start
     for t in range(case.rounds):
         p = shares(case, t) if weighted else [1.0 for _ in case.cohort(t)]
@@ -60,7 +60,7 @@ def ties(
 
 
 def trim(case: ConformanceCase, vector: np.ndarray, density: float) -> np.ndarray:
-    """The vector with its largest entries in absolute value, a share of all, and 0 for the others."""
+    """The vector with a share `density` of its entries, those of largest absolute value, and 0 for the others."""
     kept = int(density * len(vector))
     return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
 
@@ -72,7 +72,7 @@ def factors(case: ConformanceCase, w: np.ndarray, t: int) -> Factors:
 
 
 def fed_it(case: ConformanceCase) -> Iterator[np.ndarray]:
-    """FedIT, Zhang et al. 2023: B and A are averaged, each by itself: a product of means."""
+    """FedIT, Zhang et al. 2023: B and A are averaged, each by itself, and the result is the product of the means."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
         ends = factors(case, w, t)

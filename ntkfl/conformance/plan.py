@@ -11,7 +11,7 @@ from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 SIZES = (5, 3, 9, 4, 7)
 CLASSES = 3
-Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, the client of each
+Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, the client of each sample
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "line": {"w": (3,)},
     "logistic": {"head.weight": (CLASSES, 4), "head.bias": (CLASSES,)},
@@ -30,7 +30,7 @@ class DrawnData:
     """A model of `SHAPES` and the samples of clients, drawn from a seed."""
 
     model: str
-    sizes: tuple[int, ...] = SIZES  # how many samples each client has
+    sizes: tuple[int, ...] = SIZES  # each client's number of samples
     copies: int = 0  # clients that have copies of the first client's samples
     lacking: bool = False  # whether clients lack some classes, such as the class of the first sample
     rank: int = 2  # rank of LoRA's factors

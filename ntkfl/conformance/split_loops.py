@@ -1,4 +1,4 @@
-"""Methods with losses, gradients or servers of their own, from their formulas, a client at a time.
+"""Methods with losses, gradients or servers of their own, from their formulas, one client after the other.
 
 Plain torch with autograd, on the tanh network of the cases; w is a dictionary of tensors. `run` takes a case. Nothing
 of this project is imported. Every step has a line of its own, so that `ntkfl.conformance.variants` can change one line.
@@ -136,7 +136,7 @@ def weighted(shares: list[float], tensors: list[Tensor]) -> Tensor:
 
 
 def moon(case: ConformanceCase, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> States:
-    """Li, He, Song 2021."""
+    """MOON, Li, He, Song 2021."""
     previous: dict[int, W] = {}
 
     def train(w: W, t: int, i: int) -> W:
@@ -162,7 +162,7 @@ def moon(case: ConformanceCase, mu: float = 1.0, temperature: float = 0.5, relea
 
 
 def fed_rod(case: ConformanceCase, gamma: float = 1.0) -> States:
-    """Chen & Chao 2022."""
+    """FedRoD, Chen & Chao 2022."""
     heads: dict[int, W] = {}
 
     def train(w: W, t: int, i: int) -> W:
@@ -199,7 +199,7 @@ def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tens
 
 
 def fed_lc(case: ConformanceCase, tau: float = 0.1) -> States:
-    """Zhang et al. 2022."""
+    """FedLC, Zhang et al. 2022."""
 
     def train(w: W, t: int, i: int) -> W:
         own = counts(case, i)
@@ -210,7 +210,7 @@ def fed_lc(case: ConformanceCase, tau: float = 0.1) -> States:
 
 
 def fed_sam(case: ConformanceCase, rho: float = 0.05, eta: float | None = None) -> States:
-    """Qu et al. 2022; with eta FedASAM, Caldarola et al. 2022."""
+    """FedSAM, Qu et al. 2022; with eta FedASAM, Caldarola et al. 2022."""
 
     def train(w: W, t: int, i: int) -> W:
         return descend(case, w, t, i, lambda x, y, _: [lambda v: nll(logits(v, x), y)], sharp(rho, eta))
@@ -228,7 +228,7 @@ def fed_fa(
     anchor_avg: str = "size",
     released: bool = False,
 ) -> States:
-    """Zhou et al. 2023; anchors (C, k) begin as the unit axes."""
+    """FedFA, Zhou et al. 2023; anchors (C, k) begin as the unit vectors of the axes."""
     first = start(case)["body.0.bias"]
     anchors = torch.eye(3, len(first), dtype=first.dtype)
     uploads: list[tuple[int, list[int], Tensor]] = []

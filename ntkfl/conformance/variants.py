@@ -23,13 +23,13 @@ TABLE = Path(__file__).with_name("variants.toml")
 
 @dataclass(frozen=True)
 class Variant:
-    """A known way to differ.
+    """A known way to differ from a method.
 
     Args:
         name: its name in reports.
         says: the change, in words.
         changes: pairs (line of the plain loop, line in its place), without indentation; nearly always one pair.
-        methods: the methods whose loop is changed; default (): every method whose loop has these lines.
+        methods: the methods whose loops are changed; default (): every method whose loop has these lines.
     """
 
     name: str
@@ -75,7 +75,7 @@ def followed(case: ConformanceCase, *variants: Variant) -> Iterator[dict[str, np
     """
     changes = tuple(change for variant in variants for change in variant.changes)
     module = ModuleType("changed")
-    exec(_compiled(case.method, changes), module.__dict__)  # our own source, our own changes
+    exec(_compiled(case.method, changes), module.__dict__)  # the source and the changes are of this project
     with suppress(ArithmeticError, ValueError, LookupError, RuntimeError), np.errstate(all="ignore"):
         yield from module.run(case)
 

@@ -1,4 +1,4 @@
-"""Linear connectivity of two-layer ReLU networks: exact barriers, groups, planes, and what averaging models does."""
+"""Linear connectivity of two-layer ReLU networks: exact barriers, groups, planes, and the effects of averaging."""
 
 import sys
 from typing import TYPE_CHECKING

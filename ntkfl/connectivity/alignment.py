@@ -20,7 +20,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # most rounds of turns of a group; each lowers a sum over finitely many permutations, and few suffice
+ROUNDS = 100  # most rounds of turns of a group; each lowers a sum of finitely many values, and few suffice
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 
@@ -30,7 +30,7 @@ class Alignment:
 
     Args:
         permutation: (h,); unit r of `aligned` is unit permutation[r] of the given network.
-        aligned: the moved network; the same function.
+        aligned: the network in the new order, which is the same function.
         cost_before: sum over units of the squared distance between their rows in the two networks, in the given order.
         cost_after: the same sum in the new order.
     """
@@ -169,7 +169,7 @@ def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
 
 
 def checked_order(name: str, order, units: int) -> Int[np.ndarray, " h"]:
-    """The order of so many units; ValueError unless it is a permutation of their numbers.
+    """The order as an array, after a check that it is a permutation of 0..units - 1.
 
     Args:
         name: name of the order in messages.

@@ -20,7 +20,7 @@ from ntkfl.messages import number_of
 from ntkfl.ranges import require_size
 
 UNDERFLOW = 64 * SMALLEST  # rounding of the float64 operations after long precision, and of the error itself
-A_CROSSING = 450  # bytes for each piece of the path at most, measured
+A_CROSSING = 450  # most bytes for each piece of the path, as measured
 A_PAIR = 56  # bytes for each pair of sample and unit, where the loss's path has no pieces
 TOLERANCE = 1e-10  # wanted distance of the bound of a non-polynomial loss from a computed value
 
@@ -29,7 +29,7 @@ TOLERANCE = 1e-10  # wanted distance of the bound of a non-polynomial loss from 
 class Barrier:
     """A supremum over the segment: its value, the alpha where it is taken, and how many pieces the path has.
 
-    stopped: why the value is known no closer, where the search for its bound ended early; else empty.
+    stopped: the reason, if the search for the bound of the value ended before the bound was close; else empty.
     """
 
     value: Estimate
@@ -122,7 +122,7 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
 
 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
-    """sup of 1 - share / line over the pieces, their ends as limits; and where."""
+    """The supremum of 1 - share / line over the pieces, whose ends count as limits, and the alpha where it is taken."""
     sides = np.stack([edges[:-1], edges[1:]])
     with np.errstate(divide="ignore", invalid="ignore"):
         drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
@@ -320,7 +320,7 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors = np.concatenate([row_norms(part.output_error) for part in parts])
     terms = np.concatenate([row_norms(part.absolute_terms) for part in parts])
-    if loss is SQUARED:  # and squaring the pieces
+    if loss is SQUARED:  # the second term is the rounding of the squares of the pieces
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
     if loss is ABSOLUTE:  # twice, since a sign may change a root's rounding away from its true place

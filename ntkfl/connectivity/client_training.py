@@ -67,7 +67,7 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
 
 
 def _running_sum(terms: np.ndarray, opens: np.ndarray, closes: np.ndarray, first: float, pieces: int) -> np.ndarray:
-    """On every piece the sum of the terms that are active there: from piece opens[r] on and before closes[r]."""
+    """The sum of the active terms on each piece; term r is active from piece opens[r] on, before piece closes[r]."""
     changes = np.bincount(opens, terms, pieces) - np.bincount(closes, terms, pieces)
     changes[0] += first
     return np.cumsum(changes)

@@ -1,4 +1,4 @@
-"""The squared error of averaged models, split into the factors of the averaging paper, with the exact remainder."""
+"""The squared error of averaged models, split into the factors of IMA's Theorem 1, with the exact remainder."""
 
 from dataclasses import dataclass
 

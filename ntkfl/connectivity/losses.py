@@ -1,4 +1,4 @@
-"""The losses whose barriers are computed, each with its true Lipschitz constant (Assumption 3.2)."""
+"""The losses whose barriers are computed, each with its true Lipschitz constant (FedGuCci, Assumption 3.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def check_squares(exponent: float, y: np.ndarray) -> None:
         y: labels.
 
     Raises:
-        ValueError: they reach 1e145.
+        ValueError: outputs or labels reach 1e145.
     """
     if exponent > MOST_SQUARED:
         raise ValueError(f"outputs reach 1e{exponent:.0f}: the squared loss overflows; rescale the network")

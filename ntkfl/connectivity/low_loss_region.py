@@ -155,7 +155,7 @@ def log_share(
 def _moved(
     losses: Losses, level: float, at: np.ndarray, heights: np.ndarray, least: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metropolis moves of random scale, with a spread of `least` at least, that keep the uniform law on {L < level}.
+    """Metropolis moves of random scale and of spread `least` or more, which keep the uniform law on {L < level}.
 
     Particles from one parent stay close for a number of moves that grows like the number of parameters; with fewer
     moves the few particles of least loss represent too much of the volume.

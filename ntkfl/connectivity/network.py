@@ -268,7 +268,7 @@ class AffineTwoLayer:
 
 
 def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
-    """The same functions without biases; whether their inputs need the constant feature, and whether units were added.
+    """The same functions as networks without biases, on inputs that may need the constant feature.
 
     All networks are changed in the same way, so that every point of their segments, planes and means is the same
     function as with biases.

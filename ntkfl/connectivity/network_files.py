@@ -30,7 +30,7 @@ def save_network(network: TwoLayer, path: Path) -> None:
 
 
 def load_network(path: Path) -> TwoLayer:
-    """The network without biases in a file.
+    """Read a network without biases from a file.
 
     Args:
         path: the file.

@@ -100,7 +100,7 @@ def plane_losses(
 ) -> Float[np.ndarray, "p q"]:
     """Mean loss at every (s_i, t_j) of the plane through three networks.
 
-    U x is affine in the coordinates, so three matrix products serve all points.
+    U x is affine in the coordinates, so three matrix products suffice for all points.
 
     Args:
         networks: three networks of one shape.

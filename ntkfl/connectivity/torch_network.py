@@ -18,7 +18,7 @@ class TorchNetwork:
     """A torch module with weights of its own, evaluated in evaluation mode and without gradients.
 
     Args:
-        module: gives the architecture; it is neither trained nor changed, and may serve for many networks.
+        module: gives the architecture; it is neither trained nor changed, and many networks may share it.
         state: parameters and buffers by name, as `module.state_dict()` has them. Entries that are no real numbers, such
             as batch norm's counters, are no weights: `at` keeps them. Batch norm's running averages are weights, and
             are averaged. A tied weight counts once for each of its names.
@@ -94,7 +94,8 @@ class TorchNetwork:
             x: inputs of samples, a tensor or an array.
         """
         if not isinstance(x, Tensor):
-            return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])  # torch warns of read-only
+            # copied, since torch warns of read-only arrays
+            return torch.as_tensor(finite_array("x", x).copy()).to(self._weights()[0][1])
         if x.is_complex() or not bool(torch.isfinite(x).all()):
             finite_array("x", x)  # raises the error that names what is wrong
         return x

@@ -1,4 +1,4 @@
-"""fedjax on the kit, in float64: it runs its algorithms and local training, the cases prescribe cohorts and batches.
+"""fedjax on the kit, in float64: it runs its algorithms and local training; the cases prescribe cohorts and batches.
 
 The server steps by one of fedjax's optimizers: sgd, adam or yogi.
 """
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-os.environ |= {"JAX_ENABLE_X64": "1"}  # before it is imported
+os.environ |= {"JAX_ENABLE_X64": "1"}  # set before the import, which reads it
 
 import fedjax
 import jax
@@ -60,7 +60,7 @@ def algorithm(case: Any, rate: float) -> Any:
     local += [optax.add_decayed_weights(case.weight_decay)] if case.weight_decay else []
     local += [optax.sgd(rate, momentum=case.momentum or None)]
     client = fedjax.optimizers.create_optimizer_from_optax(optax.chain(*local))
-    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not used: see Planned
+    order = fedjax.ShuffleRepeatBatchHParams(1, num_epochs=1)  # not used, since `Planned` has the batches
     server = server_optimizer(case)
     if case.method == "fedprox":
         return fed_prox(loss_of, client, server, order, given["mu"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # before it is imported
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import, which reads it
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -25,9 +25,10 @@ from flwr.serverapp.strategy import (
 )
 from flwr.supercore.task_identity import TaskIdentity
 
-TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as in a server app: messages name them
+# messages contain these numbers, as in a server app
+TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
 PACKAGES = ("flwr",)
-ALIKE = "dp-fedavg", "fl-ntk"  # whose clients have the same weight
+ALIKE = "dp-fedavg", "fl-ntk"  # methods whose clients all have the same weight
 
 
 class Cohort:
@@ -75,7 +76,7 @@ def strategy(case: Any) -> Any:
 
 
 def train(case: Any, received: np.ndarray, number: int, client: int, mu: float) -> np.ndarray:
-    """Local steps with momentum, weight decay and clipping; FedProx's term as in the formula of Flower's page."""
+    """Local steps with momentum, weight decay and clipping; FedProx's term is that of the formula on Flower's page."""
     w, velocity = received, np.zeros_like(received)
     for batch in case.batches(number, client):
         gradient = case.gradient(w, batch.x, batch.y) + mu * (w - received)
@@ -91,7 +92,7 @@ def run(case: Any) -> Any:
     server = strategy(case)
     arrays, sizes = to_record(case.tensors(case.start)), case.sizes
     for number in range(case.rounds):
-        nodes = [client + 1 for client in case.cohort(number)]  # 0 is no node's number
+        nodes = [client + 1 for client in case.cohort(number)]  # a node's number is not 0
         replies = []
         for message in server.configure_train(number + 1, arrays, ConfigRecord(), Cohort(nodes)):
             client = message.metadata.dst_node_id - 1

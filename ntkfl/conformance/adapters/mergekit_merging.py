@@ -1,6 +1,6 @@
 """mergekit's merging on the kit: its methods `ties` and `task_arithmetic` merge one tensor after the other.
 
-Clients take the case's own local steps, and weigh as many as their samples where the case says so.
+Clients take the case's own local steps; their weights are their numbers of samples if the case says so.
 """
 
 from __future__ import annotations

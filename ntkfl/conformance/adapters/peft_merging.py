@@ -20,7 +20,7 @@ COMBINATIONS = {"fedit": "linear", "flora": "cat", "flexlora": "svd"}
 def run(case: Any) -> Any:
     """The model after every round."""
     torch.set_default_dtype(torch.float64)
-    warnings.filterwarnings("ignore")  # peft takes density 1 as no pruning
+    warnings.filterwarnings("ignore")  # peft warns that density 1 prunes nothing
     if case.method in COMBINATIONS:
         return adapters(case)
     if case.method in ("ties", "task-arithmetic"):
@@ -29,7 +29,7 @@ def run(case: Any) -> Any:
 
 
 def models(case: Any) -> Any:
-    """Tensors merged one by one."""
+    """The model after every round, its tensors merged one by one."""
     given = case.options
     if given.get("weighted"):
         raise NotImplementedError("peft divides by the number of models, not by their weights")
@@ -49,7 +49,7 @@ def models(case: Any) -> Any:
 
 
 def adapters(case: Any) -> Any:
-    """A layer with the clients' adapters, which are combined with their shares as weights."""
+    """The weight after every round, from the clients' adapters, which are combined with their shares as weights."""
     first = case.tensors(case.start)
     own, base = dict(first), first["base.weight"]
     rank = len(own["lora_A"])
@@ -75,5 +75,5 @@ def adapters(case: Any) -> Any:
 
 
 def config(rank: int) -> LoraConfig:
-    """Adapters of that rank, without a factor before the product."""
+    """The settings of adapters of this rank, without a factor before the product."""
     return LoraConfig(r=rank, lora_alpha=rank, target_modules=["0"])

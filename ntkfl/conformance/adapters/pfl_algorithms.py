@@ -27,7 +27,7 @@ from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 
 PACKAGES = ("pfl", "torch")
-EVALUATION = 10**6  # batch size that tells evaluation from training
+EVALUATION = 10**6  # the batch size of evaluation, by which it is told from training
 BY_SIZE = ("fedavg", "fedavgm", "fedprox", "fedadam")
 
 
@@ -174,7 +174,7 @@ def central_optimizer(case: Any, network: torch.nn.Module) -> torch.optim.Optimi
         return torch.optim.Adam(network.parameters(), given["server_rate"], betas=decays, eps=given["tau"])
     momentum, nesterov = given.get("momentum", 0.0), given.get("nesterov", False)
     if nesterov and not momentum:
-        nesterov = False  # without momentum it changes nothing, and torch refuses it
+        nesterov = False  # without momentum Nesterov changes nothing, and torch refuses it
     return torch.optim.SGD(network.parameters(), given["server_rate"], momentum=momentum, nesterov=nesterov)
 
 

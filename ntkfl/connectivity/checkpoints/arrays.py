@@ -73,7 +73,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()
-        informative = " " in text and "weights_only" not in text  # not torch's advice to unpickle, nor a bare number
+        informative = " " in text and "weights_only" not in text  # unlike torch's advice to unpickle, or a bare number
         reason = f" ({text.splitlines()[0]})" if informative else ""
         raise ValueError(
             f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict(){reason}"
@@ -148,7 +148,7 @@ def _as_array(tensor: "Tensor", name: str) -> np.ndarray:
         raise ValueError(f"{name} is on the device meta, without numbers; save the state of a module that has weights")
     _refuse_quantised(tensor, name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls its sparse formats a beta
+        warnings.simplefilter("ignore")  # torch warns that sparse formats are in beta
         return tensor.detach().to_dense().double().cpu().numpy()
 
 

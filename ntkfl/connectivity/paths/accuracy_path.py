@@ -22,14 +22,13 @@ NARROW = 1e-10
 NUDGE = 4 * EPS  # edges are rounded to float64
 EXACT_WORK = 10**8  # most products of integers for deciding strips
 
-Row = tuple[
-    float, float, int, int, int, int
-]  # left, right; how many samples are right before, after, at least, at most
+# left, right; how many samples are right before and after the piece, and at least and at most within it
+Row = tuple[float, float, int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Where a sample is undecided: its number, the strip, and 1 or 0 for right or wrong before, after, inside.
+    """Strips in which samples are undecided: number, ends, and 1 or 0 for right or wrong before, after and inside.
 
     A decided strip belongs to no single sample: it has numbers of samples in place of ones and zeros.
     """
@@ -69,7 +68,7 @@ def joined(parts: Sequence[Strips]) -> Strips:
 def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
-    """The strips as numbers of samples, decided in integers where floats cannot; the number of changes; `dip`."""
+    """Strips with numbers of samples, decided in integers where floats cannot decide; the number of changes; `dip`."""
     budget, plain, rows_kept, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)
@@ -92,7 +91,7 @@ def decided(
 def _decided_group(
     group: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[list[Row], int]:
-    """How many of the group's samples are right before its first change and after each, and the number of changes."""
+    """A row for the group's start and for each change of the number of right samples, and the number of changes."""
     before, count, steps = 0, 0, dict[Root, int]()
     for number in np.unique(group.sample):
         own = group.sample == number
@@ -116,7 +115,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The piece's row; a least number that no neighbouring piece has also becomes the piece's largest number."""
+    """The piece's row; if no neighbouring piece has the least number, it is the piece's largest number too."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 
@@ -130,7 +129,7 @@ class AccuracyPath:
     low: np.ndarray
     high: np.ndarray
     changes: int  # at how many alphas the accuracy may change
-    dip: float  # largest width of a piece around changes whose low and high are the least share between them
+    dip: float  # largest width of a piece around changes in which fewer samples are right than beside it
 
 
 def accuracy_path(
@@ -156,7 +155,7 @@ def accuracy_path(
 
 
 def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    """Samples that differ, their labels, how often each occurs, and their slack."""
+    """The different samples, their labels, how often each occurs, and their slack."""
     number: dict[tuple[bytes, int], int] = {}
     rows = np.ascontiguousarray(x)
     member = np.array(
@@ -197,7 +196,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
 
 
 def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """The longest undecided runs, and the places where right turns into wrong without one, both a little widened."""
+    """Strips, a little widened: the undecided runs, and the places where right and wrong meet without such a run."""
     start, rows = np.zeros(len(edges), int), []
     for number, (edge, state, wider) in enumerate(zip(edges, states, nudge, strict=True)):
         some = edge[1:] > edge[:-1]
@@ -236,7 +235,7 @@ def _summed(strips: Strips, places: int, dip: float, start: np.ndarray, counts: 
 
 
 def _margins(part: Segment, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Signs and quadratics whose products must be positive; both classes of two have the same quadratic."""
+    """Signs and quadratics whose products must be positive; each pair of classes has one quadratic."""
     if part.first.n_outputs == 1:
         return [(labels, part.coefficients(0))]
     outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])

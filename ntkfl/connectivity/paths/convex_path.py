@@ -154,7 +154,7 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
             outputs = [values_at(located(q, place), at) for q in part.all_coefficients]
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
-            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise sums: contiguous alone
+            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # numpy sums pairwise if contiguous
     return total / sum(len(labels) for _, labels in parts)
 
 

@@ -100,7 +100,7 @@ def _value(quadratic: Quadratic, at: Fraction) -> int:
 
 
 def _integers(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The arrays times one power of two, by which all their entries are integers."""
+    """The arrays times one power of two that makes all their entries integers."""
     mantissas, exponents = zip(*(np.frexp(array) for array in arrays), strict=True)
     lowest = min(int(e[m != 0].min(initial=2000)) for m, e in zip(mantissas, exponents, strict=True))
     return tuple(
@@ -136,7 +136,7 @@ class Root:
         return self.middle + Fraction(self.side * size - (self.side < 0), scale)
 
     def floats(self) -> tuple[float, float]:
-        """Two floats that enclose it, for numbers in [0, 1]."""
+        """Two floats that enclose this number, if it is in [0, 1]."""
         low = self.below(80)
         return nextafter(float(low), -1.0), nextafter(float(low + Fraction(1, 2**79)), 2.0)
 
@@ -178,7 +178,7 @@ def rational_between(low: Root, high: Root) -> Fraction:
 
 
 def _order(one: Root, other: Root) -> int:
-    """The sign of one - other: of gap + s sqrt(p) against t sqrt(q), by squares."""
+    """The sign of one - other, from the squares of gap + s sqrt(p) and t sqrt(q)."""
     gap = one.middle - other.middle
     left, right = _sign(gap, one.side, one.squared), other.side
     if left != right or left == 0:

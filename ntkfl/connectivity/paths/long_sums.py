@@ -60,7 +60,7 @@ def _slices(matrix: np.ndarray, bits: int) -> list[np.ndarray]:
     _, exponent = np.frexp(largest)
     parts, rest = [], matrix
     for slice_number in (1, 2, 3):
-        unit = np.ldexp(1.0, np.maximum(exponent - slice_number * bits, -1000))  # below, underflow is in the error
+        unit = np.ldexp(1.0, np.maximum(exponent - slice_number * bits, -1000))  # underflow is in the error bound
         parts.append(np.rint(rest / unit) * unit)
         rest = rest - parts[-1]
     return parts

@@ -34,7 +34,7 @@ class PiecewisePolynomial:
         return np.asarray(_horner(self.coefficients[piece], points), float)
 
     def integral(self) -> float:
-        """Over [0, 1], by a three-point Gauss rule on each piece, which is exact up to degree 5."""
+        """The integral over [0, 1], by a three-point Gauss rule on each piece, which is exact up to degree 5."""
         middle, half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
         offset = np.sqrt(LONG(3) / 5) * half
         ends = _horner(self.coefficients, middle - offset) + _horner(self.coefficients, middle + offset)
@@ -71,7 +71,7 @@ class PiecewisePolynomial:
 
     @cached_property
     def _reach(self) -> np.ndarray:
-        """Between its ends a piece rises above them by at most sup |p''| (width)^2 / 8."""
+        """An upper bound of each piece: the larger end plus a bound of |p''| (width)^2 / 8."""
         powers = np.arange(self.coefficients.shape[1])
         curvature = np.abs(self.coefficients) @ (powers * (powers - 1)).astype(LONG)
         return self._at_ends.max(axis=0) + curvature * np.diff(self.edges) ** 2 / 8
@@ -94,7 +94,7 @@ def _horner(coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Where the derivative vanishes inside (low, high), after one Newton step in long precision."""
+    """The zeros of the derivative in (low, high), after one Newton step in long precision."""
     middle, half = (low + high) / 2, (high - low) / 2
     local = np.asarray(coefficients, LONG).copy()
     for first in range(len(local) - 1):  # Taylor coefficients in t = (alpha - middle) / half

@@ -28,8 +28,8 @@ def absolute_loss_bounds(
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """For each of N segments from one network, a lower and an upper bound of the largest mean absolute loss on it.
 
-    The lower one is the largest loss on a grid. Between two neighbouring grid points the loss exceeds the larger of its
-    two values there by at most the outputs' distance from their chord. A neuron with pre-activation z and readout
+    The lower bound is the largest loss on a grid. Between two neighbouring grid points the loss exceeds the larger of
+    its two values there by at most the outputs' distance from their chord. A neuron with pre-activation z and readout
     weight v adds |change of z| / 4 times |change of v| to this distance, and times max |v| where z changes its sign.
 
     `ends` holds the parameters in the order of `TwoLayer.vector`.
@@ -53,7 +53,7 @@ def absolute_loss_bounds(
 EPS = np.finfo(float).eps
 BELOW_ONE = 1 - EPS / 2  # the largest float below 1
 CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
-MOST_EXPONENT = 150.0  # beyond it norms of outputs overflow
+MOST_EXPONENT = 150.0  # beyond this exponent norms of outputs overflow
 HELD = 2**24  # units times samples whose products are kept, 32 bytes each
 
 
@@ -89,7 +89,7 @@ class Segment:
 
     @property
     def crossings_in_all(self) -> int:
-        """Number of pairs of sample and unit that cross, up to rounding; a pass over few samples at a time."""
+        """Number of pairs of sample and unit that cross, up to rounding, counted for a few samples at a time."""
         rows = max(1, CHUNK // len(self.first.hidden))
         return sum(
             int(np.count_nonzero((part @ self.first.hidden.T >= 0) != (part @ self.second.hidden.T >= 0)))

@@ -21,9 +21,9 @@ def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any
     """The units, and for each layer whose inputs they permute the parts, of shape (outputs, *shape of the inputs).
 
     A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
-    network, a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing its
-    outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum over
-    all paths to the outputs.
+    network it is a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing
+    its outgoing weights by c changes no part. Inputs that several layers read count once: their gradient is the sum
+    over all paths to the outputs.
 
     Args:
         network: any module.

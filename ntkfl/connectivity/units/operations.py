@@ -131,7 +131,7 @@ Rule = Callable[[Call, list[Axis]], list[Axis]]  # takes a copy of the first ten
 
 
 def pointwise(call: Call, _: list[Axis]) -> list[Axis]:
-    """Entry by entry, with broadcasting."""
+    """The rule of operations entry by entry, with broadcasting."""
     result: list[Axis] = [() for _ in call.sizes]
     for tensor in call.tensors:
         _broadcast(call.axes_of(tensor), result)
@@ -210,7 +210,7 @@ def _product(first: str, second: str) -> Rule:
 
 
 def _convolution(call: Call, x: list[Axis]) -> list[Axis]:
-    """With groups, the channels are groups times channels of a group, and channels move alike in all groups."""
+    """The rule of convolutions; with groups, channels move alike in all groups."""
     weight, groups = call.axes("weight"), axis(call["groups"])
     for atoms in (*x[2:], *weight[2:]):
         hold(atoms, PLACE)
@@ -242,7 +242,7 @@ def _layer_norm(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _channel_norm(call: Call, axes: list[Axis]) -> list[Axis]:
-    """Batch norm and group norm: one weight, bias and running average a channel, and groups of channels."""
+    """The rule of batch norm and group norm: one weight, bias and running average a channel, and groups of channels."""
     if "group" in call.arguments:
         unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
     for tensor in call.tensors[1:]:
@@ -324,7 +324,7 @@ PRODUCTS = {
     "addmm": ("mat1", "mat2"),
     "addmv": ("mat", "vec"),
     "baddbmm": ("batch1", "batch2"),
-    "convolution": ("input", "weight"),  # with a rule of its own
+    "convolution": ("input", "weight"),  # convolution has a rule of its own
 }
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ENTRYWISE, pointwise),

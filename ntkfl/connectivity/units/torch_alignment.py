@@ -16,7 +16,8 @@ from ntkfl.connectivity.units.numbers import unit_numbers
 from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
 
-# of 356 runs of git-re-basin (38 pairs of MLPs, three hidden layers) 8 came nearer than six starts, 133 than one
+# of 356 runs of git-re-basin (38 pairs of MLPs, three hidden layers) 8 came nearer than six starts, 133 came nearer
+# than one
 STARTS = 6
 
 
@@ -27,7 +28,7 @@ class TorchAlignment:
     Args:
         permutations: a permutation for each group of units, by the name of the group's first weight; unit r of
             `aligned` is unit permutation[r] of the given network.
-        aligned: the moved network; the same function.
+        aligned: the network in the new order, which is the same function.
         cost_before: squared distance before permuting, of the weights, the activations or the parts of the outputs, as
             `by` says. Activations and parts have the module's rounding, which the error leaves out.
         cost_after: the squared distance in the new order.
