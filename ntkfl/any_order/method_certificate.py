@@ -354,7 +354,9 @@ def certify_method(
     if network.n < problem.n:
         twin = int(np.flatnonzero(network.sample[network.row] != np.arange(problem.n))[0])
         first = int(network.sample[network.row[twin]])
-        return answer(f"samples {first} and {twin} have one direction: this certificate takes no such", left.norm())
+        return answer(
+            f"samples {first} and {twin} have one direction; this certificate takes no two such samples", left.norm()
+        )
     try:
         distance = rows.nearest().distance
     except Dependent as error:

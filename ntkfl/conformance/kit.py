@@ -80,7 +80,7 @@ def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collecti
                     raise Refused(f"there is no {name!r}; what came has {_listed(names)}")
             for name in names:
                 if name not in shapes:
-                    raise Refused(f"{name!r} is no name of this case's; they are {_listed(shapes)}")
+                    raise Refused(f"{name!r} is no name of this case; its names are {_listed(shapes)}")
             by_name = {name: _array(file, name, shapes[name]) for name in names}
     except Refused:
         raise

@@ -75,7 +75,7 @@ def jax_layers(
                 ) from error
             read.append(_Reader(n, features, named).layers(closed))
         if any([_identity(layer) for layer in other] != [_identity(layer) for layer in read[0]] for other in read):
-            raise ValueError("the function is another one for another number of samples")
+            raise ValueError("the function has other layers for another number of samples")
         _require_same(function, exact, read[0], x)
         moved = jax.tree_util.tree_unflatten(tree, list(nearby.values()))
         _require_same(function, moved, _Reader(n, features, nearby).layers(closed), x)

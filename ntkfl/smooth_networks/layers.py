@@ -190,7 +190,7 @@ def of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: in
     from ntkfl.training.models.wide_networks import SIDE
 
     if params is None:
-        raise ValueError(f"params are missing; {network.name} has none of its own, network.model(...).initial(0) draws")
+        raise ValueError(f"params are missing; {network.name} has none: network.model(...).initial(0) draws some")
     phi = ACTIVATIONS[network.activation]
     given = dict(params)
     last = np.atleast_2d(_taken(given, "readout.weight"))

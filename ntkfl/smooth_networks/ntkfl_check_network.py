@@ -624,8 +624,8 @@ def loaded(folder):
     for k, of in enumerate(content["layers"]):
         require_fields(f"layer {k} of certificate.json", of, LAYER_FIELDS)
         columns, biased, trained, opens, closes = (of[key] for key in ("columns", "bias", "trained", "opens", "closes"))
-        need(of["phi"] in PHI, f"layer {k} is not one of a network")
-        need(all(0 <= v < 100 for v in (opens, closes)), f"layer {k} opens or closes no such blocks")
+        need(of["phi"] in PHI, f"the phi of layer {k} is unknown")
+        need(all(0 <= v < 100 for v in (opens, closes)), f"layer {k} opens {opens} or closes {closes} blocks")
         gain, shift = (number(of[key]) for key in ("scale", "bias_scale"))
         need(gain > 0 and shift >= 0, f"layer {k} has a negative scale")
         rows, bits = read(folder, checksums, f"weight{k}", columns)
@@ -634,7 +634,7 @@ def loaded(folder):
         need(len(offset) == 1, f"bias{k} has a wrong length")
         kink = None if of["kink"] is None else number(of["kink"])
         need(of["phi"] != "relu" or kink == 0, f"layer {k} has its kink at another place")
-        need(kink is None or of["phi"] in ("relu", "softplus"), f"layer {k} has a kink where there is none")
+        need(kink is None or of["phi"] in ("relu", "softplus"), f"layer {k} has a kink, but its phi has none")
         weight, bias = fixed(rows, bits, gain), fixed(offset, offset_bits, shift)
         size = spectral(weight) if k else Fraction(0)
         named = f"{of['name']!a:.50}", weight, bias, gain, shift if biased else Fraction(0), size

@@ -503,7 +503,7 @@ def certify_rounds(
     if chosen is None and (options or remembered is not None):
         raise ValueError("options and remembered are of a method; name it, or leave them out")
     if chosen is not None and shares is not None:
-        raise ValueError(f"shares are of no named method: {chosen.name} has its own; leave one of both out")
+        raise ValueError(f"shares and a method are given: {chosen.name} has its own shares; leave one out")
     kept = np.zeros(0) if chosen is None else first_memory(chosen.name, problem, remembered)
     averages = chosen is None or chosen.name in AVERAGES
     if chosen is not None and averages:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ntkfl.training.tree import Params
 
-ALIKE = 1e-4  # allowed difference over the largest output: far above the rounding of sums in another order in float32
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors for such networks
+# allowed difference relative to the largest output: far above the rounding of sums in another order in float32
+ALIKE = 1e-4
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors for networks that look at numbers
 POINTS = 8  # other parameters at which a network without a derivative is evaluated
 
 
@@ -83,7 +84,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs change with the parameters although all derivatives are 0; dead neurons do not change them."""
+    """Whether outputs change with the parameters although all derivatives are 0; those of dead neurons do not."""
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {
@@ -118,7 +119,7 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
         more = ""
         if isinstance(error, TypeError) and "positional argument" in text:
             more = "; it is called with the inputs alone: give every other argument a default"
-        elif "traced array" in text:  # JAX's words for the same error
+        elif "traced array" in text:  # JAX's error for code that looks at numbers
             more = "; it must not look at numbers that it computes: jax.numpy.where in place of if"
         elif "dtype" in text and "loat" in text:
             more = f"; it must compute in the type of its inputs, {dtype}: constants of dtype=x.dtype, no .float()"
@@ -126,5 +127,5 @@ def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Para
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of an error of somebody else's code."""
+    """The first line of an error that foreign code has raised."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

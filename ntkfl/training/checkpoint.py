@@ -46,7 +46,7 @@ class Checkpoint:
         try:
             try:
                 save_file(tensors, part, about | {"sha256": tensors_digest(tensors, about)})
-            except SafetensorError as error:  # as on a full disk
+            except SafetensorError as error:  # for example on a full disk
                 raise OSError(f"cannot write {path}: {error}") from error
             _flushed(part)
             os.replace(part, path)

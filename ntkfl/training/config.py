@@ -31,10 +31,10 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
+MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # for other data mlp
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # share of the rounds before averaging starts, as in the paper
-EPOCHS = 3  # in FedGuCci
+EPOCHS = 3  # as in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 OTHER_STEPS = {
     "eta_local": "the clients' step is rate here; Problem.mean_loss_rate converts (docs/glossary.md#steps)",
@@ -108,14 +108,14 @@ class RunConfig(BaseModel):
             if isinstance(spec := given.get(key), str) and names_a_file(spec):
                 given[key] = str(Path(spec).resolve())
         if is_file((model := str(given.get("model"))).partition(":")[0]):
-            given["model"] = str(Path(model).resolve())  # with its sizes, which follow the colon
+            given["model"] = str(Path(model).resolve())  # the sizes behind the colon stay
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}
         filled = {
             "model": MODEL_OF.get(re.split("[:+]", str(given.get("data")))[0], "mlp"),
             "rate": 0.001 if given.get("optimizer") == "adam" else 0.05,
-            "momentum": 0.0 if given.get("optimizer") == "adam" else 0.9,  # both papers' code
+            "momentum": 0.0 if given.get("optimizer") == "adam" else 0.9,  # as in both papers' code
         }
         filled |= defaults | ({"ima_start": IMA_START} if given.get("ima") is True else {}) | given
         if not any(key in filled for key in EXCLUSIVE):

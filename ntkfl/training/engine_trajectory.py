@@ -59,7 +59,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
 
 @cache
 def _load_forward_mode() -> None:
-    """Take PyTorch's first forward derivative in this process, which loads a module that warns of its own torch.jit."""
+    """Take the first forward derivative of this process, for which PyTorch loads a module that warns of torch.jit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         one = torch.ones(())

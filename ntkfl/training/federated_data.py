@@ -26,7 +26,7 @@ class FederatedData:
         name: the name of the data in reports.
 
     Raises:
-        ValueError: with what was wrong, the value found and what would be right.
+        ValueError: fields that do not fit; the message says what is wrong, the value found and what would be right.
     """
 
     x: Tensor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ntkfl.memory import TooLittleMemory, require
 from ntkfl.training.tree import Params, Tensor
 
-if TYPE_CHECKING:  # PyTorch is imported where it is used: methods name this class, and do without
+if TYPE_CHECKING:  # PyTorch is imported where it is used: methods name this class without PyTorch
     import torch
     from torch import nn
 

@@ -37,11 +37,10 @@ class Optimizer(Protocol):
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         """a_i, (clients,): the displacement over the rate after `steps` steps with a constant unit gradient.
 
-        `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
-
         Args:
             steps: numbers of steps, shape (clients,).
-            pull: mu times the rate of FedProx; default 0: none.
+            pull: the rate times the strength mu of a proximal term, which draws back by this share of the
+                displacement; default 0: none.
         """
 
 
@@ -51,8 +50,8 @@ class SGD(Optimizer):
 
     Args:
         clip: the largest Euclidean norm of a client's gradient; a longer gradient is shortened to it. None: no limit.
-        factors: factors on the rate of the first, second, ... step; the last factor serves all later steps; (): none.
-            With a new state the steps are counted anew.
+        factors: factors on the rate of the first, second, ... step; the last factor holds for all later steps; ():
+            none. With a new state the steps are counted anew.
         of: a factor on the steps of each named parameter; other parameters have 1.
     """
 

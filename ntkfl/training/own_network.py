@@ -226,7 +226,7 @@ def _copied(module: nn.Module) -> nn.Module:
 
 
 def _in_float64(module: nn.Module) -> nn.Module:
-    """The module in float64, with tensors converted too that are plain attributes of its parts."""
+    """The module in float64, and in float64 too the tensors that are plain attributes of its parts."""
     with warnings.catch_warnings():  # torch warns of the missing .grad in a copy of a scripted module
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
         module = module.double()  # keeps complex buffers complex, unlike to(torch.float64)

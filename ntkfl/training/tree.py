@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-Tensor: TypeAlias = "torch.Tensor"  # by its name: methods are read without PyTorch, which only training needs
+Tensor: TypeAlias = "torch.Tensor"  # a text: methods are imported without PyTorch, which only training needs
 Tree = dict[str, Any]  # values are tensors or such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 
@@ -47,7 +47,7 @@ def stacked(trees: Sequence[Tree]) -> Tree:
 
 
 def newest_first(newest: Tree, rows: Tree) -> Tree:
-    """The rows with another before them."""
+    """The rows with the row `newest` before them."""
     from torch import cat
 
     return tree_map(lambda row, others: cat([row[None], others]), newest, rows)

@@ -43,7 +43,7 @@ class WordPiece:
         return [token for word in _words(text) for token in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[int]:
-        """The longest known prefix, then that of the rest, and so on; a word with an unknown part is unknown."""
+        """The word in pieces, each the longest known prefix of what is left; a word with an unknown part is unknown."""
         unknown, pieces, start = [self.number[UNKNOWN]], [], 0
         if len(word) > LONGEST_WORD:
             return unknown
@@ -118,7 +118,7 @@ TASKS = {
 
 
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
-    """train.tsv, and dev.tsv as the test set (the labels of the published test sets are secret).
+    """The samples of train.tsv; those of dev.tsv are the test set (the labels of the published test sets are secret).
 
     The vocabulary is a vocab.txt in the folder, or else that of the packaged MiniLM. `size` is the most tokens of a
     sample, 128 by default.
@@ -180,7 +180,7 @@ def _read(file: Path, task: Task) -> tuple[list[tuple[str, ...]], np.ndarray]:
 
 
 def _label(where: str, text: str, classes: tuple[str, ...]) -> float:
-    """The class's number, or the score."""
+    """The number of the label's class, or the label's score."""
     if classes:
         if text not in classes:
             raise ValueError(f"{where}: the label {text!r} is not one of {', '.join(classes)}")

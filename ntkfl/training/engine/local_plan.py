@@ -13,7 +13,7 @@ import numpy as np
 
 from ntkfl.ranges import require_number
 
-COHORT, ORDER, DRAWS = 101, 102, 103  # streams; 0.. are taken by ntkfl.partition and ntkfl.data
+COHORT, ORDER, DRAWS = 101, 102, 103  # streams of random numbers; ntkfl.partition and ntkfl.data have those from 0 on
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class LocalWork:
     """The amount of a client's training in a round.
 
     Args:
-        epochs: passes over its samples.
+        epochs: passes over the client's samples.
         batch_size: samples a step; None: all samples of the client, in their order.
         steps: number of steps in place of `epochs`, over as many passes as needed; a tuple: a number for each client.
         independent: whether each step draws its batch from all samples anew, in place of passes in random order.
@@ -68,7 +68,7 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class FewerEpochs(LocalWork):
-    """One pass fewer after every `every` rounds since `start`, down to one pass.
+    """Local work with one pass fewer after every `every` rounds since `start`, down to one pass.
 
     Source: the epoch decay of IMA's Table III.
     """

@@ -99,7 +99,7 @@ class LocalTraining:
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        if type(local).start is LocalRule.start:  # skipped for default methods, which cost less than vmap
+        if type(local).start is LocalRule.start:  # the default needs no vmap, which costs more
             params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
         else:
             params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
@@ -117,7 +117,8 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            elif rule is plain_gradient:  # by the row itself: by a row of the stack it would take two more passes
+            # the gradient by the row itself: by a row of the stack it takes two more passes
+            elif rule is plain_gradient:
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
                 of_rows = self._each(by_rule, (0, 0, STEP_AXES), clients)

@@ -136,7 +136,7 @@ def _score(federation: Federation, state: State, x: Tensor, y: Tensor | None) ->
 
 
 def _one(federation: Federation, params: Params, x: Tensor, y: Tensor | None) -> Score:
-    assert y is not None  # FederatedData has both or neither
+    assert y is not None  # FederatedData has both x_test and y_test, or neither
     return evaluate(lambda some: federation.model.outputs(params, some), x, y)
 
 

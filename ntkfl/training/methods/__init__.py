@@ -17,7 +17,7 @@ from ntkfl.extensions import Extension, ExtensionError
 from ntkfl.messages import did_you_mean
 from ntkfl.training.method import Method, Objective
 
-CUTOFF = 0.5  # cutoff of similarity; names of methods are short
+CUTOFF = 0.5  # least similarity of a name that a message suggests; names of methods are short
 
 
 GROUP = "ntkfl.methods"

@@ -34,7 +34,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         move = np.zeros_like(residual)
         for owned, basis in zip(blocks.clients.members, blocks.clients.vectors, strict=True):
-            some = np.array_split(owned, -(-len(owned) // TILE))  # a whole row of tiles is a copy
+            some = np.array_split(owned, -(-len(owned) // TILE))  # numpy copies the rows, so few at a time
             met = residual[owned] - np.concatenate([blocks.gram[rows] @ move for rows in some])
             move[owned] = (basis * values[owned]) @ (basis.T @ met)
         return move, ()

@@ -86,7 +86,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # if these are not positive and finite, it is not `known`
+    with np.errstate(divide="ignore", over="ignore"):  # `known` is False if these are not positive and finite
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 

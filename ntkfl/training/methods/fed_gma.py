@@ -86,5 +86,5 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """Rising clients less falling clients, counted: whole numbers, which rounding does not move across a threshold."""
+    """The number of rising clients less that of falling ones: whole, so that rounding crosses no threshold."""
     return (signs * now.cohort).round()

@@ -126,7 +126,7 @@ class RecentModels(Average):
 
 @dataclass(frozen=True)
 class OwnAnchors(LocalRule):
-    """A client keeps the models that it has received, newest first; `held` rows are used."""
+    """A client keeps the models that it has received, newest first; the first `held` rows are used."""
 
     anchors: int
 
@@ -141,7 +141,7 @@ class OwnAnchors(LocalRule):
 
 @dataclass(frozen=True, eq=False)
 class Anchored(Unmoved):
-    """A server that sends one anchor, and never changes anything."""
+    """A server that sends one anchor, and whose state never changes."""
 
     anchor: Params
 

@@ -36,7 +36,7 @@ def method(
         anchors: the most global models, as FedGuCci's; default 1.
         alpha: how alpha is drawn, as FedGuCci's.
         step: one step on the sum or one on each term, as FedGuCci's.
-        anchor_history: the models that serve as anchors, as in FedGuCci; default server.
+        anchor_history: the models that are anchors, as in FedGuCci; default server.
         released: whether the defaults of alpha and step are those of the authors' code.
         tau: strength of the calibration; default 0.1.
         rho: length of the perturbation, a Euclidean norm; default 0.05.

@@ -23,7 +23,7 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     """Clients descend with g_i - c_i + c; the server keeps c, the mean of all clients' c_i.
 
     Option I: c_i <- grad F_i at the model received, which takes another pass over the client's samples. Option II: c_i
-    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken. With momentum, a_i is the displacement
+    <- c_i - c - Delta_i / (a_i rate), where a_i is the number of steps taken; with momentum, a_i is the displacement
     that a constant unit gradient would have caused, so that c_i is a mean of gradients. Hence the method needs sgd, and
     does not cover momenta that are kept from round to round.
 

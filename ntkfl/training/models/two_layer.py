@@ -78,7 +78,7 @@ def to_network(params: Params) -> TwoLayer:
     """The parameters of a `connectivity_network` as a point whose barriers can be computed exactly.
 
     Raises:
-        ValueError: they are those of another model.
+        ValueError: the parameters are those of another model.
     """
     if params.keys() != {"hidden", "readout"}:
         raise ValueError(

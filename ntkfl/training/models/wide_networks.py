@@ -24,7 +24,8 @@ from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window
-CONVOLUTIONAL = 1e-12  # error of convolutional kernels over the largest entry; for GELU times large rows' norms
+# error of convolutional kernels relative to the largest entry; for GELU times the largest row norm above 1
+CONVOLUTIONAL = 1e-12
 READOUT = "readout.weight"
 
 
@@ -89,7 +90,7 @@ class WideNetwork:
         """The limit of J(x) J(z)^T as the width grows, for one output, (n, p): `gram.deep` or `gram.convolutional`.
 
         Raises:
-            ValueError: as these; convolutions with biases, which have no kernel here.
+            ValueError: as these functions; convolutions with biases, which have no kernel here.
         """
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
@@ -161,9 +162,9 @@ class WideNetwork:
                 h = x if rows else x.flatten(1)
             for layer in range(1, self.depth):
                 weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
-                # The gradient by w of w h' is laid out as w is. With many networks that of h w' is transposed, and a
-                # step along it takes four times as long.
-                w = params[weight]  # larger than the product, so the product is scaled
+                # The gradient by w of w h' is laid out as w is. With many networks the gradient by w of h w' is
+                # transposed, and a step along it takes four times as long.
+                w = params[weight]  # w is larger than the product, so the product is scaled
                 z = (w @ h.mT).mT if self.kind == "fc" else functional.conv2d(h, w, padding=window)
                 h = _times(inside[weight], z)
                 if self.bias:
@@ -216,8 +217,9 @@ class WideNetwork:
         return total
 
     def step_factors(self, width: int) -> dict[str, float]:
-        """Factors for `SGD(of=...)` that make steps equal to those in NTK parametrisation: 1 in it, squared scales in
-        standard.
+        """Factors for `SGD(of=...)` with which steps equal those in NTK parametrisation.
+
+        They are 1 in NTK parametrisation, and the squared scales in the standard one.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
 

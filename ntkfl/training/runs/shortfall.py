@@ -20,10 +20,10 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     """The sentence that a run diverged or was not trained, with the reason; None if it has learned, or had no round.
 
     A run has learned if its loss is 1% below that of the best constant answer: the training labels' shares of classes,
-    or their mean. The loss is that on the test samples (the mean of the last rounds) or on the training samples (the
-    last model). A run has also learned if its accuracy is above that of always answering one class, by two standard
-    deviations unless the loss has fallen by 1%. If all labels are the same, there is nothing to learn. Methods that
-    report clients' own models are left out.
+    or their mean. It suffices that this holds on the test samples (the mean of the last rounds) or on the training
+    samples (the last model). A run has also learned if its accuracy is above that of always answering one class, by two
+    standard deviations unless the loss has fallen by 1%. If all labels are the same, there is nothing to learn. Methods
+    that report clients' own models are not judged.
     """
     if not state.rounds or federation.method.personal:
         return None

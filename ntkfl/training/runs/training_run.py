@@ -59,7 +59,8 @@ class RunRecord:
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
-            if folder.checkpoint.is_file():  # first: the configuration never has fewer rounds than the checkpoint
+            # written first, so that the configuration never has fewer rounds than the checkpoint
+            if folder.checkpoint.is_file():
                 folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
@@ -227,7 +228,9 @@ def prepared(
     identity, made = {"config": config.model_dump(), "data": data_digest(federation.data)}, _provenance(config)
     identity |= brought
     if stored and folder and stored.provenance["versions"] != made["versions"]:
-        warnings.warn(f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2)
+        warnings.warn(
+            f"the run in {folder.path} was begun with other versions; it goes on, but not bit for bit", stacklevel=2
+        )
     require_round(federation, start)
     record = RunRecord(folder, checkpoint_every, identity, made, loss_unit(federation.data), start, rows)
     return PreparedRun(config, federation, start, record, folder.path if folder else None)
@@ -277,7 +280,7 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
     if not state.rounds:  # the run may have been stopped before it wrote a table
         return state, []
     rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
-    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no digest of them
+    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no digest of rows
         raise ValueError(
             f"{folder.metrics} was altered: its rows up to round {len(rows) - 1} are not those that were written "
             "beside the checkpoint; put it back, or begin another run"
@@ -322,7 +325,7 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
         ValueError: another key differs, or there are fewer rounds than are done.
     """
     before, done = checked(stored.run["config"]).model_dump(), stored.state.rounds
-    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # since the samples themselves are compared
+    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # may differ, since the samples are compared
     config = checked(before | {key: value for key, value in given.items() if value is not None})
     before |= {key: getattr(config, key) for key in moved if before[key] is not None}
     if key := differing(before, config.model_dump()):

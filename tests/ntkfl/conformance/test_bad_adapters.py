@@ -69,7 +69,7 @@ BAD = {
     ),
     "a name too many": (
         "return [one | {'velocity': np.zeros(3)} for one in good(case)]",
-        "'velocity' is no name of this case's; they are 'head.weight', 'head.bias'",
+        "'velocity' is no name of this case; its names are 'head.weight', 'head.bias'",
     ),
     "a wrong shape": (
         "return [one | {'head.weight': one['head.weight'].T} for one in good(case)]",
