@@ -147,7 +147,7 @@ class Group(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays of one group at a time, which the next one overwrites.
+    """Arrays of one group at a time, which the next group overwrites.
 
     on: activation patterns. change: the change of the weights, or the coefficients. start: pre-activations of the
         global network, used only where a run goes by coefficients.

@@ -86,7 +86,8 @@ class Start(NamedTuple):
     """The result of a pass over the neurons at the start of a round.
 
     sums: sum_r s_r relu(z_ir), (n,). entries: the entries of each piece. share: the largest share, among the pieces, of
-        entries in all pairs of neuron and sample; if it is too large for tracking to pay, `entries` is incomplete.
+        entries in all pairs of neuron and sample; if it is too large for tracking to be faster, `entries` is
+        incomplete.
     """
 
     sums: np.ndarray
@@ -97,8 +98,8 @@ class Start(NamedTuple):
 class SwitchTracking:
     """Rounds of Algorithm 1 for clients of one size.
 
-    The network's weights are read, and changes are added to its `total`. `most`: the share of entries among all
-    pairs of neuron and sample up to which tracking is worth it.
+    The network's weights are read, and changes are added to its `total`. `most`: the share of entries among all pairs
+    of neuron and sample up to which tracking is faster than products.
     """
 
     def __init__(

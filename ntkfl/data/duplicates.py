@@ -22,7 +22,7 @@ def without_duplicates(problem: Problem, duplicates: Duplicates = "drop") -> Pro
 
     Raises:
         ParallelRows: "drop", and the labels of equal rows differ.
-        ValueError: a client that is left without a sample; another word for `duplicates`.
+        ValueError: a client that is left without a sample; an unknown value of `duplicates`.
     """
     if duplicates not in ("keep", "drop", "merge"):
         raise ValueError(f"duplicates is {duplicates!r}; it must be 'keep', 'drop' or 'merge'")

@@ -35,8 +35,8 @@ def pairs_near_kinks(
 
     The coefficients are those of the infinite-width run that starts from the residual problem.y; errors at 99%. Before
     training (t = 0) a coefficient is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), by the Gaussian density. A
-    neuron that a sample pushes across its own kink, and that all other samples push back, stays at the kink while the
-    steps fall: so the number of pairs within a fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
+    neuron that a sample pushes across the sample's own kink, and that all other samples push back, stays at the kink
+    while the steps fall: so the number of pairs within a fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
@@ -98,8 +98,8 @@ class Sliding:
     def held(self, residual: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " q"]:
         """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,).
 
-        This is for the given pairs together: if one of several pairs at a neuron is not held, call it again without
-        that pair.
+        The answer is for the given pairs together: if one of several pairs at a neuron is not held, call `held` again
+        without that pair.
         """
         psi = self.activations(residual)
         return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)

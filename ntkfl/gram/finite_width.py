@@ -370,7 +370,7 @@ def initial(
     """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
 
     Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` and the `devices`. Memory O(n^2 + block).
-    Only its rounding depends on sigma.
+    Only the rounding of H(0) depends on sigma.
 
     Args:
         x: samples, shape (n, d).

@@ -194,7 +194,7 @@ class LinearRegime(Regime):
     before: Schedule | None = None
     no_answer: ClassVar = {
         "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
-        "nu": "it is of Algorithm 1 (method fl-ntk) alone, without the server's step; ask `response_eigenvalues`",
+        "nu": "it is of Algorithm 1 (method fl-ntk) alone, without the server's step; use `response_eigenvalues`",
         "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
         "trajectory": "it has clients' local outputs, of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
     }

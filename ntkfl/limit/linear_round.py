@@ -288,7 +288,8 @@ def heavy_ball(
 
 
 def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, nesterov: bool) -> Feedback:
-    """With V = g u(H_D), over V: z^2 - (1 + b) z + b, plus nu z for heavy ball or nu ((1 + b) z - b) for Nesterov."""
+    """The feedback of momentum: with nu an eigenvalue of g H u(H_D), z is a round's eigenvalue where z^2 - (1 + b) z +
+    b is -nu z for heavy ball, or -nu ((1 + b) z - b) for Nesterov."""
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
     with np.errstate(divide="ignore"):  # `OuterSpectrum` checks whether this applies
@@ -296,7 +297,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
         smallest = values.min()
 
     def wobble(errors: LocalErrors) -> Wobble:
-        of_weights = errors.response * ahead / float(spectrum.evened[0])  # W is V times this quotient
+        of_weights = errors.response * ahead / float(spectrum.evened[0])  # W is g u(H_D) times this quotient
         return Wobble(relative(errors.response, smallest) + 4 * UNIT, 4 * UNIT, 4 * UNIT, of_weights)
 
     def slips(

@@ -493,7 +493,7 @@ class MatrixFreeRegime(LinearRegime):
         """A function that gives the interval of `left_estimate` at a round."""
         if self.before is not None:
             raise ValueError(
-                f"what is left of {self.method} is not found by quadrature where steps change with the round; ask the "
+                f"what is left of {self.method} is not found by quadrature where steps change with the round; use the "
                 f"regime of the last steps, with initial_outputs those after round {self.before.count}"
             )
         initial, margins = self._initial_residual(initial_outputs), self._margins

@@ -229,7 +229,7 @@ class RandomRegime(Regime):
         "its rounds are drawn; `mean` has that of the mean round, and `mean_square` decides rate and stability",
     ) | {
         "at": "call random_rounds with the other steps",
-        "nu": "its rounds are drawn; ask `mean.response_eigenvalues`, which have the server's step",
+        "nu": "its rounds are drawn; use `mean.response_eigenvalues`, which have the server's step",
         "local_outputs": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
         "trajectory": "its rounds are drawn; `outputs` has the mean of the server's model, `covariance` its spread",
     }

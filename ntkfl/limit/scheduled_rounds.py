@@ -45,7 +45,7 @@ class ByClient:
         return product
 
     def around(self, second: Float[np.ndarray, "m m"]) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k k"]]:
-        """The product with a symmetric matrix, and that with the map's transpose too."""
+        """The product with a symmetric matrix, and this product times the map's transpose."""
         met = self @ second
         return met, self @ np.ascontiguousarray(met.T)
 

@@ -140,7 +140,7 @@ def test_rows_that_are_computed_again_with_other_bits_are_refused(monkeypatch):
         np.testing.assert_array_equal(there @ x, before)  # the rows are there still
         cluster.sync(next(iter(cluster.workers.values())).close)
         for asked in (lambda: there @ x, lambda: there.trace):
-            with pytest.raises(ClusterStopped, match="computed again, and differ in some bits from the first ones"):
+            with pytest.raises(ClusterStopped, match="computed again, and differ in some bits from the first rows"):
                 asked()
 
 

@@ -253,7 +253,7 @@ def test_schedules_that_have_no_rounds_are_refused():
         ({"eta_global": [2, 1], "method": "feddyn"}, "has no server_rate"),
         ({"eta_local": [0.1, 0.2], "ima": MovingWindow(2), "matrix_free": False}, "a moving window has equal rounds"),
         ({"eta_local": [0.1, 0.2], "loss": "squares"}, "leave out method, options, .* ima and schedules"),
-        ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "in coordinates of that round's steps"),
+        ({"eta_local": [0.1, 0.2], "method": "fedavgm", "momentum": 0.5}, "coordinates that depend on the round"),
     ):
         with pytest.raises(ValueError, match=said):
             kernel_regime(problem, STEPS, **({"matrix_free": True} | how))
