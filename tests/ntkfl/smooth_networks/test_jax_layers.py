@@ -141,14 +141,17 @@ REFUSED = {
     "negative": (lambda p, x: jnp.tanh(x @ p["a"] * -2) @ p["d"], "numbers must be positive"),
     "divided by zero": (lambda p, x: jnp.tanh(x @ p["a"] / 0.0) @ p["d"], "operation div after layer a"),
     "parameter by zero": (lambda p, x: x @ (p["a"] / 0.0) @ p["d"], "operation div"),
-    "number of samples": (lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"] / len(x), "another one for another number of sam"),
+    "number of samples": (
+        lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"] / len(x),
+        "has other layers for another number of sam",
+    ),
     "one sample": (
         lambda p, x: (jnp.sin if len(x) == 1 else jnp.tanh)(x @ p["a"]) @ p["d"],
-        "another one for another number of sam",
+        "has other layers for another number of sam",
     ),
     "many samples": (
         lambda p, x: (jnp.sin if len(x) > 100 else jnp.tanh)(x @ p["a"]) @ p["d"],
-        "another one for another number of sam",
+        "has other layers for another number of sam",
     ),
     "single precision": (lambda p, x: jnp.tanh((x @ p["a"]).astype("float32")) @ p["d"], "after layer a"),
     "shapes": (lambda p, x: x @ p["a"].T @ p["d"], "cannot be read at params and x of shape"),
