@@ -24,7 +24,7 @@ def client(start, label):
 
 
 def variance(values):
-    """Of equally likely values."""
+    """The variance of equally likely values."""
     return sum(v * v for v in values) / len(values) - (sum(values) / len(values)) ** 2
 
 
@@ -34,12 +34,12 @@ def measured():
 
 
 def printed(single, within):
-    """V."""
+    """The printed value V, the variance of one model."""
     return single
 
 
 def holds(single, within):
-    """V - (1 - 1/K) W."""
+    """The value that holds: V - (1 - 1/K) W."""
     return single - (1 - F(1, K)) * within
 
 

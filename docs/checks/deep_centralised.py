@@ -34,7 +34,7 @@ def kernel(x):
 
 
 def outputs(weights, x):
-    """f at every row of x, and what the gradient needs."""
+    """f at every row of x, and the quantities that its gradient needs."""
     w1, w2, v = weights
     scale = (2 / len(v)) ** 0.5
     z1 = x @ w1.T
@@ -71,12 +71,12 @@ def apart(width, rng):
 
 
 def printed(r):
-    """They agree in the limit."""
+    """The reported difference in the limit: none."""
     return 0 * r
 
 
 def holds(r):
-    """(M^T - (I - a H)^(K T)) r_0 for every row r_0."""
+    """The difference that holds: (M^T - (I - a H)^(K T)) r_0 for every row r_0."""
     h = kernel(X)
     d = np.diag(h)
     fed = np.eye(2) - h / 2 * ((1 - (1 - ETA * d) ** K) / d)

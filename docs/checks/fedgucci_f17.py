@@ -36,18 +36,18 @@ def c(x):
 
 
 def gradient(x, y):
-    """Of L."""
+    """The gradient of L."""
     slope = np.clip(y + c(x), -BEND, BEND)
     return slope * (np.pi / X) * (A * np.sin(2 * np.pi * x / X) - np.sin(np.pi * x / X) / 2), slope
 
 
 def printed(eps, gamma, shift):
-    """(52)."""
+    """The printed bound (52)."""
     return eps + gamma * shift**2
 
 
 def holds(eps, gamma, shift):
-    """With the gradient term."""
+    """The bound that holds, with the gradient term."""
     return (float(eps) ** 0.5 + (float(gamma) / 2) ** 0.5 * shift) ** 2
 
 

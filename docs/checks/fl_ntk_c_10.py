@@ -43,12 +43,12 @@ def measured(m, sigma):
 
 
 def printed(m, sigma, degree):
-    """The bound with delta = 1/1000 and the polynomial log^degree."""
+    """The printed bound with delta = 1/1000 and the polynomial log^degree."""
     return (sigma / LAM + 1 / (LAM**3 * sigma * mp.sqrt(m))) * mp.log(1000 * m) ** degree
 
 
 def holds(m, sigma, degree):
-    """With the exact term, M = (1 - eta/2)^2 and rho = 2 eta."""
+    """The bound with the exact term added, M = (1 - eta/2)^2 and rho = 2 eta."""
     exact = mp.sqrt(2) * abs((1 - ETA) - (1 - ETA / 2) ** 2)
     return exact + (sigma / LAM + 1 / (LAM**3 * sigma * mp.sqrt(m))) * mp.log(1000 * m) ** degree
 

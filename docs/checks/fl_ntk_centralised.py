@@ -21,7 +21,7 @@ CLIENTS = range(2)
 
 
 def outputs(alpha):
-    """H alpha."""
+    """The outputs H alpha."""
     return [sum(H[i][j] * alpha[j] for j in CLIENTS) for i in CLIENTS]
 
 
@@ -40,7 +40,7 @@ def measured(eta, rounds):
 
 
 def printed(eta, rounds):
-    """(I - eta H/N)^(K T) r_0."""
+    """The reported residual (I - eta H/N)^(K T) r_0."""
     r = [-y for y in Y]
     for _ in range(K * rounds):
         r = [a - eta * b / 2 for a, b in zip(r, outputs(r), strict=True)]
@@ -48,7 +48,7 @@ def printed(eta, rounds):
 
 
 def holds(eta, rounds):
-    """(I - (1/N) H D^-1 (I - (I - eta D)^K))^T r_0, with D = I/2."""
+    """The residual that holds: (I - (1/N) H D^-1 (I - (I - eta D)^K))^T r_0, with D = I/2."""
     r = [-y for y in Y]
     for _ in range(rounds):
         pulled = [(1 - (1 - eta / 2) ** K) * a / F(1, 2) for a in r]

@@ -29,7 +29,7 @@ CASES = {  # rows of X, a client each; labels; eta_l; K
 
 
 def kernel(x):
-    """H: x.x' (pi - angle)/(2 pi)."""
+    """The kernel H: x.x' (pi - angle)/(2 pi)."""
     g = np.clip(x @ x.T, -1, 1)
     return g * (np.pi - np.arccos(g)) / (2 * np.pi)
 
@@ -49,12 +49,12 @@ def one_round(x, y, eta, steps, width, rng):
 
 
 def printed(h, eta, steps):
-    """I - rho H."""
+    """The printed map I - rho H."""
     return np.eye(len(h)) - eta * steps / len(h) * h
 
 
 def holds(h, eta, steps):
-    """I - (1/N) H D^-1 (I - (I - eta_l D)^K), with one sample a client."""
+    """The exact map I - (1/N) H D^-1 (I - (I - eta_l D)^K), with one sample on each client."""
     d = np.diag(h)
     return np.eye(len(h)) - h / len(h) * ((1 - (1 - eta * d) ** steps) / d)
 
@@ -66,7 +66,7 @@ def remainder(pairs, round_map):
 
 
 def bound(m, delta):
-    """What (18) allows for |xi|/|r| of "one sample", with O-constant 1: rho/lambda = 4 eta_l = 1."""
+    """The printed bound on |xi|/|r| for "one sample", with O-constant 1: rho/lambda = 4 eta_l = 1."""
     return np.sqrt(np.log(m / delta) / m) * np.log(1 / delta)
 
 

@@ -130,7 +130,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     )
     if len(left):
         sentence += f"; where none came |y - f| was {left.min():.2g} or more in the end"
-    claim = f"the largest D that certifies at the start ~ m^(-1/4), beside what the data say, from m = {WIDE} on"
+    claim = f"the largest D that certifies at the start, over its factor from the data, ~ m^(-1/4), for m >= {WIDE}"
     note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
     yield exponent(claim, SOURCE, -0.25, widths, scaled, axes=("width",), note=note)
     yield upper("the largest D that certifies at the start <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
@@ -200,7 +200,7 @@ STUDY = Study(
         Quantity("left", "|y - f| in the last round looked at"),
         Quantity("edge", "largest D at which the network of the start would be certified, to a factor 1.2"),
         Quantity("edge_held", "pairs held there"),
-        Quantity("chain", "D beyond which a chain reaction is foreseen, (2 gamma)^(-1/2)"),
+        Quantity("chain", "D beyond which a chain reaction is predicted, (2 gamma)^(-1/2)"),
         Quantity("a_priori", "movement needed over the radius of the a-priori certificate, at the start, short steps"),
     ),
     measure=measure,

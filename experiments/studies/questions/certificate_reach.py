@@ -261,9 +261,9 @@ ON_DIGITS = Study(
         seeds(1, "of data and network"),
     ),
     quantities=(
-        Quantity("start", "|y - f| that the look at the start asks for, an estimate"),
-        Quantity("asked", "|y - f| that the last look asks for, where it does not certify"),
-        Quantity("known", "rounding bound of |y - f| at the last look"),
+        Quantity("start", "estimate, at the start, of the |y - f| that would certify"),
+        Quantity("asked", "|y - f| that would certify, by the last attempt if that fails"),
+        Quantity("known", "rounding bound of |y - f| at the last attempt"),
         Quantity("first", "the largest |y - f| that the certified checkpoint's kernel and curvature would certify"),
         Quantity("residual", "|y - f| of the certified checkpoint"),
         Quantity("distance", "distance within which a fit is certified"),

@@ -113,8 +113,8 @@ STUDY = Study(
     source="IMA, Eq (5) and section 6.2; I11 (docs/proofs/linear_methods.md#noise-in-a-window)",
     axes=(
         Axis("window", (1, 2, 5, 10, 20), "models P in the mean", least=1),
-        Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T", least=0),
-        Axis("rho", (0.5, 0.9), "what a round keeps of the distance to the optimum", above=0, below=1),
+        Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on models are averaged", "T", least=0),
+        Axis("rho", (0.5, 0.9), "share of the distance to the optimum that a round leaves", above=0, below=1),
         seeds(5, "of the noise"),
     ),
     quantities=(

@@ -287,10 +287,10 @@ def charts(cells: Cells) -> Iterable[Chart]:
         panels.append(Panel(name, x, y, tuple(series)))
     yield Chart(
         "outer-ranking",
-        f"Losses after {ROUNDS} rounds with batches of {BATCH} against what is expected of them, for outer optimizers, "
+        f"Losses after {ROUNDS} rounds with batches of {BATCH} against their expectations, for outer optimizers, "
         f"local steps and rates that are tuned for these batches or for full ones: digits, n = {SAMPLES}, {CLIENTS} "
-        f"clients, {PARTITION}; {cells.sizes[SEED]} seeds; bars: {LEVEL:.0%} Student intervals over seeds. Of the "
-        "two-layer networks infinite width is what predicts, of the CNN its own kernel.",
+        f"clients, {PARTITION}; {cells.sizes[SEED]} seeds; bars: {LEVEL:.0%} Student intervals over seeds. "
+        "Two-layer networks are predicted at infinite width, the CNN by its own kernel.",
         "Log-log plots: trained losses lie near the line of equal losses for two-layer networks.",
         tuple(panels),
     )

@@ -255,7 +255,13 @@ ON_SPHERE = Study(
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
     source="X.3 (docs/proofs/linear_methods.md#spectrum-and-stability); FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
-        Axis("network", (TWO_LAYER,), "or of any depth, such as fc:3:relu", option="networks", read=network_name),
+        Axis(
+            "network",
+            (TWO_LAYER,),
+            "two-layer, or of any depth such as fc:3:relu",
+            option="networks",
+            read=network_name,
+        ),
         Axis(ETA, spaced(0.1, 5), "step of the clients", above=0),
         Axis(SERVER, spaced(0.25, 16), "step of the server", above=0),
         Axis(STEPS, (2, 3), "local steps K", least=1),
