@@ -174,7 +174,7 @@ def test_a_window_without_a_model_is_refused():
 
 
 def test_the_deviation_of_a_group_counts_the_rounding_of_means_that_cancel():
-    """Mean hidden weight 1.5e-14 of weights .8: exact rationals say by how much the float mean is off."""
+    """Hidden weights of size .8 have the mean 1.5e-14: exact rationals give the error of the float mean."""
     near = -0.80332 + 4.6e-14
     weights = ((0.80332, 0.0), (near, 0.0), (0.0, 0.80332))
     networks = tuple(TwoLayer(np.array([[u]]), np.array([v])) for u, v in weights)

@@ -43,7 +43,7 @@ def test_every_form_was_seen_on_some_case():
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", ["fl-ntk/A.2", "fl-ntk/B.12", "averaging/I3", "fedgucci/F4"])
 def test_a_new_measurement_is_the_one_that_is_kept(identifier):
-    """In words and counts; numbers to the noise of rounding, which the differences of identities are."""
+    """Words and counts are equal; numbers agree to rounding, and the differences of identities are rounding alone."""
     measured = {form: points for (_, form), points in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
     for form, kept in read()[identifier].items():
         assert (measured[form].families, measured[form].cases, measured[form].failed) == (

@@ -1,4 +1,4 @@
-"""`ntkfl compare`: the runs are those of `ntkfl train`, the intervals those of a paired t-test, and it goes on."""
+"""`ntkfl compare`: the runs are those of `ntkfl train`, the intervals those of a paired t-test; runs are kept."""
 
 import json
 

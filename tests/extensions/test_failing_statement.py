@@ -1,4 +1,4 @@
-"""A statement whose functions fail, a user's or ours: what failed and on which line is said, without a traceback."""
+"""If a function of a statement fails, a user's or ours, the message says what failed on which line; no traceback."""
 
 import re
 
@@ -32,7 +32,7 @@ def test_attack_is_refused_with_the_line(ntkfl, line):
 
 
 def test_a_statement_of_ours_names_its_line_in_verify_and_attack(ntkfl, monkeypatch):
-    """C.6, from whose file `Estimate`, which its constants need, is removed."""
+    """`Estimate`, which the constants of C.6 need, is removed from the file of C.6."""
     monkeypatch.setattr("bounds.fl_ntk.initial_kernel.Estimate", None)
     failed = (
         "failed with AttributeError: 'NoneType' object has no attribute 'exact' "

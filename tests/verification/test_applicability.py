@@ -1,4 +1,4 @@
-"""`ntkfl applies`: a verdict's hypotheses, on one case, sorted; the options that it names do pass."""
+"""`ntkfl applies`: a verdict's hypotheses, on one case, sorted; with the options that it names they hold."""
 
 import json
 from dataclasses import replace

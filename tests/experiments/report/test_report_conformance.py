@@ -1,4 +1,4 @@
-"""Pages of implementations that were held against the conformance kit: everything that was found, escaped."""
+"""Pages of implementations that the conformance kit tested: they show everything that was found, escaped."""
 
 import json
 from dataclasses import replace

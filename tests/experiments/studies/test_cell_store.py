@@ -1,4 +1,4 @@
-"""Cells on disk: what is written is read, what is not whole is found, killed writers leave nothing half; and claims."""
+"""Cells on disk are read as written; incomplete cells are found; killed writers leave none; processes claim cells."""
 
 import errno
 import json

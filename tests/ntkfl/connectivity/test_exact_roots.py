@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from ntkfl.connectivity.paths.exact_roots import Root, rational_between
 
-# A root with a side is irrational.
+# A `Root` with a sign in front of its square root is irrational.
 IRRATIONAL = st.builds(
     lambda part, factor: part * part * factor, st.fractions("1/9", 3, max_denominator=9), st.sampled_from([2, 3, 6])
 )
