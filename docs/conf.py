@@ -19,6 +19,7 @@ extensions = [
     "shell_cells",
     "statement_pictures",
     "statements",
+    "tables",
 ]
 exclude_patterns = ["_build", "pages", "paper", "bench.md"]  # bench.md is part of performance.md
 nitpicky = True

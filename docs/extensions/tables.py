@@ -1,11 +1,14 @@
-"""Tables of nodes, for directives that write them from the program's own data."""
+"""Tables of nodes, for directives that write them from data of the program, and numbers that no cell breaks."""
 
+import re
 from collections.abc import Sequence
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
 
 Cell = Sequence[nodes.Node]
+POWER_OF_TEN = re.compile(r"([\d.]+e[+-]?\d+)")  # browsers break such a number after its hyphen
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> nodes.table:
@@ -34,3 +37,21 @@ def link(label: str, text: str) -> addnodes.pending_xref:
 
 def _row(cells: Sequence[Cell]) -> nodes.row:
     return nodes.row("", *[nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells])
+
+
+def keep_numbers_whole(_: Sphinx, document: nodes.document) -> None:
+    """Mark the numbers with an exponent in all tables, for a style that sets each on one line."""
+    for entry in document.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            words = POWER_OF_TEN.split(text.astext())  # every second one is a number
+            if len(words) > 1 and not isinstance(text.parent, nodes.literal):
+                marked = [nodes.inline("", word, classes=["number"]) for word in words[1::2]]
+                plain = [nodes.Text(word) for word in words[::2]]
+                parts = [part for pair in zip(plain, [*marked, nodes.Text("")], strict=True) for part in pair]
+                text.parent.replace(text, [part for part in parts if part.astext()])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx call `keep_numbers_whole` when it reads a page."""
+    app.connect("doctree-read", keep_numbers_whole)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -31,6 +31,10 @@ return [...document.querySelectorAll("article math, article mfrac, article mi, a
   .filter((node) => { const box = node.getBoundingClientRect(); return !(box.width > 0 && box.height > 0); })
   .map((node) => node.outerHTML);
 """
+IN_PIECES = """
+return [...document.querySelectorAll("table .number")]
+  .filter((number) => number.getClientRects().length > 1).map((number) => number.textContent);
+"""
 pytestmark = pytest.mark.slow
 
 
@@ -166,6 +170,7 @@ def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, scre
         browser.open(path)
         assert browser.console() == [], path.name
         assert browser.run(FLAT) == [], path.name
+        assert browser.run(IN_PIECES) == [], path.name
         width, inner = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
         assert width <= inner, f"{path.name} scrolls sideways"
 
