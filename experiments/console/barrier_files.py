@@ -21,7 +21,7 @@ EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; exact barriers need one hi
 class Compared:
     """Two-layer networks and samples, (n, l) and their labels.
 
-    `constant`: the samples have a last feature that is 1, for biases. `unit`: the last unit carries the output's bias.
+    `constant`: the samples have a last feature that is 1, for biases. `unit`: the last unit holds the output's bias.
     """
 
     networks: Sequence[TwoLayer]

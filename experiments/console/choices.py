@@ -41,7 +41,7 @@ Duplicates = Annotated[
 ]
 LocalSchedule = Annotated[
     str | None,
-    typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ...; the last value serves all later rounds"),
+    typer.Option(metavar="X,X,...", help="eta_local in round 0, 1, ...; the last value is for all later rounds"),
 ]
 ServerSchedule = Annotated[
     str | None, typer.Option(metavar="X,X,...", help="eta_global in round 0, 1, ..., and later rounds")

@@ -54,12 +54,12 @@ def barrier_between(
     """The loss and accuracy barriers between two networks, exactly, and as a grid of 11 points estimates them.
 
     The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias) + bias, with or
-    without biases: files of the two layers' weights as torch, safetensors, numpy or Flower save them (the glossary
-    says how they are read; nothing is unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out`
-    or `--model mlp:WIDTH` leave. For more than two networks: the barrier of their mean, and that of every pair. For
-    runs of other models the barriers are taken on a grid, which gives lower bounds.
+    without biases: files of the two layers' weights as torch, safetensors, numpy or Flower save them (the glossary says
+    how they are read; nothing is unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out` or
+    `--model mlp:WIDTH` leave. For more than two networks the output has the barrier of their mean and the barrier of
+    every pair. For runs of other models the barriers are taken on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; data of the same name may be
     scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
     permuted, which changes no function. B's units are permuted to fit A's, and in a group each network's units to fit
     the others'.
@@ -216,7 +216,7 @@ def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 
 def _own(given: "Compared") -> "list[TwoLayer]":
-    """The networks without the extra unit that carries the outputs' biases."""
+    """The networks without the extra unit that holds the outputs' biases."""
     from ntkfl.connectivity import TwoLayer
 
     own = len(given.networks[0].hidden) - given.unit
@@ -224,7 +224,7 @@ def _own(given: "Compared") -> "list[TwoLayer]":
 
 
 def _permuted(given: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
-    """Network k with its own units in this order; the unit that carries the outputs' biases stays where it is."""
+    """Network k with its own units in this order; the unit that holds the outputs' biases stays where it is."""
     import numpy as np
 
     from ntkfl.connectivity.alignment import permuted

@@ -33,7 +33,7 @@ def requirements(
         for name in UNUSED:
             if getattr(options, name) is not None:
                 raise ValueError(
-                    f"{name} is given; the theorem's own {name.replace('_', ' ')} is what is asked for here"
+                    f"{name} is given, but the theorem's own {name.replace('_', ' ')} is computed here; leave it out"
                 )
         if options.data is None and options.n is None:
             clients, partition = options.clients or 2, options.partition or "iid"
