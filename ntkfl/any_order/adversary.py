@@ -27,7 +27,7 @@ CLEAR = 1e6  # a ratio of two distances is trusted if the smaller one is this ma
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Models that start from the same weights, each with its steps, and their mean; a plain step is one model's."""
+    """Models that start from the same weights, each with its steps, and their mean; a plain step has one model."""
 
     shares: Float[np.ndarray, " k"]
     models: tuple[tuple[Batch, ...], ...]

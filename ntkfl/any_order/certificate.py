@@ -41,7 +41,7 @@ class GradientProducts:
     """Entries of J J' for all given samples and outputs, sample by sample; they hold for any patterns on A."""
 
     entries: Estimate  # (N C, N C)
-    # |a|^2 x x^T, (N, N), |a| the spectral norm of the readout: its norm bounds that of J J' whatever the patterns are
+    # |a|^2 x x^T, (N, N), |a| the readout's spectral norm; its norm bounds the norm of J J', whatever the patterns are
     universal: Estimate
     n_outputs: int
 

@@ -56,7 +56,7 @@ class RoundMatrices:
 
     state: Estimate  # T, (s, s)
     # N_j, (p, s): y less the outputs, on all rows, of the models at which gradients are taken: the server's model, and
-    # each client's after each local step but the last one
+    # each client's model after each local step but the last
     models: tuple[Estimate, ...]
     ends: tuple[Estimate, ...]  # (p, s): y less the outputs of each client's last model
     unit: float  # about how far a remembered vector of length 1 moves the model: scales the norms of states

@@ -50,7 +50,7 @@ def momentum_checkpoints(problem: Problem, setup: Setup, rounds: int, every: int
 
     Args:
         problem: data with scalar labels.
-        setup: width, sigma, seed, eta_local and local_steps; not its server step.
+        setup: width, sigma, seed, eta_local and local_steps; its server step is not used.
         rounds: number of rounds to train.
         every: rounds between checkpoints.
 
@@ -180,7 +180,7 @@ def watch_any_order(
         problem: data with scalar labels.
         setup: sizes, seed and steps; its rounds are not used.
         rounds: rounds trained at most.
-        every: rounds from one look to the next.
+        every: rounds between two tries to certify.
         certify: `certify_any_order`, or `certify_method` with its setup and method.
         momentum: whether the server has tuned momentum until a round certifies; the certified training has no momentum.
         loss: the loss of the training; default squares.

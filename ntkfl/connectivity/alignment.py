@@ -1,4 +1,4 @@
-"""Networks aligned by permuting their hidden units: the function stays, the point in weight space moves.
+"""Networks aligned by permuting their hidden units: the function stays the same, and the point in weight space moves.
 
 A unit is described by a row of numbers, see `unit_rows`. Two networks are aligned when the sum of squared distances
 between rows of the same index is smallest, which is an assignment problem. In a two-layer network a unit's incoming and

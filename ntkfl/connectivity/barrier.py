@@ -65,7 +65,8 @@ def loss_barrier(
             bound; default 200000.
 
     Raises:
-        ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, no most_points.
+        ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, most_points below
+            1.
     Source: FedGuCci, Definition 2.1, Eq (3); fedgucci/X1.
 
     Example:

@@ -19,7 +19,7 @@ def mean_discrepancy(
         own: K within the first sample, shape (a, a).
         other: K within the second sample, shape (b, b).
         cross: K between the samples, shape (a, b).
-        power: taken elementwise; at least 1; default 1.
+        power: the power of the kernel, taken elementwise; at least 1; default 1.
         unbiased: True for the U-statistic, which leaves out the diagonals of `own` and `other` and may be negative;
             False for the V-statistic, which keeps them.
 

@@ -61,7 +61,7 @@ class LinearRounds:
     Args:
         features: phi, (n, p).
         labels: (n,).
-        owner: (n,), the client of each sample, 0..N-1, none without samples.
+        owner: (n,), the client of each sample, 0..N-1; every client has samples.
         scale: (N,), the factor of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
         weights: (N,), positive, the clients' weights in the server's mean; renormalised over a round's participants.
         start: w_0, (p,).

@@ -76,7 +76,7 @@ def check_squares(exponent: float, y: np.ndarray) -> None:
 
 
 def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> np.ndarray:
-    """The labels as the loss (None: the accuracy) wants them, (n,), or (n, C) for squares of several outputs.
+    """The labels in the form for the loss (None: for the accuracy), (n,), or (n, C) for squares of several outputs.
 
     Args:
         loss: None for the accuracy.

@@ -254,7 +254,7 @@ class AffineTwoLayer:
         return TwoLayer(np.column_stack([self.hidden, bias]), self.readout)
 
     def with_unit(self) -> TwoLayer:
-        """The function without biases on the inputs of `with_constant`; a further unit carries the output's bias.
+        """The same function without biases, on the inputs of `with_constant`; a further unit adds the output's bias.
 
         The further unit is 1 on every input. It has the same incoming weights in all networks, so that the outputs on a
         segment between two networks are the outputs of the networks with biases.

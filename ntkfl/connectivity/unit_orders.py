@@ -17,10 +17,10 @@ ALL = 8  # hidden units up to which every order is tried: 8! = 40320 barriers, a
 
 @dataclass(frozen=True, eq=False)
 class LeastBarrier:
-    """The smallest barrier that the search has found, and a lower bound over all orders of the units.
+    """The smallest barrier that the search has found, with its order of the units.
 
     Args:
-        permutation: (h,), of the second network's units.
+        permutation: the order of the second network's units, (h,).
         barrier: the barrier with this order.
         tried: how many orders were evaluated.
         proved: whether every order was evaluated, so that `barrier` encloses the smallest of all; otherwise `barrier`
@@ -56,7 +56,7 @@ def least_barrier(
         y: labels, shape (n,) or (n, C), see `LOSSES`.
         loss: "squared" (default), "absolute", "logistic" or "cross-entropy".
         start: the first order of the search, say an alignment's; default: the given order.
-        evaluations: barriers that the search may take; default 2000.
+        evaluations: the most barriers that the search computes; default 2000.
 
     Raises:
         ValueError: as `loss_barrier`; a start that is no permutation; fewer than one evaluation.

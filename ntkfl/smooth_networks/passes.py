@@ -277,7 +277,7 @@ class Rows:
         return Rows.of(entries, above(self.off + other.off + rounding.UNIT * _length(entries.value)))
 
     def products(self) -> Estimate:
-        """The inner products of the vectors that the last axis but one numbers, (..., n, n)."""
+        """The inner products of all pairs of n vectors, (..., n, n), for vectors (..., n, m)."""
         value, size = self.value, _length(self.value)
         with np.errstate(over="ignore", invalid="ignore"):
             inner = value @ np.swapaxes(value, -1, -2)

@@ -33,8 +33,8 @@ def layers_of(
     images are square.
 
     Raises:
-        ValueError: an object without such layers (the message names the first part that is not one); parameters that do
-            not fit.
+        ValueError: an object without such layers (the message names the first part that is no layer); parameters that
+            do not fit.
     """
     from torch import nn
 

@@ -157,7 +157,7 @@ def _needed(steps: Steps, linear: LinearRounds, curvature: Curvature, least: flo
 
 
 def _candidates(maps: RoundMatrices, kernel: np.ndarray, radius: float) -> Iterator[np.ndarray]:
-    """Candidates for S: one by residuals and by outputs that the memory moves, one by the weights; then Lyapunov's."""
+    """Candidates for S: lengths of outputs, then lengths of weights, each followed by roots of Lyapunov matrices."""
     p, s = maps.models[0].value.shape
     root = np.linalg.cholesky(kernel)
     for read in (np.eye(p), np.linalg.inv(root)):

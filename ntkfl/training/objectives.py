@@ -34,7 +34,7 @@ class CalibratedCrossEntropy:
         shift = -self.tau * step.counts.clamp(min=1) ** -0.25
         logits = model.outputs(params, batch.x) + shift
         # The lowest finite number stands for -infinity: its exponential is 0, and so is its gradient. The label's own
-        # logit is not masked, since padding may carry a class that this client lacks.
+        # logit is not masked, since padding may have a class that this client lacks.
         total = logits.where(present, finfo(logits.dtype).min).logsumexp(1)
         return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
 

@@ -130,8 +130,8 @@ def _no_tangent(array: jax.Array) -> Any:
     return jax.numpy.zeros_like(array) if real else jax.numpy.zeros(array.shape, float0)
 
 
-# For each kind of attention: whether it is on, and the function that switches it. Backends named for CUDA serve the CPU
-# too.
+# For each kind of attention: whether it is on, and the function that switches it. Backends named after CUDA are used on
+# the CPU too.
 FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
@@ -274,10 +274,10 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
     paths in the pytree, such as "layers.0.w". Outputs (b, 1) count as one output, (b,).
 
     `apply` is pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C). `params` is a pytree of arrays of
-    real numbers, or a function from a seed to one.
+    real numbers, or a function from a seed to such a pytree.
 
     Raises:
-        ValueError: a pytree without arrays, or with one that is not of real numbers.
+        ValueError: a pytree without arrays, or with an array that is not of real numbers.
     """
     drawn = in_float64(params) if callable(params) else None
     names, leaves, structure = _named(drawn(0) if drawn else params, name)

@@ -122,7 +122,7 @@ def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyPath:
-    """Shares of the samples: between `low` and `high` are classified correctly inside each piece."""
+    """Bounds, `low` and `high`, of the share of samples that are classified correctly inside each piece."""
 
     edges: np.ndarray  # (P + 1,), ascending, all different
     # low, high: (P,)

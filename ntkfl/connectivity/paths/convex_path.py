@@ -1,19 +1,19 @@
 """The barrier of a loss that is convex and Lipschitz in the outputs: a computed value and a proved upper bound.
 
 On an interval of width w the outputs of a sample leave their chord by at most w/4 times the total variation V of their
-slope (a kink in the middle does exactly that). A convex loss lies below its own chord. So on the interval the loss less
-the line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are
+slope (a kink in the middle attains this bound). A convex loss lies below its own chord. So on the interval the loss
+less the line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are
 halved.
 
 The integral of a logistic or cross-entropy loss along a segment, with a proved error bound.
 
 On a piece of half-width H the loss is g = log(1 + sum_k exp d_k), where the d_k = f_k - f_y (for one output -y f) are
 quadratics in alpha. In the Bernstein ellipse of radius r about the piece each d_k differs from its value at the centre
-by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. Its imaginary part is at most half of this, below
-pi/3 where B r + K r^2 <= 2 pi/3. There the sum is at least half the sum of the absolute values, so |dg| <= 2 max |dd|
-and g leaves its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are then below 2 M r^-k. A
-Gauss rule of q >= 2 points integrates the polynomials of k < 2 q and of odd k exactly, and each other one with an error
-of at most 2 + 2/15: its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most half of this
+bound, and so at most pi/3 where B r + K r^2 <= 2 pi/3. There the sum is at least half the sum of the absolute values,
+so |dg| <= 2 max |dd| and g leaves its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are
+then below 2 M r^-k. A Gauss rule of q >= 2 points integrates the polynomials of k < 2 q and of odd k exactly, and every
+other polynomial with an error of at most 2 + 2/15: its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable

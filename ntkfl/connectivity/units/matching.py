@@ -103,7 +103,7 @@ def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:
     return sum(costs[1:], costs[0])
 
 
-STEPS, GAP = 50, 1e-3  # most steps; smallest relative gain (to first order) for which they go on
+STEPS, GAP = 50, 1e-3  # most steps; smallest relative gain (to first order) for which the steps go on
 
 Means = list[Float[np.ndarray, "units units"]]
 

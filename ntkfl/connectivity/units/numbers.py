@@ -61,7 +61,7 @@ def _parts(outputs: Tensor, reads: list[Read]) -> list[Read]:
             "outputs: evaluate it with gradients, or compare by weights or activations"
         )
     rows = outputs.flatten(1) if outputs.ndim > 1 else outputs.reshape(-1, 1)
-    # the parts of one network, and twice those of two
+    # the parts of the first network, and two copies of the parts of the second
     per_row = 8 * sum(read.values.numel() for read in reads) * 3 / len(rows)
     require("the parts of the outputs", lambda n, outputs: per_row * n * outputs, n=len(rows), outputs=rows.shape[1])
     parts: list[list[Tensor]] = [[] for _ in reads]

@@ -13,7 +13,7 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
     """A round of a method, on full batches of all clients and the sum of squares, as an exact linear map.
 
     A method's module may define the map, as `linear(method, blocks) -> LinearRound`, or give in NOT_LINEAR the reason
-    why there is none. For any other method the engine's round is differentiated.
+    why there is no such map. For any other method the engine's round is differentiated.
 
     With a momentum, which begins anew in every round, the engine's round is differentiated too.
 

@@ -52,6 +52,6 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """A client's logits (b, C) in tests: the sum of those of the shared head and of `head`, the client's own."""
+    """A client's logits (b, C) in tests: the shared head's logits plus those of `head`, the client's own."""
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)
