@@ -40,7 +40,7 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
     """PEER=PATH, parsed.
 
     Raises:
-        ValueError: another form, an unknown peer, or no file there.
+        ValueError: a text of another form, an unknown peer, or a path without a file.
     """
     python_of = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     for pair in pairs:

@@ -80,7 +80,7 @@ class Smooth(Asked):
         if self.method is None:
             return partial(certify_network, visits=self.visits, loss=self.trained_on)
         options = method_options(self.option)
-        linear_method(self.method, options, setup)  # refuses before anything is trained
+        linear_method(self.method, options, setup)  # raises, before anything is trained, for a wrong method or option
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
 
     def require_rows(self, x: np.ndarray) -> None:

@@ -155,11 +155,11 @@ class _Legend:
 
     @property
     def height(self) -> float:
-        """Inches."""
+        """The height in inches."""
         return LINE * math.ceil(len(self.marks) / self.columns) + 0.06
 
     def draw(self, figure: Figure, bottom: float) -> None:
-        """Draw it above this height of the figure."""
+        """Draw the legend above this height of the figure."""
         figure.legend(
             list(self.marks.values()),
             list(self.marks),

@@ -27,7 +27,7 @@ class StudyFolder:
 
     @property
     def store(self) -> CellStore:
-        """Its cells."""
+        """The cells of the folder."""
         return CellStore(self.path)
 
     @property

@@ -58,4 +58,4 @@ def test_a_share_that_is_none_is_refused():
 def test_options_that_the_theorem_decides_itself_are_refused():
     result = command("requirements", "--eta-local", "7")
     assert result.exit_code == 2
-    assert "eta_local is given, but the theorem's own eta local is computed here; leave it out" in result.stderr
+    assert "eta_local is given, but the theorem's own eta local is used here; leave it out" in result.stderr

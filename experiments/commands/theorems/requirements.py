@@ -33,7 +33,7 @@ def requirements(
         for name in UNUSED:
             if getattr(options, name) is not None:
                 raise ValueError(
-                    f"{name} is given, but the theorem's own {name.replace('_', ' ')} is computed here; leave it out"
+                    f"{name} is given, but the theorem's own {name.replace('_', ' ')} is used here; leave it out"
                 )
         if options.data is None and options.n is None:
             clients, partition = options.clients or 2, options.partition or "iid"

@@ -50,7 +50,7 @@ def network_name(word: str) -> str:
     """The name of a network on the axis.
 
     Raises:
-        ValueError: it is not understood.
+        ValueError: the word names no network.
     """
     kind, _, width = word.partition(":")
     if kind not in (TWO_LAYER, CNN) or not (width.isdigit() and int(width)):
