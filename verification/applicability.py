@@ -1,4 +1,4 @@
-"""Which statements apply to a user's data and setup, judged on one case each, and how much their bounds say there."""
+"""Which statements apply to a user's data and setup, and how sharp the bounds are; each statement is judged on one case."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from verification.sentences import sizes_text
 from verification.verdict_page import vacuous_text
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
-AboutData = tuple[Statement, Form, AnyFamily]  # with the form's first family
+AboutData = tuple[Statement, Form, AnyFamily]  # a statement, one of its forms, and that form's first family
 
 
 class Applies(StrEnum):
@@ -40,7 +40,7 @@ class Applicability:
         plan: the plan by which the form was checked.
         applies: the answer.
         sharpness: left/right on the case if the form applies (for an equality its relative error); near 1 the bound
-            says much.
+            is sharp.
         margins: the smallest margin of each hypothesis, by its name.
         why: if the form does not apply, the unmet hypothesis with the value, the limit and a value that passes; or why
             the bound is vacuous; or what failed.
@@ -141,7 +141,7 @@ def looked_at(
 
 
 def _looked(statement: Statement, form: Form, options: Options, cases: Cases, auto_step: bool) -> Applicability:
-    """The result of one case for a form: the plan, and the judgement if the plan can be tested."""
+    """The result of one case for a form: the plan, and the judgement if the form can be tested."""
     once = replace(options, trials=1)
     check = begun(statement, form, once, wrong=False)
     label = {"cases": check.families[0].name, "case_seed": options.seed}

@@ -20,9 +20,11 @@ class Searched:
     """Where a search ended.
 
     Args:
-        setup: the smallest width (largest step) that certifies; if none does, the easiest that was tried.
+        setup: with the smallest width (largest step) at which the network certifies; if there is none, with the largest
+            width (smallest step) that was tried without overflow.
         certified: the certificate with this setup.
-        fails: a harder value that does not certify; None: the end of the range was reached.
+        fails: the next smaller width (larger step) that was tried, which does not certify; None: the end of the range
+            was reached.
     """
 
     setup: Setup

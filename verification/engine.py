@@ -86,7 +86,8 @@ def verdicts_of_claims(
     """The verdicts of claims, in their order; each claim has options of its own, and all cases begin at one seed."""
     places, before, cases, ladders = list(range(len(claims))), 0, Cases(), Ladders()
     counted: dict[int, Check] = {}
-    for number, share in enumerate((*looks, looks[-1])):  # once more, for ladders that a look settled early
+    # the last look comes twice: in the second one no ladder stays at the share of an earlier look
+    for number, share in enumerate((*looks, looks[-1])):
         checks = {place: counted[place] for place in places if place in counted and counted[place].further(share)}
         for place in places:
             if place not in checks:
@@ -128,7 +129,7 @@ def _worth(check: Check) -> tuple[bool, bool, int]:
 
 
 def _told(progress: Progress | None, before: int, last: bool) -> Progress | None:
-    """The progress message of one look: it counts the cases of earlier looks, and says whether more may follow."""
+    """The progress function of a look: it adds the cases of earlier looks, and 1 to the total if a look may follow."""
     if progress is None:
         return None
     return lambda family, done, total: progress(family, before + done, before + total + (not last))

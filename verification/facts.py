@@ -173,7 +173,7 @@ class Unmet:
     Args:
         found: the value and the limit, in words.
         options: options that make a case meet the hypothesis, as the command line takes them. Default: none are known.
-        passes: whether a case meets every hypothesis of the form with these options, not this one alone.
+        passes: whether with these options a case meets every hypothesis of the form, and not only this hypothesis.
     """
 
     found: str

@@ -11,14 +11,14 @@ from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
 FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run
-BATCHES = 20  # largest number of batches: statements with few, fixed cases alone would never reach the number of runs
+BATCHES = 20  # largest number of batches: statements with only a few fixed cases would never reach the number of runs
 
 
 @dataclass(frozen=True)
 class FormRuns:
     """One true form on fresh cases: the runs that were judged, and how many of them were called violated or left open.
 
-    A run is one judged case; for a claim that may fail, or that is about a whole ladder, a run is the verdict on a
+    A run is one judged case; for a claim with a failure probability, or about a whole ladder, a run is the verdict on a
     batch. `uncounted`: judged cases that are no runs: they could not be evaluated, or have the description of an
     earlier case, which happens in families that are not random. `errors`: batches that an exception ended. `where`: the
     command that replays each violation or error.

@@ -47,7 +47,7 @@ class FirstLook:
         checked: the most informative statements, on a few cases each.
         looked: the forms, each judged on one case.
         left_out: number of forms that are known to fail, not about one setup, or about certificates or deep networks.
-        identities: forms of equalities about data that were not judged, since there were enough bounds.
+        identities: number of forms of equalities about data that were not judged, since there were enough bounds.
     """
 
     checked: tuple[Checked, ...]

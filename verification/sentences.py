@@ -96,7 +96,7 @@ class What(StrEnum):
         "not about data",
         "checked on cases of its own: it is not about data, and those given were not used".format,
     )
-    ONE_CASE = "one case", "its first case alone was looked at, since that does not meet a hypothesis".format
+    ONE_CASE = "one case", "only its first case was looked at, since this case does not meet a hypothesis".format
     NO_ENGINE = (
         "no engine",
         ("not about runs of the default families: nothing of it was computed on {device}, which was asked for").format,

@@ -29,7 +29,7 @@ READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPO
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Verdicts that differ from the record, then violated, unresolved, untested, touches, not refuted, holds.
 
-    Violations by a scan or a report alone are the last violations. Equals keep the given order.
+    Violations that are known from a scan or a report alone are the last violations. Equals keep the given order.
 
     Args:
         verdicts: as `verify` gives them.

@@ -216,7 +216,7 @@ def _violation(verdict: Verdict) -> str:
 
 
 def symbols(statement: Statement, form: Form | None = None) -> list[tuple[tuple[Any, ...], str]]:
-    """The symbols of a form, or of all, with meanings, in alphabetical order; those without meanings last, together."""
+    """The symbols of a form, or of all forms, with meanings, by name; symbols without meanings last, in one row."""
     used: set[Any] = set()
     for formula in statement.forms.values() if form is None else [statement.forms[form]]:
         premises = [side for pair in (formula.premise or {}).items() for side in pair]

@@ -57,9 +57,9 @@ class Check:
     statement: Statement
     form: Form
     families: tuple[AnyFamily, ...]
-    own_data: bool = False  # the cases are of the user's data
+    own_data: bool = False  # whether the cases are made of the user's data
     wrong: bool = True  # whether the mutants are judged too
-    share: float = 1.0  # share of the cases that is drawn; how many a verdict needs is set by all cases, drawn or not
+    share: float = 1.0  # share of the cases that is drawn; a verdict needs as many as if all were drawn
     looks: int = 1  # number of looks, at growing shares of the cases, that may settle the form
     # ladders on which an earlier look settled the form, each with the share of its networks in that look
     before: Mapping[AnyFamily, float] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Check:
     mutants: list[Tally] = field(default_factory=list)
     mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # whether the comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
-    vacuous: Vacuous | None = None  # by the sizes that the premise asks for
+    vacuous: Vacuous | None = None  # why the sizes that the premise asks for are out of reach
     # for each violating case outside the premise, the sizes that the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
@@ -117,7 +117,7 @@ class Check:
 
     @property
     def settled_ladders(self) -> dict[AnyFamily, float]:
-        """The ladders on which this look settles the form, with their shares; none while a mutant is left."""
+        """The ladders on which this look settles the form, with their shares; none while a mutant is not caught."""
         if self.error is not None or self.doubted or not {*self._of_mutants} <= {Outcome.VIOLATED}:
             return {}
         parts = [family for family in self.drawn if isinstance(family, Part)]

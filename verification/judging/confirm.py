@@ -45,7 +45,7 @@ def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Co
 
 
 def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
-    """The same comparison, redone where its sides are within a few errors and the case can be enclosed."""
+    """The same comparison, redone if its sides are within a few errors of each other and the case can be enclosed."""
     if seen.margin_in_errors >= NEAR:
         return seen
     try:
@@ -88,7 +88,7 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
-    """Whether another precision without an error bound agrees, with a margin far larger than their difference."""
+    """Whether another precision, without an error bound, agrees by a margin far above the difference of precisions."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     if unmet:
         return _answer(False, What.UNMET_IN, computed=case.computed, unmet=unmet)
@@ -145,7 +145,7 @@ def expected_warnings() -> Iterator[None]:
 def run_witness(statement: Statement, form: Form) -> Shown:
     """Judge the stored case of a form recorded violated, hypotheses first, and confirm its violation."""
     witness = statement.forms[form].witness
-    assert witness is not None, "asked only of a form that has one"
+    assert witness is not None, "the form has no stored case"
     return judged_as_stored(statement, form, witness())
 
 

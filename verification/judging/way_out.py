@@ -194,7 +194,7 @@ def largest_step(
 ) -> float | None:
     """The largest eta_local at which a case meets a hypothesis, rounded down; None: none was found.
 
-    To three digits, or to two where the hypothesis needs a run.
+    The step has three digits, or two where the hypothesis needs a run.
 
     Args:
         hypothesis: to be met.

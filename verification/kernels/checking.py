@@ -18,8 +18,8 @@ from verification.kernels.kernel_report import Counterexample, KernelReport, Pro
 from verification.kernels.networks import Networks, beside
 from verification.kernels.properties import Judgement, Property, Unusable
 
-SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # where the smallest eigenvalue falls as angle^2, and as the angle
-FEWEST = 8  # networks of a width whose spread tells an interval
+SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # for kernels whose smallest eigenvalue falls as angle^2, and as the angle
+FEWEST = 8  # fewest networks of a width: their spread gives an interval
 NEARLY = 1e-6  # rows with a smallest singular value below this are neither called dependent nor independent
 
 

@@ -229,7 +229,7 @@ def _eigenvalue(smallest: float, required: str) -> str:
 
 
 def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, float]:
-    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of a zero one.
+    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of an eigenvalue 0.
 
     An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
     entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest covers both.
@@ -241,7 +241,7 @@ def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, fl
     epsilon = np.finfo(k.dtype if k.dtype.kind == "f" else float).eps
     k = k.astype(float)
     if np.abs(k - k.T).max() > rounding * np.abs(k).max():
-        raise Unusable("k(x) is not symmetric: it has no eigenvalues to speak of")
+        raise Unusable("k(x) is not symmetric, so no eigenvalue is judged")
     diagonal = np.diag(k)
     if (diagonal > 0).all():
         k = k / np.sqrt(diagonal[:, None]) / np.sqrt(diagonal)

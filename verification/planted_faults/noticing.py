@@ -79,7 +79,8 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
 def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
     """Plain runs that remember their results: most faults are confirmed by the same runs in extended precision.
 
-    A fault in `plain_run` itself changes its inputs. No other fault reaches it: it shares no code with other runs.
+    A fault in `plain_run` changes the inputs of `plain_run`, by which results are remembered. No other fault changes a
+    plain run, which shares no code with other runs.
     """
     known: dict[tuple, PlainRun] = {}
 

@@ -116,7 +116,7 @@ class Attack:
 
     @property
     def untested(self) -> Fact | None:
-        """Why nothing was tested: no case was admitted; None: some case was."""
+        """Why no case was admitted, so that nothing was tested; None: some case was admitted."""
         if self.admitted:
             return None
         name, count = max(self.rejected.items(), key=lambda pair: pair[1], default=(None, 0))

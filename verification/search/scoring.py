@@ -63,7 +63,7 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case of a family as `verify` does; if a claim that may fail does so, also on fresh networks.
+    """Judge a form on a case of a family as `verify` does; if a claim that may fail does fail, also on fresh networks.
 
     The cases of a family have the same shapes, so that their runs are compiled once.
     """
@@ -153,7 +153,7 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """The largest log(left/right) of the last entries of all parts with several entries, extrapolated by the trend."""
+    """The last log(left/right) of each part with several entries, extrapolated by its last step; the largest."""
     headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
