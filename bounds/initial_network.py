@@ -128,7 +128,7 @@ def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
 
 
 class InitialNetworkFamily(Family):
-    """A family of networks at initialisation that can tell the memory of its cases."""
+    """A family of networks at initialisation that knows how much memory a case takes."""
 
     @property
     def base(self) -> FederatedFamily:

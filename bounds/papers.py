@@ -34,7 +34,7 @@ PAPERS = _papers()
 
 @cache
 def own() -> "dict[str, Statement]":
-    """This project's statements by id, each paper's in the order of its labels; parts of a label as in their file.
+    """This project's statements by id, each paper's in the order of its labels; parts of a label in their file's order.
 
     Raises:
         ValueError: an id that is not its paper's, or an id given twice.

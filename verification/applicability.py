@@ -1,4 +1,4 @@
-"""Which statements apply to a user's data and setup, and how sharp the bounds are; each statement is judged on one case."""
+"""Which statements apply to a user's data and setup, and how sharp their bounds are, each judged on one case."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -140,7 +140,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(BEYOND, "from R2: docs/proofs/connectivity.md#the-gap-on-a-segment"),
         note="z = -alpha(1-alpha)(V_1-V_2)(s_1-s_2) - V_alpha J (X2), and where a = u_1 x and c = u_2 x differ in "
-        "sign J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
+        "sign, J <= |a c|/(|a|+|c|) <= |a-c|/4. So E|z| <= s D_U (D_V + M)/4, where D_U and D_V are the layers' "
         "distances, M^2 = sum_i max(|v_1i|, |v_2i|)^2 <= R^2, and D_U D_V <= D^2/2. R does not depend on the order "
         "of the units. So the aligned order has the smallest right side of all orders, and this right side bounds "
         "the smallest of their barriers. "

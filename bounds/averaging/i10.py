@@ -139,13 +139,13 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(IMA, "section 5.3.3 and appendix C"),
         note="the paper states this twice, in 5.3.3 and after Corollary 2, where it calls averaging more clients "
-        "useless. Derived again from the text: if all clients have one law and every two of them the covariance C, "
-        "their mean has the variance Var/K + (1 - 1/K) C. This is Var only if C = Var, and then the outputs agree "
-        "almost surely. The paper says that identically distributed clients have Var = Cov, so that variance and "
-        "covariance add up to the variance of one model. Equal laws give equal variances; Cov = Var needs equal "
-        "outputs (correlation 1). Independent clients have Cov = 0, and their mean the variance Var/K. With a shared "
-        "start Cov = Var E(f | start), and averaging gains (1 - 1/K) E Var(f | start), the part of Var that the start "
-        "does not explain",
+        "useless. We derived this again from the text: if all clients have one law and every two of them the "
+        "covariance C, their mean has the variance Var/K + (1 - 1/K) C. This is Var only if C = Var, and then the "
+        "outputs agree almost surely. The paper says that identically distributed clients have Var = Cov, so that "
+        "variance and covariance add up to the variance of one model. Equal laws give equal variances; Cov = Var needs "
+        "equal outputs (correlation 1). Independent clients have Cov = 0, and their mean the variance Var/K. With a "
+        "shared start Cov = Var E(f | start), and averaging gains (1 - 1/K) E Var(f | start), the part of Var that the "
+        "start does not explain",
         stated=Claim(
             single,
             recorded=Outcome.VIOLATED,

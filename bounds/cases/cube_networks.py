@@ -234,7 +234,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
 
 @cache
 def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The user's first n inputs, with ±1 for a label above the median or not; the first label if there are several."""
+    """The user's first n inputs, with 1 for a label above the median, else -1; of several labels the first is taken."""
     problem = data.named(spec, unit=unit)
     problem.require_no_zero_row()
     y = problem.y.reshape(problem.n, -1)[:n, 0]

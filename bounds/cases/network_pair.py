@@ -22,7 +22,9 @@ EPS = np.finfo(float).eps
 
 
 def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
-    """In the l2 norm of the outputs: 1 for absolute and logistic loss, sqrt 2 for cross-entropy, 2 R for squared loss.
+    """The loss's Lipschitz constant: 1 for absolute and logistic loss, sqrt 2 for cross-entropy, 2 R for squared loss.
+
+    The norm of the outputs is the l2 norm.
 
     Raises:
         ValueError: an unknown loss, or the squared loss without a reach.
@@ -48,7 +50,7 @@ def assumed_constant(case: Any) -> Estimate:
 def farthest(networks: Sequence[TwoLayer], x: np.ndarray, y: np.ndarray) -> float:
     """A bound on |f - y|_2 for the outputs of these networks, their averages, and the outputs of averaged networks.
 
-    Each is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
+    Each output is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
     """
     active = np.max([np.abs(x @ net.hidden.T) for net in networks], axis=0)
     readout = np.max([np.abs(np.atleast_2d(net.readout)) for net in networks], axis=0)
@@ -189,8 +191,7 @@ def _gaussian_pair(
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, which are nearly linear so far
-    out."""
+    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, both nearly linear there."""
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)

@@ -212,11 +212,11 @@ STATEMENTS = (
         id="deep/any-order-losses",
         title="Every window brings a certified smooth network nearer to a fit for Huber's loss, squared hinges, bands",
         source=Source(BEYOND, "docs/proofs/smooth_networks.md#other-losses"),
-        note="squared hinges, squares with a band, and Huber's loss where it is quadratic. A fit is a model at "
-        "which the losses of all kept samples are minimal; the losses of the other samples stay minimal, and enter "
-        "nothing. Windows visit each kept sample once (v = 1); with two clients a model has the weight p = 1/2. "
-        "The inequalities of the first hypothesis are sufficient, not necessary: each bounds a sum of "
-        "terms by the largest value that the ball allows.",
+        note="squared hinges, squares with a band, and Huber's loss where it is quadratic. A fit is a model at which "
+        "the losses of all kept samples are minimal; the losses of the other samples stay minimal, and do not enter "
+        "the formulas. Windows visit each kept sample once (v = 1); with two clients a model has the weight p = 1/2. "
+        "The inequalities of the first hypothesis are sufficient, not necessary: each bounds a sum of terms by the "
+        "largest value that the ball allows.",
         hypotheses=(
             Hypothesis(
                 "certified",

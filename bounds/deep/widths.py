@@ -153,7 +153,8 @@ STATEMENTS = (
     ),
     Statement(
         id="deep/client-divergence",
-        title="Deep networks' clients diverge as little as a round moves a neuron, and no less beside the round",
+        title="The divergence of a deep network's clients falls as m^(-1/2) for a neuron; relative to the round's "
+        "movement it does not fall",
         kind=Kind.RATE,
         source=reported("T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent"),
         note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation this holds for "

@@ -193,18 +193,18 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(FEDGUCCI, "Eqs (51)-(52); (52)-(53) of the KDD text"),
         note="(51) is checked as printed, with Delta = |w_anc - w_anc,i|. (52) puts Definition 3.7's Gamma = max_i "
-        "|w_i* - w*| in place of Delta. The two are equal only if the anchor is the global minimum w*, and the "
-        "theorem asks nothing of its anchor: with another anchor Gamma may be 0 and Delta any number, and d_* and "
-        "F18 inherit this gap. The client's loss L_i is read on both sides (the index is missing in print; with "
-        "the global loss L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 gives 2 > 1.5). Derived again from the text: "
-        "gamma-smoothness gives L_i(p) <= L_i(q) + grad L_i(q).(p - q) + gamma |p - q|^2/2 for points p, q of the "
-        "two segments at most Delta apart; the gradient is not 0 away from the minimum, and (51) has no term for "
-        "it. The inequality holds in one dimension, and for a convex L_i whose minimiser is w_anc,i; in the plane "
-        "it does not. The repaired form is for L_i >= 0 that is gamma-smooth everywhere: then |grad L_i| <= sqrt(2 "
-        "gamma L_i). Each point of the new segment is at most Delta from its old place, and so has sqrt(L_i) <= "
-        "sqrt(epsilon) + sqrt(gamma/2) Delta; this needs no minimiser. It implies the printed bound where Delta >= "
-        "2 sqrt(2 epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that it is smooth on "
-        "the whole plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
+        "|w_i* - w*| in place of Delta. The two are equal only if the anchor is the global minimum w*, and the theorem "
+        "asks nothing of its anchor: with another anchor Gamma may be 0 and Delta any number, and d_* and F18 inherit "
+        "this gap. The client's loss L_i is read on both sides (the index is missing in print; with the global loss L "
+        "= w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 gives 2 > 1.5). We derived this again from the text: "
+        "gamma-smoothness gives L_i(p) <= L_i(q) + grad L_i(q).(p - q) + gamma |p - q|^2/2 for points p, q of the two "
+        "segments at most Delta apart; the gradient is not 0 away from the minimum, and (51) has no term for it. The "
+        "inequality holds in one dimension, and for a convex L_i whose minimiser is w_anc,i; in the plane it does not. "
+        "The repaired form is for L_i >= 0 that is gamma-smooth everywhere: then |grad L_i| <= sqrt(2 gamma L_i). Each "
+        "point of the new segment is at most Delta from its old place, and so has sqrt(L_i) <= sqrt(epsilon) + "
+        "sqrt(gamma/2) Delta; this needs no minimiser. It implies the printed bound where Delta >= 2 sqrt(2 "
+        "epsilon/gamma). The loss of the witness is linear from |y + c| = 6 on, so that it is smooth on the whole "
+        "plane, with gamma = 1.0177. Proof: docs/proofs/connectivity.md#groups",
         stated=Claim(
             PRINTED,
             recorded=Outcome.VIOLATED,

@@ -205,11 +205,11 @@ STATEMENTS = (
         kind=Kind.DEFINITION,
         source=Source(FEDGUCCI, "Assumption 3.2, second part"),
         note="an assumption: the paper says that the loss is gamma-smooth, without a number for gamma. The check is "
-        "whether one gamma serves all weights. The check takes gamma = b v/pi, which serves |u| = 1; any other gamma "
-        "fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient in "
-        "u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma serves near a dead row; on "
-        "finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only continuity); "
-        "Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
+        "whether one gamma is valid for all weights. The check takes gamma = b v/pi, which is valid at |u| = 1; any "
+        "other gamma fails in the same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the "
+        "gradient in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u|, and no gamma is valid near a "
+        "dead row; on finite data the loss has kinks. Theorem 3.5 does not use smoothness (Lemma 3.3 needs only "
+        "continuity); Theorem 3.8 uses it in (51). The repaired form is the constant on |u| >= r, attained at |u| = r",
         stated=Claim(
             gamma,
             recorded=Outcome.VIOLATED,
@@ -232,7 +232,7 @@ STATEMENTS = (
             readout: "readout weight v > 0",
             length: "|u|, of the hidden weight",
             b: "|x|, on a circle",
-            gamma: "one constant for all weights; here b v/pi, the smallest that serves |u| = 1",
+            gamma: "one constant for all weights; here b v/pi, the smallest that is valid at |u| = 1",
         },
         left_formula="|grad E L(u') - grad E L(u)| / |u' - u|",
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",

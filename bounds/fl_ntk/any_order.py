@@ -225,10 +225,10 @@ ANY_ORDER = Statement(
     title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
     kind=Kind.UPPER,
     source=Source(BEYOND, "docs/proofs/any_order.md#the-theorem"),
-    note="one point W* serves every order. A is the set of pairs (r, i) that are held at kinks. relu is "
+    note="one point W* suffices for every order. A is the set of pairs (r, i) that are held at kinks. relu is "
     "homogeneous, so <grad f_i, W* - W> is exactly the residual as long as W and W* give w_r.x_i the same sign for "
-    "every pair outside A; steps along gradients cannot change these signs. In a mean of models each step counts "
-    "with its model's weight. The argument covers several outputs unchanged, but not the training of both layers.",
+    "every pair outside A; steps along gradients cannot change these signs. In a mean of models each step counts with "
+    "its model's weight. The argument covers several outputs unchanged, but not the training of both layers.",
     hypotheses=(
         certified(
             "|w*_r.x_i| > D kappa_ri, with the sign that the checkpoint has, for every pair (r, i) outside A, with "

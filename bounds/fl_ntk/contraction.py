@@ -215,10 +215,10 @@ STATEMENTS = (
         title="Contraction of the squared residual in every round",
         kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (5), section 6; Eq (9) of appendix B"),
-        note="the equation names no step. It is read under the small steps of the theorem that it serves (see the "
-        "convention on steps), and for them it holds. For larger stable steps it is false, as the case without the "
-        "condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a round "
-        "although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
+        note="the equation names no step. It is read under the small steps of the theorem in whose proof it is used "
+        "(see the convention on steps), and for them it holds. For larger stable steps it is false, as the case "
+        "without the condition small-steps shows: the round map is not symmetric, so the Euclidean norm may grow in a "
+        "round although the run converges. |L^-1 (y - y(t))| with H = L L^T shrinks in every round (X.2, X.12). The "
         "condition comes from the proof of B.3-certificate at beta = 1/2",
         stated=Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         constants=_constants,

@@ -113,11 +113,11 @@ STATEMENTS = (
         source=Source(BEYOND, "docs/proofs/random_rounds.md#clients-that-remember"),
         note="each round draws s of N clients without replacement and has its own number of local steps; equal "
         "weights, full batches, noise of standard deviation sigma_w on every weight of the mean displacement. The "
-        "control of client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, "
-        "with w = P r - S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, "
-        "t = eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = "
-        "-mu, S = -P, where P has the pull mu; the server sums the noise up, so that with xi its effect on the "
-        "outputs the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
+        "control of client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with "
+        "w = P r - S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, t = "
+        "eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = "
+        "-P, where P has the pull mu; the server sums the noise up. With x the effect of this sum on the outputs, and "
+        "xi the effect of the round's noise, the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
         new=Claim(_moments),
         constants=_constants,
         measure=_measure,

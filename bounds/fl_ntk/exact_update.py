@@ -95,7 +95,7 @@ def _updates(run: FederatedRun, way: Way) -> Estimate:
 def _every_way(d: int, n: int, width: int, seed: int) -> FederatedRun:
     """Two clients of unequal sizes on the sphere, three local steps, two rounds; few enough neurons for balls.
 
-    The clients' sizes are the same for all seeds, so that code compiled for one seed serves the others. In two
+    The clients' sizes are the same for all seeds, so that code compiled for one seed is used for the others. In two
     dimensions the clients have enough samples for the grouped simulator to train in weight space; otherwise it trains
     by coefficients.
     """

@@ -173,13 +173,13 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(FL_NTK, "Eq (18)"),
         note="one term of xi(t), (eta_g eta_l/N) sum_k H_inf (y^{(k)}(t) - y(t)), does not fall with the width at a "
-        "fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l "
-        "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. For K "
-        "= 1 the term is 0 and (18) is right. The repair is to take the exact map M of X.1 in place of I - rho H_inf, "
-        "or to add that term. At the paper's own step the term is small: see the note of the printed form. Derived "
-        "again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), where D has the "
-        "clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by B.10, 2 eta_l n K |y "
-        "- y(t)|, which has no m either",
+        "fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l (K-1) "
+        "|H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. For K = 1 "
+        "the term is 0 and (18) is right. The repair is to take the exact map M of X.1 in place of I - rho H_inf, or "
+        "to add that term. At the paper's own step the term is small: see the note of the printed form. We derived "
+        "this again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) - y), where D has "
+        "the clients' blocks of H_inf; for k >= 1 no width makes this small. The paper bounds it by B.10, 2 eta_l n K "
+        "|y - y(t)|, which has no m either",
         stated=Claim(
             -sp.Rational(1, 2),
             recorded=Outcome.VIOLATED,

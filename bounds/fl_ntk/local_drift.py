@@ -124,7 +124,7 @@ STATEMENTS = (
         title="Local residuals are bounded by the global one",
         kind=Kind.UPPER,
         source=Source(FL_NTK, "Eq (16)"),
-        note="its first '=' must be '<='; the factor 2 is not needed (triangle inequality)",
+        note="the first '=' must be '<='; the factor 2 is not needed (triangle inequality)",
         hypotheses=(UNIT_ROWS,),
         stated=Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
         new=Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),

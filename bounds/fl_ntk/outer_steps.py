@@ -146,7 +146,7 @@ def _radii(case: RandomRound) -> dict:
 
 
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """The radius halfway between 1 and the other rate; the tangent at 1, at the other rate."""
+    """The radius halfway between 1 and the other rate; at the other rate the tangent at 1."""
     rate = _rate(case)
     n = case.problem.n
     whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))
@@ -255,8 +255,8 @@ STATEMENTS = (
         "rate helps",
         kind=Kind.UPPER,
         source=Source(BEYOND, ANCHOR),
-        note="so an outer rate above 1 can lower the factor exactly if the slope to the right of 1 is negative, "
-        "and by no more than the tangent falls",
+        note="because the factor is convex, an outer rate above 1 can lower it exactly if its slope to the right of 1 "
+        "is negative. The factor falls by no more than the tangent at 1 does",
         new=Claim(((near + far) / 2, far)),
         constants=_radii,
         measure=_convex,

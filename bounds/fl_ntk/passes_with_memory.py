@@ -35,7 +35,7 @@ def _any() -> SearchStrategy[DrawnMemory]:
 PASSES = (Family("sphere, n=6, N=3, clients that remember pass over samples", _drawn, _any, trials=6, most=6),)
 
 s = sp.Symbol("s", positive=True)
-# 1 on the samples of each client, on the diagonal; the length of its steps, without a pull and with FedDyn's
+# for each client 1 on its samples, on the diagonal; the length of its steps, without a pull and with FedDyn's pull
 OWN = tuple(sp.MatrixSymbol(f"I_{c + 1}", n, n) for c in range(len(SIZES)))
 WALKED, PULLED = (tuple(sp.Symbol(f"{name}_{c + 1}", positive=True) for c in range(len(SIZES))) for name in "kt")
 # by method: E z z' before the round, the clients' mean responses to r and to the slope, and the noise of their orders
@@ -92,8 +92,8 @@ def _of_passes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The mean displacement for (r, e), in two halves, and its covariance for `known`, E (r, e) (r, e)'.
 
-    The mean and second moments of y = (a, r, e), given the samples that came before, follow from those given these
-    samples but the last one, which is any of them.
+    The mean and second moments of y = (a, r, e) after a set of samples follow from those after the set without its last
+    sample, which may be any sample of the set.
     """
     size, unit, length = len(own), np.eye(3 * len(own)), 0.0
     mean = unit[:, size:]
@@ -145,7 +145,7 @@ def _constants(case: DrawnMemory) -> dict:
 
 
 def _of_state(case: DrawnMemory, method: str, rounds: int) -> Estimate:
-    """E z z' over every choice of these rounds, (2n, 2n); there is no noise whose sum FedDyn's server has."""
+    """E z z' over every choice of these rounds, (2n, 2n); there is no noise that FedDyn's server would sum up."""
     size = 2 * case.problem.n
     return case.moments(method, rounds)[:size, :size]
 
@@ -165,10 +165,10 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#clients-that-remember"),
         note="each round draws s of N clients without replacement and has a number of passes of its own; equal "
-        "weights. A client takes its samples one by one, in a random order for each pass, with n_c times the step. "
-        "A round takes z = (r, m) to A z + sum B_c z over the drawn clients, and a client's displacement at its "
-        "own samples has the mean F r + G e, with e what a unit of step along its correction lowers its residual "
-        "by, and the covariance V given z, averaged",
+        "weights. A client takes its samples one by one, in a random order for each pass, with n_c times the step. A "
+        "round takes z = (r, m) to A z + sum B_c z over the drawn clients, and a client's displacement at its own "
+        "samples has the mean F r + G e, and given z the covariance whose average is V. Here e is the amount by which "
+        "a unit of step along the client's correction lowers the client's residual",
         new=Claim(_moments),
         constants=_constants,
         measure=_measure,

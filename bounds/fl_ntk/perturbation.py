@@ -120,8 +120,8 @@ STATEMENTS = (
             failure=delta,
             left_formula="|{r : |w_r^T x_i| <= R |x_i|}| / m",
             families=initial_network_families,
-            note="for all R > 0 and all samples at once; checked at the R where the share of neurons exceeds the "
-            "first term most",
+            note="for all R > 0 and all samples at once; checked at the R where the share of neurons exceeds the first "
+            "term by most",
         ),
         constants=_constants,
         measure=_measure,

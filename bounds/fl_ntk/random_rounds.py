@@ -209,7 +209,8 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/mean-square-sides",
-        title="A thousandth below the largest stable step the mean square falls, a thousandth above it some grows",
+        title="A thousandth below the largest stable step the mean square falls; a thousandth above it some mean "
+        "square grows",
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step"),
         note="checked without L1 and L2",

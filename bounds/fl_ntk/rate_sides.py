@@ -1,4 +1,4 @@
-"""The two numbers between which the library proves the rate of random rounds with memories to be."""
+"""The two numbers between which, as the library proves, the rate of random rounds with memories lies."""
 
 import numpy as np
 import sympy as sp
@@ -10,15 +10,12 @@ from bounds.fl_ntk.cases.drawn_memory import OPTIONS, DrawnMemory, drawn_memory
 from bounds.mutants import reversed_comparison, scaled
 from ntkfl.estimate import Estimate
 
-SIZES = (
-    3,
-    2,
-    2,
-)  # states of 14 numbers: of fewer all eigenvalues are computed, and no sides are looked for beside them
+# states of 14 numbers: for smaller states all eigenvalues are computed, and no sides are looked for
+SIZES = (3, 2, 2)
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three clients, in turn up to four local steps on all samples and a pass over them, any pull and step."""
+    """One to three clients; in turn up to four local steps on all samples, or one pass over them; any pull and step."""
     rng = np.random.default_rng([seed, 12])
     shuffled = seed % 2 > 0
     steps, reach = (1, 0.8) if shuffled else (int(rng.integers(1, 5)), 1.8)
@@ -55,9 +52,10 @@ STATEMENTS = (
         title="The rate of SCAFFOLD and FedDyn with drawn clients is between the sides that Cholesky's method proves",
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#both-sides-of-a-radius"),
-        note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive "
-        "definite, its radius is below l; if X - T(X)/l is, and X is not, it is at least l. Both are combined from "
-        "matrices that a search for the radius has tried, at levels l beside it",
+        note="the map T of E z z' takes positive matrices to positive ones. If X and X - T(X)/l are positive definite, "
+        "the radius of T is below l. If X - T(X)/l is positive definite and X is not, the radius is at least l. For "
+        "either side X is combined from matrices that a search for the radius has tried, and l is a level beside the "
+        "radius",
         new=Claim((sp.Integer(1), sp.Integer(1)) * len(OPTIONS)),
         measure=_measure,
         left_formula=("rho_- / rho(E M otimes M)^{1/2}", "rho(E M otimes M)^{1/2} / rho_+") * len(OPTIONS),

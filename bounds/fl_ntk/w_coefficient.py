@@ -166,7 +166,7 @@ STATEMENTS = (
     ),
     Statement(
         id="fl-ntk/W-coefficient-movement",
-        title="The farthest neuron goes at least as far as the best fixed pattern",
+        title="The farthest neuron moves at least as far as a neuron with the best fixed pattern",
         kind=Kind.LOWER,
         source=ON_WIDTH,
         note="no neuron that keeps its pattern moves farther than max_s |X^T (c_T * s)|, s the initial patterns. Runs "

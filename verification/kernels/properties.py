@@ -229,7 +229,7 @@ def _eigenvalue(smallest: float, required: str) -> str:
 
 
 def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, float]:
-    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of an eigenvalue 0.
+    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and the rounding error of eigenvalue 0.
 
     An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
     entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest covers both.

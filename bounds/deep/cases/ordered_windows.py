@@ -206,7 +206,7 @@ def loss_case(
     loss: ConvexLoss = HINGE,
     **broken: Any,
 ) -> OrderedWindows:
-    """Three or four labels +-1; pulls are `residual` times the certifiable size, or 0 well inside the minimisers.
+    """Three or four labels +-1; pulls -l'(f) of `residual` times the certifiable size, or 0 well inside the minimisers.
 
     A change of the readout produces these outputs. As far as the loss has pulls of both signs, pulls are along the
     slowest direction of the kernel.
@@ -249,7 +249,7 @@ def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, in
         OrderedWindows(Problem(x, outputs), spec, width, seed, "random"),
     )
     ends = [drawn.outputs(drawn.start + torch.tensor(part * way), np.arange(2)).numpy() for part in (1.0, -1.0)]
-    # the first sample's multiplier has the sign of its pull: its interval's end is met
+    # chosen so that the first sample's multiplier has the sign of its pull: the nearest fit meets the interval's end
     wanted = ends[int((ends[0] - outputs)[0] * (j[0] @ j[1]) > 0)]
     y = wanted + inside * np.sign(wanted - outputs)
     return OrderedWindows(Problem(x, y), spec, width, seed, "random", loss=loss, uneven=1e9)

@@ -1,4 +1,4 @@
-"""Case: networks of a cube around an anchor, and by sampling the region of low loss, whose size is d_epsilon.
+"""Case: networks of a cube around an anchor, and the region of low loss, whose size d_epsilon is sampled.
 
 The labels are the anchor's own outputs, so that the anchor minimises every client's loss; Omega is a larger cube around
 it. The region has no closed form, so its shares of cubes have Clopper-Pearson intervals.

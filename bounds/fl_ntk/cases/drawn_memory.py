@@ -128,7 +128,7 @@ class DrawnMemory(SmallRound):
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
 
     def library(self, method: str) -> RandomRegime:
-        """The result of `ntkfl.random_rounds`, which would also search for the rate, to warn of unstable steps."""
+        """What `ntkfl.random_rounds` returns, without the search for the rate by which it warns of unstable steps."""
         regime = algorithm1_limit(self.problem, Setup(eta_local=self.setup.eta_local), None)
         options: dict[str, Any] = {"alpha": self.pull}
         if method != "feddyn":

@@ -127,7 +127,7 @@ def _wedge_run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> Fed
 
 
 def _wedge(seed: int) -> FederatedRun:
-    """Wedges of eight angles from .3 to .03 in turn, all of 600 rounds, so that one compilation serves all."""
+    """Wedges of eight angles from .3 to .03 in turn, all of 600 rounds, so that one compilation is enough."""
     return wedge(float(np.geomspace(0.3, 0.03, 8)[seed % 8]), 512, rounds=600)
 
 
