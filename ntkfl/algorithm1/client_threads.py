@@ -24,7 +24,8 @@ from ntkfl.problem import Setup, Weights
 
 
 class Passes(NamedTuple):
-    """Compiled functions; they release the interpreter. Arrays are (chunks, samples, lanes), signs (chunks, lanes).
+    """Compiled functions; they release the interpreter's lock. Arrays are (chunks, samples, lanes), signs (chunks,
+    lanes).
 
     pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, or to 0 if `anew`, where r is active on sample i.
     look(z, start, signs, frozen, on): adds `start` to z if `start` has chunks; returns the sums over r of s_r

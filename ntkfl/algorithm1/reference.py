@@ -89,7 +89,7 @@ def _largest(array: np.ndarray) -> arb:
 
 
 def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """(z * on) @ signs as a difference of two sums, without products, which take as long as sums do."""
+    """(z * on) @ signs as a difference of two sums; products with the signs would take as long as sums."""
     parts = (on & (signs > 0), on & (signs < 0))
     plus, minus = ([row[kept].sum() for row, kept in zip(z, part, strict=True)] for part in parts)
     return np.array(plus) - np.array(minus)
@@ -123,7 +123,7 @@ EXTENDED, DOUBLE = _floats("extended precision", np.longdouble), _floats("float6
 
 @dataclass(frozen=True, eq=False)
 class PlainRun:
-    """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there.
+    """The fields of `Trajectory` that a plain run computes, as Estimates of the same shapes.
 
     In addition `local_flips`, (T, K+1, n): for each sample, the number of neurons whose pattern after k local steps
     of the sample's client differs from the pattern at the start.

@@ -52,7 +52,7 @@ def simulate(
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
         movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
             host's threads or on devices: a fraction of the memory, and several times faster.
-        dtype: "float64" (default) or "float32"; the latter without movements only.
+        dtype: "float64" (default), or, only without movements, "float32".
         devices: JAX devices that share the neurons, without movements only; default none.
         memory: bytes that the run may take on each device, beside the results: groups of clients are made to fit.
             Default: the memory that this machine has left, unless the run is on other devices.

@@ -29,7 +29,7 @@ def near_entry(dtype: str) -> np.dtype:
 
 
 class Passes(NamedTuple):
-    """Compiled functions; they release the interpreter. z is (samples, LANES), of samples from `first` on.
+    """Compiled functions; they release the interpreter's lock. z is (samples, LANES), of samples from `first` on.
 
     look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`; unless `frozen`, sets the
         bits `words` (2, n) of active neurons, those with z >= 0. A NaN counts as active, so that outputs show it.
@@ -39,7 +39,7 @@ class Passes(NamedTuple):
         an entry of its latest client, -1 at first. Samples of a client follow one another.
     spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
     step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; `sums` has the
-        neurons that do not switch, and the step corrects it for those that do.
+        neurons that do not switch, and the step corrects `sums` for the neurons that do.
     correct(entries, signs, neuron, x, total): adds the entries' `extra` to `total` (chunks, d, LANES), whose first
         neuron has the number `neuron`.
     """

@@ -20,7 +20,8 @@ from ntkfl.gram.patterns import activations, doubt, unit_rows
 def summed_on_devices(
     x: Float[np.ndarray, "n d"], pieces: Iterable[Float[np.ndarray, "b d"]], devices: Sequence[jax.Device]
 ) -> Int[np.ndarray, "n n"]:
-    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights; x and the weights are finite.
+    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights; x and the weights must be
+    finite.
 
     If float64 leaves a sign of a neuron open, the neuron goes to the processor, which decides all of its signs exactly.
 

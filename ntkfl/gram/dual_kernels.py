@@ -116,7 +116,7 @@ class Relu:
         slope = 1 - angle / np.pi
         # F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 falls from 1: t -> t' shrinks distances, and the
         # error of the angle does not grow. All terms of 1 - F are positive. Their rounding, divided by sin t', is at
-        # most 50 u of angle, since sin t' is small only where they are small.
+        # most 50 u of angle, since sin t' is small only where these terms are small.
         new_h = np.maximum(h * slope + (angle - sine) / (2 * np.pi), 0)
         new = Pairs(new_h, 1 - new_h, error + 60 * U)
         size = left.norm * right.norm / 2
@@ -282,7 +282,7 @@ class Erf(Smooth):
 
 
 class Gelu(Smooth):
-    """u P(u), P the Gaussian distribution function, by Stein's identity.
+    """u P(u), with P the Gaussian distribution function; the moments follow by Stein's identity.
 
     With A = 1 + a, B = 1 + b, D = A B - c^2 and T = arcsin(c / (A B)^(1/2)):
     E[phi phi] = c/4 + (c T + (c^2 + a b D) / (A B D^(1/2))) / (2 pi),

@@ -133,7 +133,7 @@ def empirical(
         row, column = (int(index[0]) for index in np.nonzero(~np.isfinite(out)))
         raise ValueError(
             f"the gradients of {network.name} have no finite product for samples {row // outputs} and "
-            f"{column // outputs}; parameters and inputs must be such that they have"
+            f"{column // outputs}; take parameters and inputs for which it is finite"
         )
     return mirrored(out) if alone else out
 

@@ -84,7 +84,8 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 
 @cache
 def entries() -> Callable[..., int]:
-    """The pass over a tile, compiled (about a second) or read from kept machine code; it releases the interpreter.
+    """The pass over a tile, compiled (about a second) or read from kept machine code; it releases the interpreter's
+    lock.
 
     entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
     norms into `value`; writes the indices with |cosine| > steep into `far`; returns their number. With `diagonal` the
@@ -94,7 +95,7 @@ def entries() -> Callable[..., int]:
     quarter, half, turn = np.pi / 2, np.pi, 1 / (2 * np.pi)
     table, row = "float64[:,::1]", "float64[::1]"
 
-    # A product and a sum may be one instruction; no other liberty is taken.
+    # A product and a sum may be one instruction; the compiler may change nothing else of the arithmetic.
     @machine_code(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", fastmath={"contract"})
     def one_pass(dot, left, right, steep, diagonal, value, far):
         count = 0

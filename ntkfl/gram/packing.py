@@ -51,7 +51,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
 
 
 class Kernels(NamedTuple):
-    """Compiled functions; they release the interpreter.
+    """Compiled functions; they release the interpreter's lock.
 
     count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]); with `triangle` the counts
         of j < i have no meaning.

@@ -25,9 +25,9 @@ _ROUNDING = 1e-12  # an asymmetry up to this share of the largest entry counts a
 def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     """An enclosure of the smallest eigenvalue of a symmetric matrix (n, n).
 
-    Ball arithmetic up to 200 rows. Beyond, the lower end is certified by a Cholesky factorisation of h - s I that runs
-    to completion, with its backward error, and the upper end is a Rayleigh quotient with its rounding error. The
-    entry errors of an Estimate enter by Weyl's inequality.
+    Up to 200 rows the enclosure comes from ball arithmetic. Beyond, the lower end is certified by a Cholesky
+    factorisation of h - s I that runs to completion, with its backward error, and the upper end is a Rayleigh quotient
+    with its rounding error. The entry errors of an Estimate enter by Weyl's inequality.
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.

@@ -585,8 +585,8 @@ def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
         if over.max() > 1e-9 * left[i] * right.max():
             j = int(np.argmax(over))
             raise ValueError(
-                f"the kernel has the entry {row[j]:.6g} between samples whose own are {left[i] ** 2:.6g} and "
-                f"{right[j] ** 2:.6g}: it is not positive semi-definite, as the kernel regime needs it"
+                f"the kernel has the entry {row[j]:.6g} between samples whose diagonal entries are {left[i] ** 2:.6g} "
+                f"and {right[j] ** 2:.6g}: it is not positive semi-definite, as the kernel regime needs it"
             )
     return values
 
