@@ -7,8 +7,8 @@ neurons switch, |z_ir(k) - z_ir(0)| is at most the reach of sample i,
 sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2.
 
 Neurons with |z_ir(0)| beyond the reach do not switch. As s_r^2 = 1, the outputs of the neurons that do not switch
-follow from N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of such neurons that are active on both samples: the sum
-of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are
+follow from N_ij = #{r: z_ir(0) >= 0, z_jr(0) >= 0}, the number of neurons that are active on both samples: the sum of
+s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, where Q_j = sum_(t<k) p_j(t). The other pairs of neuron and sample are
 called entries; their pre-activations are computed in every step in which the neuron may have switched. A round takes
 two products with all samples, one before and one after its local steps, and holds a bit for each neuron and sample.
 Nothing is approximated: the results are those of Algorithm 1 up to rounding.

@@ -1,8 +1,8 @@
 """The order m^(-1/2) by which the outputs of a finite network differ from those of the infinite-width limit.
 
-Two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and neurons at the kinks change their pattern
-(deterministic to this order). Both parts are for the same first residual at every width. A network with another y(0)
-adds a third part, M^t (y_m(0) - y_inf(0)).
+The order has two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and neurons at the kinks change
+their pattern (deterministic to this order). Both parts are for the same first residual at every width. A network with
+another y(0) adds a third part, M^t (y_m(0) - y_inf(0)).
 """
 
 import numpy as np
@@ -76,8 +76,8 @@ def gram_correction(
 def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     """The coefficient of m^(-1/2) in y_m(t) that the neurons at the kinks cause, (T+1, n); errors at 99%.
 
-    The effect of the neurons on each local and server step is carried on by the infinite-width dynamics. The result
-    does not depend on the draw of the network. Sampling is that of `kink_layers`.
+    The effect of the neurons on each local and server step reaches later rounds by the infinite-width dynamics. The
+    result does not depend on the draw of the network. Sampling is that of `kink_layers`.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used.
 
