@@ -33,7 +33,7 @@ def not_certified(
 ) -> tuple[str, str]:
     """Two sentences: that nothing is proved, and which residual would certify, if that is known."""
     first = (
-        f"NOT CERTIFIED for {training}: this proof does not reach the network, which is no word against training it."
+        f"NOT CERTIFIED for {training}: this proof does not reach the network, and says nothing against training it."
     )
     if needed is not None:
         return first, f"A {what} of about {needed:.2g} would do, by an estimate; now it is {shown_up(residual)}."

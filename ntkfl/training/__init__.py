@@ -1,4 +1,4 @@
-"""Federated training in PyTorch: every method of the papers as four composable seams, batched over clients."""
+"""Federated training in PyTorch: every method of the papers as four parts that compose, batched over clients."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""A federated method as four seams that compose: objective, gradient rule, local rule, server rule.
+"""A federated method as four parts that compose: objective, gradient rule, local rule, server rule.
 
 Everything here is written for one client; the engine maps it over the clients of a cohort. All functions are pure.
 """

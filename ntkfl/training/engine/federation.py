@@ -109,7 +109,7 @@ class Federation:
 
     Args:
         model: the model that is trained.
-        method: the four seams of the method.
+        method: the method, with its objective, gradient rule, local rule and server rule.
         optimizer: the optimizer of the clients' steps.
         schedule: the schedule of the step sizes.
         work: the clients' local steps.

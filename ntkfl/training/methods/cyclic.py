@@ -16,7 +16,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
     Args:
         objective: the loss that clients descend.
-        server_rate: step of the server on the mean, positive; default 1.
+        server_rate: factor of each client's difference, positive; default 1.
 
     Raises:
         ValueError: a server rate that is not positive.

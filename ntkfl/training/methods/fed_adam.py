@@ -20,8 +20,8 @@ def method(
     Args:
         objective: the loss that clients descend.
         server_rate: rate of the step on the server; default 0.01.
-        first: decay of m, in [0, 1), default .9.
-        second: decay of v, in [0, 1), default .99.
+        first: decay of m, in [0, 1], default .9.
+        second: decay of v, in [0, 1], default .99.
         tau: added to sqrt v; default 0.001.
 
     Raises:

@@ -16,8 +16,8 @@ def method(
     Args:
         objective: the loss that clients descend.
         server_rate: rate of the step on the server; default 0.01.
-        first: decay of m, in [0, 1), default .9.
-        second: decay of v, in [0, 1), default .99.
+        first: decay of m, in [0, 1], default .9.
+        second: decay of v, in [0, 1], default .99.
         tau: added to sqrt v; default 0.001.
     """
     return Method(NAME, objective, server=adaptive(towards_squares, server_rate, first, second, tau))
