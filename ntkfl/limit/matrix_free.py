@@ -426,6 +426,30 @@ class MatrixFreeRegime(LinearRegime):
         error = np.broadcast_to(np.array([state.entry_error for state in run])[:, None, None], value.shape)
         return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
 
+    def movement_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
+        """|U(t) - U(0)|_F, in the shape of `movement`, with a bound of its error by tiles and rounding.
+
+        Args:
+            rounds: numbers of rounds t >= 0, an integer or an array.
+            initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises:
+            ValueError: as `residual_estimate`.
+
+        Source: docs/proofs/linear_methods.md#errors-of-the-movement.
+        """
+        run = self._bounded(checked_rounds(rounds), initial_outputs)
+        moved = np.stack([state.moved for state in run], axis=1)  # one product with H for all rounds
+        image = (self.tiles @ moved.reshape(len(moved), -1)).reshape(moved.shape)
+        squared = np.maximum((moved * image).sum(axis=(0, 2)), 0)
+        size, length = norm(moved, axis=(0, 2)), norm(image, axis=(0, 2))
+        wrong, terms = self.tiles.error + self.tiles.product_rounding, SAFE * (self._labels.size + 8)
+        off = wrong * size**2 + terms * (UNIT * size * length + (1 + wrong) * np.finfo(float).smallest_subnormal)
+        value, least = np.sqrt(squared), np.sqrt(np.maximum(squared - off, 0))
+        last = np.minimum(np.sqrt(off), np.divide(off, value + least, out=np.sqrt(off), where=value > 0))
+        error = SAFE * (last + [state.energy_error for state in run])
+        return self._estimate(value.reshape(np.shape(rounds)), error.reshape(np.shape(rounds)))
+
     def left_estimate(
         self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None, products: int = PRODUCTS
     ) -> Estimate:

@@ -170,6 +170,7 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
             "predict": STARTS | POINTS,
             "outputs_and_predictions": STARTS | POINTS,
             "residual_estimate": STARTS,
+            "movement_estimate": STARTS,
             "predict_estimate": STARTS | {"x": X},
             "rounds_to": {"eps": 0.5, "initial_outputs": Y},
             "stationary_mean_square": {"initial_outputs": Y},

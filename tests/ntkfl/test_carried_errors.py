@@ -23,7 +23,7 @@ from ntkfl.limit.carried_errors import (
 )
 from ntkfl.limit.feedback import Gains, LocalErrors
 from ntkfl.limit.rounds_between import left_after
-from ntkfl.problem import Setup
+from ntkfl.problem import Problem, Setup
 
 AVERAGING = (
     ("fl-ntk", {"server_rate": 1.3}, {}),
@@ -53,7 +53,7 @@ def kernel(x, z):
 
 
 def literal(problem, method, options, how, setup, points):
-    """Residuals and predictions of ROUNDS, every local step taken."""
+    """Residuals, predictions and movements of ROUNDS, every local step taken."""
     h, owned, n = kernel(problem.x, problem.x), problem.members, problem.n
     counts = how.get("client_steps", [setup.local_steps] * len(owned))
     factors, alpha = how.get("step_factors", [1.0]), np.longdouble(options.get("alpha", 0.0))
@@ -87,7 +87,7 @@ def literal(problem, method, options, how, setup, points):
 
     for t in range(max(ROUNDS) + 1):
         if t in ROUNDS:
-            states.append((problem.y - h @ c, kernel(points, problem.x) @ c))
+            states.append((problem.y - h @ c, kernel(points, problem.x) @ c, np.sqrt(max(c @ h @ c, 0))))
         rate = np.longdouble(now("eta_global", options.get("server_rate", 1.0), t))
         if method == "cyclic":
             for client in range(len(owned)):
@@ -118,11 +118,12 @@ def literal(problem, method, options, how, setup, points):
 def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed, repeated):
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
-    residual, predicted = literal(problem, method, options, how, setup, points)
+    residual, predicted, moved = literal(problem, method, options, how, setup, points)
     regime = kernel_regime(problem, setup, None, method, options, **how, matrix_free=dtype)
     for exact, estimate in (
         (residual, regime.residual_estimate(ROUNDS)),
         (predicted, regime.predict_estimate(points, ROUNDS)),
+        (moved, regime.movement_estimate(ROUNDS)),
     ):
         assert (np.abs(estimate.value - exact) <= estimate.error).all()
         assert estimate.error.max() < (1e-9 if dtype == "float64" else 1e-2)
@@ -137,6 +138,30 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
         assert state_of.norm_error < (1e-9 if dtype == "float64" else 1e-2)
     of_series, wrong = regime._predicted_within(points, states)
     assert (np.abs(of_series[:, :, 0] - predicted) <= wrong).all()
+
+
+@pytest.mark.parametrize(("in_rounds", "at_the_end"), [(1, 1), (-1, 1), (1, -1)])
+def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bound(in_rounds, at_the_end, monkeypatch):
+    """Its bound is met to a hundredth after one round; without the rounds' errors, or the last product's, it fails."""
+    n, rounding, multiply, rounds = 60, 1e-4, tiles.Tiles.__matmul__, [1, 5, 20, 50]
+    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # their kernel has only positive entries
+    problem = Problem(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n), np.arange(n))
+    setup = Setup(eta_local=0.01, local_steps=1)
+    exact = kernel_regime(problem, setup, None, "fedavg").movement(rounds)
+
+    def product(held, v):
+        off = in_rounds if v.shape[1] == 1 else at_the_end
+        return multiply(held, v) + off * rounding * np.linalg.norm(v, axis=0) / np.sqrt(n)
+
+    monkeypatch.setattr(tiles.Tiles, "product_rounding", rounding)
+    monkeypatch.setattr(tiles.Tiles, "__matmul__", product)
+    regime = kernel_regime(problem, setup, None, "fedavg", matrix_free="float64")
+    estimate, run = regime.movement_estimate(rounds), regime._bounded(np.array(rounds))
+    off, carried = np.abs(estimate.value - exact), np.array([state.energy_error for state in run])
+    assert (off <= estimate.error).all() and off[0] > 0.98 * estimate.error[0]
+    assert off[0] > carried[0]
+    if in_rounds != at_the_end:
+        assert off[1] > estimate.error[1] - carried[1]
 
 
 @pytest.mark.parametrize("share", [0.4, 1.9])
@@ -184,12 +209,12 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
     exact = literal(problem, method, options, how, setup, points)
     for matrix_free, close, most in ((False, 1e-12, None), ("float64", 1e-12, 1e-9), ("float32", 1e-4, 0.1)):
         regime = kernel_regime(problem, setup, None, method, options, **how, matrix_free=matrix_free)
-        values = regime.residual(ROUNDS), regime.predict(points, ROUNDS)
+        values = regime.residual(ROUNDS), regime.predict(points, ROUNDS), regime.movement(ROUNDS)
         for value, known in zip(values, exact, strict=True):
             np.testing.assert_allclose(value, known.astype(float), rtol=0, atol=close)
         if matrix_free:
-            estimates = regime.residual_estimate(ROUNDS), regime.predict_estimate(points, ROUNDS)
-            for estimate, known in zip(estimates, exact, strict=True):
+            estimates = [regime.residual_estimate(ROUNDS), regime.predict_estimate(points, ROUNDS)]
+            for estimate, known in zip([*estimates, regime.movement_estimate(ROUNDS)], exact, strict=True):
                 assert (np.abs(estimate.value - known) <= estimate.error).all()
                 assert estimate.error.max() < most and estimate.rigour == Rigour.ENCLOSED
 
@@ -232,12 +257,13 @@ def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
 def test_methods_that_remember_are_within_their_bounds(method, options, how, eta, seed, repeated):
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
-    residual, predicted = literal(problem, method, options, how, setup, points)
+    residual, predicted, moved = literal(problem, method, options, how, setup, points)
     for dtype, most in (("float64", 1e-8), ("float32", 0.3)):
         regime = kernel_regime(problem, setup, None, method, options, **how, matrix_free=dtype)
         for exact, estimate in (
             (residual, regime.residual_estimate(ROUNDS)),
             (predicted, regime.predict_estimate(points, ROUNDS)),
+            (moved, regime.movement_estimate(ROUNDS)),
         ):
             assert (np.abs(estimate.value - exact) <= estimate.error).all()
             assert estimate.error.max() < most and estimate.rigour == Rigour.ENCLOSED
@@ -252,12 +278,13 @@ def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
     setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
     limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
     options, points = {"server_rate": 0.98 * limit}, problem.x[:2] + 0.1
-    residual, predicted = literal(problem, "scaffold", options, {}, setup, points)
+    residual, predicted, moved = literal(problem, "scaffold", options, {}, setup, points)
     for dtype, most in (("float64", 1e-7), ("float32", 10)):
         regime = kernel_regime(problem, setup, None, "scaffold", options, matrix_free=dtype)
         for exact, estimate in (
             (residual, regime.residual_estimate(ROUNDS)),
             (predicted, regime.predict_estimate(points, ROUNDS)),
+            (moved, regime.movement_estimate(ROUNDS)),
         ):
             assert (np.abs(estimate.value - exact) <= estimate.error).all() and estimate.error.max() < most
     beyond = kernel_regime(problem, setup, None, "scaffold", {"server_rate": 1.1 * limit}, matrix_free=True)
@@ -384,7 +411,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     seen, start = [], RunState.start(problem.y[:, None], ())
     run = bounded_rounds(regime._onward, start, regime._carried(5), 5, lambda _, bounded: seen.append(bounded))
     run_together(worse.__matmul__, [run])
-    exact, _ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
+    exact, *_ = literal(problem, "fedavg", {}, {}, setup, problem.x[:1])
     after_five = seen[5]
     off = np.abs(after_five.residual[:, 0] - exact[2])
     assert off.max() > after_five.entry_error

@@ -80,7 +80,8 @@ def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, 
     regime = kernel_regime(problem, setup, None, method, options, matrix_free=dtype)
     assert regime._measured.largest > regime.round.limit
     exact = literal(problem, method, options, {}, setup, points)
-    estimates = regime.residual_estimate(ROUNDS), regime.predict_estimate(points, ROUNDS)
+    estimates = [regime.residual_estimate(ROUNDS), regime.predict_estimate(points, ROUNDS)]
+    estimates.append(regime.movement_estimate(ROUNDS))
     for known, estimate in zip(exact, estimates, strict=True):
         assert (np.abs(estimate.value - known) <= estimate.error).all()
         assert estimate.error.max() < most * (1 if dtype == "float32" else 1e-7)

@@ -154,7 +154,7 @@ def refusals(method, options, how):
     reasons = {"rate_estimate": NO_RATE, "stable": NOT_STABLE} if remember else {}
     uneven = method == "scaffold" and ("client_steps" in how or options.get("option") == "I")
     if "momentum" in how or uneven:
-        reasons |= dict.fromkeys(("residual_estimate", "predict_estimate"), NO_BOUND)
+        reasons |= dict.fromkeys(("residual_estimate", "predict_estimate", "movement_estimate"), NO_BOUND)
     return reasons
 
 
@@ -181,6 +181,7 @@ def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(
         "stable": (lambda: regime.stable, lambda: whole.stable),
         "residual_estimate": (lambda: regime.residual_estimate(ROUNDS), lambda: whole.residual(ROUNDS)),
         "predict_estimate": (lambda: regime.predict_estimate(POINTS, ROUNDS), lambda: whole.predict(POINTS, ROUNDS)),
+        "movement_estimate": (lambda: regime.movement_estimate(ROUNDS), lambda: whole.movement(ROUNDS)),
     }
     for name, (estimated, exact) in estimates.items():
         if name in refused:
