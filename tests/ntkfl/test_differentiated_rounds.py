@@ -36,22 +36,23 @@ from ntkfl.training.tree import tree_map
 NAME = "late"
 
 
-def method(objective, *, power: float = 1.0):
-    """The server goes by the mean of this round's and the last round's differences, each to a power."""
-    return Method(NAME, objective, server=Late(power=power))
+def method(objective, *, power: float = 1.0, unit: float = 1.0):
+    """The server goes by the mean of this round's and the last round's differences, the latter to a power."""
+    return Method(NAME, objective, server=Late(power=power, unit=unit))
 
 
 class Late(Average):
-    def __init__(self, power):
+    def __init__(self, power, unit):
         super().__init__()
         object.__setattr__(self, "power", power)
+        object.__setattr__(self, "unit", unit)
 
     def initial(self, params):
         return {"model": params, "last": tree_map(lambda w: 0 * w, params)}
 
     def step(self, state, means, now):
-        mean = tree_map(lambda d: d.sign() * d.abs() ** self.power, means["difference"])
-        both = tree_map(lambda new, old: (new + old) / 2, mean, state["last"])
+        mean = tree_map(lambda d: self.unit * d.sign() * d.abs() ** self.power, means["difference"])
+        both = tree_map(lambda new, old: (new + old / self.unit) / 2, means["difference"], state["last"])
         return super().step(state, {"difference": both}, now) | {"last": mean}
 '''
 
@@ -167,6 +168,10 @@ def test_a_method_of_a_user_has_its_limit_too(tmp_path):
     assert regime.method == "late" and regime.round_map.shape == (10, 10)
     with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its round"):
         kernel_regime(problem, setup, None, str(file), {"power": 1.1})
+    small = kernel_regime(problem, setup, regime.gram, str(file), {"unit": 1e-11})
+    assert small.outputs(9) == pytest.approx(regime.outputs(9), rel=1e-9)
+    with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its round"):
+        kernel_regime(problem, setup, None, str(file), {"power": 1.1, "unit": 1e-11})
 
 
 @pytest.mark.parametrize("name", [name for name, module in catalogue().items() if hasattr(module, "NOT_LINEAR")])

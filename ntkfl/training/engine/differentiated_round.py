@@ -22,6 +22,9 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
+LEAST = (
+    1e-4  # a vector that is smaller, beside the largest, counts as of this size: the largest one's rounding is in it
+)
 SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
 
 
@@ -81,8 +84,13 @@ def require_map(name: str, n: int, vectors: int) -> None:
 
 def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same maps, with each vector of the memory in units of its size after a round from residuals of size 1."""
-    sizes = np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
+    sizes = _units(into, n)
     return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
+
+
+def _units(into: np.ndarray, n: int) -> np.ndarray:
+    """The size of each vector of the memory after a round from residuals of size 1, for each of its numbers."""
+    return np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -192,13 +200,14 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
     """Refuse a round that is not linear on random states, or uses weights apart from outputs and gradients."""
     rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
     values, vectors = np.linalg.eigh(gram)
-    features = vectors * np.sqrt(np.maximum(values, 0))
+    features, units = vectors * np.sqrt(np.maximum(values, 0)), _units(columns[n:, -n:], n)
 
     def weights(coefficients: np.ndarray) -> np.ndarray:
         return np.tensordot(features, coefficients.reshape(-1, n), axes=(0, 1)).T.reshape(-1, 1)
 
     for scale, fitted in product(SCALES, (False, True)):
         state = scale * rng.standard_normal((columns.shape[1], 1))
+        state[n:-n] *= units[:, None]  # the memory
         if fitted:
             state[n:] = 0  # large weights with residual 0, at which no step rounds
         else:
@@ -208,10 +217,12 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
         linear = weights(columns @ state)
         size = np.abs(columns) @ np.abs(state) + np.abs(columns[:, -n:]) @ (np.abs(gram) @ np.abs(state[:n]))
         size *= np.abs(features).max()
-        if np.abs(moved - linear).max() > LINEAR * size.max():
+        off, sizes = (np.abs(part).reshape(-1, n).max(axis=1) for part in (moved - linear, size))  # of each vector
+        allowed = np.maximum(sizes, LEAST * sizes.max())
+        if (off > LINEAR * allowed).any():
             raise ValueError(
                 f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
-                f"{np.abs(moved - linear).max() / size.max():.2g} of its size from the linear map"
+                f"{np.max(off / allowed):.2g} of its size from the linear map"
             )
 
 
