@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.carried_errors import (
     SAFE,
     Asking,
@@ -37,6 +38,7 @@ SAVED_EVERY = 10  # a file is written after this many rounds, and at each report
 A_ROUND = 20 * CALL  # operations of a round beside its product: two tenths of a millisecond, measured
 QUICK = 2000  # most samples at which powers of a round take seconds
 ROWS = 16  # rows of the kernel in the mark; two kernels may agree in some rows, such as those of common landmarks
+VERSION = 2  # of the rules of error bounds: another number where a run gets other bounds, which are not to be mixed
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class KeptRun:
         if self.file is None:
             return "", {}
         mark = self._mark()
-        return mark, _read(self.file, mark) if self.file.exists() else {}
+        return mark, self._read(mark) if self.file.exists() else {}
 
     @cached_property
     def _last(self) -> int:
@@ -75,7 +77,11 @@ class KeptRun:
     def _series(self) -> Series | None:
         """The series that replaces rounds if it takes fewer products; its errors are bounded."""
         margins = self._bounds[1]
-        return None if margins is None else self.regime._series(self.rounds, margins.largest)
+        if margins is None:
+            return None
+        if 2 * nodes_of(self._last) <= self._last and self.regime._are_powers(margins.largest):
+            self._require_time(int(self._kept[1].get("term", 0)), series=True)  # before the coefficients are computed
+        return self.regime._series(self.rounds, margins.largest)
 
     def recall(self) -> None:
         """Take from the file what an earlier process has computed before the rounds.
@@ -106,7 +112,9 @@ class KeptRun:
     def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the file, with what was computed before the rounds."""
         assert self.file is not None
-        before = {"bases": self._bases, "rounding": np.array(self.regime.tiles.product_rounding)}
+        tiles = self.regime.tiles
+        before = {"bases": self._bases, "rounding": np.array(tiles.product_rounding)}
+        before |= {"version": np.array(VERSION), "norm": np.array(tiles.norm)}
         before |= self.regime._tops.arrays | self.regime._block_errors.arrays
         _write(self.file, self._kept[0], before | dict(arrays))
 
@@ -126,7 +134,7 @@ class KeptRun:
         regime, state, terms = self.regime, SeriesState.start(series, self.initial, self.wrong), series.powers.shape[1]
         if "term" in kept:
             state = SeriesState(**{name: kept[name] for name in SeriesState._fields} | {"term": kept["term"].item()})
-        self._require_time(state.term)
+        self._require_time(state.term, series=True)
 
         def seen(state: SeriesState) -> None:
             self.progress(state.term)
@@ -145,7 +153,7 @@ class KeptRun:
             memory = tuple(kept[f"memory_{i}"] for i in range(len(first.memory)))
             sums, image = tuple(kept["sums"].tolist()), kept["image"]
             first = RunState(int(kept["round"]), kept["residual"], kept["moved"], memory, sums, image)
-        self._require_time(first.round)
+        self._require_time(first.round, series=False)
 
         def seen(run: RunState, bounded: BoundedRound) -> None:
             now = run.round
@@ -163,7 +171,7 @@ class KeptRun:
         yield from bounded_rounds(regime._onward, first, self._bounds[0], self._last, seen)
         return [BoundedRound(*states[now], *bounds[now].tolist()) for now in self.rounds.tolist()]
 
-    def _require_time(self, done: int) -> None:
+    def _require_time(self, done: int, series: bool) -> None:
         """Refuse rounds, or terms of a series, that take more than about a day of one core.
 
         Where powers of a round are quick and no file keeps the run, a quarter of an hour is the most.
@@ -171,16 +179,38 @@ class KeptRun:
         Raises:
             ValueError: the rounds or terms take longer; the message says how many rounds would fit.
         """
-        series, operations = self._series, A_ROUND + self.regime.tiles.work * self.initial.shape[1]
+        operations = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
         hint = "ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory"
         alone = self.file is None and self.regime.problem.n <= QUICK
         require_work(
-            f"the rounds of {self.regime.method}, {'one after another' if series is None else 'as a series'},",
-            lambda rounds: ((rounds if series is None else nodes_of(rounds)) - done) * operations,
+            f"the rounds of {self.regime.method}, {'as a series' if series else 'one after another'},",
+            lambda rounds: ((nodes_of(rounds) if series else rounds) - done) * operations,
             MOST / 100 if alone else MOST,
             hint + "; a run that a file keeps (--state) may take a day" * alone,
             rounds=self._last,
         )
+
+    def _read(self, mark: str) -> dict[str, np.ndarray]:
+        """The file's content.
+
+        Raises:
+            ValueError: it is no state, of another run, of a kernel with another |H|_F, or has bounds by other rules.
+        """
+        assert self.file is not None
+        kept, tiles = _read(self.file), self.regime.tiles
+        near = 2 * tiles.product_rounding + 4 * len(tiles) * UNIT * tiles.norm  # the rounding of both norms
+        norm = float(kept["norm"]) if "norm" in kept else tiles.norm
+        if str(kept["mark"]) != mark or abs(norm - tiles.norm) > near:
+            raise ValueError(
+                f"{self.file} is of another run (data, kernel, method, steps or rounds); name another file, or remove "
+                "it"
+            )
+        if (version := int(kept.get("version", 1))) != VERSION:
+            raise ValueError(
+                f"{self.file} has error bounds by rules of version {version}, and a run that goes on has those of "
+                f"version {VERSION}; name another file, or remove it"
+            )
+        return kept
 
     def _mark(self) -> str:
         """The mark, with some rows of the kernel, by which a file of another run is refused."""
@@ -201,15 +231,9 @@ def _write(keep: Path, mark: str, arrays: Mapping[str, np.ndarray]) -> None:
         part.unlink(missing_ok=True)
 
 
-def _read(keep: Path, mark: str) -> dict[str, np.ndarray]:
+def _read(keep: Path) -> dict[str, np.ndarray]:
     try:
         with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            kept = dict(file)
-        same = str(kept["mark"]) == mark
+            return dict(file) | {"mark": file["mark"]}
     except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None
-    if not same:
-        raise ValueError(
-            f"{keep} is of another run (data, kernel, method, steps or rounds); name another file, or remove it"
-        )
-    return kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh_tridiagonal
+from scipy.linalg import eigh, eigh_tridiagonal
 
 from ntkfl import interruption
 from ntkfl.gram.tiles import UNIT, HeldGram
@@ -16,6 +16,7 @@ from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
 HELD = 2**26  # most numbers in the vectors of runs that share products
+BLOCK = 512  # columns of a whole spectrum whose products are taken at a time
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,18 @@ class WholeSpectrum:
 
     @classmethod
     def of(cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"]) -> WholeSpectrum:
-        """The spectrum, by as many products as A has rows."""
-        require("the eigenvectors of a round", lambda n: 8 * 6 * n * n, n=len(starts))
-        whole = product(np.eye(len(starts)))
-        values, vectors = np.linalg.eigh((whole + whole.T) / 2)
-        rounded = 1.01 * (len(starts) + 4) * UNIT * float(np.linalg.norm(whole)) * np.sqrt(len(starts))
-        residual = float(np.linalg.norm(whole @ vectors - vectors * values)) + rounded
+        """The spectrum, by twice as many products as A has rows, `BLOCK` at a time."""
+        n = len(starts)
+        require("the eigenvectors of a round", lambda n: 8 * (2 * n * n + 6 * n * min(n, BLOCK)), n=n)
+        whole = np.empty((n, n), order="F")  # LAPACK takes it without a copy, and reads the lower triangle alone
+        for some in _pieces(n):
+            whole[:, some] = product(np.eye(n, len(range(n)[some]), -some.start))
+        values, vectors = eigh(whole, overwrite_a=True, driver="evr")
+        del whole
+        squared = 0.0  # the products that are off are those with V: the first ones only found it
+        for some in _pieces(n):
+            squared += float(np.linalg.norm(product(vectors[:, some]) - vectors[:, some] * values[some])) ** 2
+        residual = 1.01 * (np.sqrt(squared) + 4 * UNIT * float(np.linalg.norm(values)))
         weights = ((vectors.T @ starts) ** 2).sum(axis=1) / np.vdot(starts, starts)
         return cls(values, weights, residual, _skew(vectors.T))
 
@@ -134,7 +141,13 @@ class WholeSpectrum:
 def _skew(rows: Float[np.ndarray, "k n"]) -> float:
     """A bound of the distance of the rows' products from those of orthonormal rows, with its rounding."""
     rounded = 1.01 * (rows.shape[1] + 2) * UNIT * len(rows)
-    return float(np.linalg.norm(rows @ rows.T - np.eye(len(rows)))) + rounded
+    off = [np.linalg.norm(rows @ rows[s].T - np.eye(len(rows), len(rows[s]), -s.start)) for s in _pieces(len(rows))]
+    return float(np.linalg.norm(off)) + rounded
+
+
+def _pieces(count: int) -> list[slice]:
+    """Rows or columns, `BLOCK` at a time."""
+    return [slice(first, first + BLOCK) for first in range(0, count, BLOCK)]
 
 
 def _rule(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

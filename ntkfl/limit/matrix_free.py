@@ -514,13 +514,26 @@ class MatrixFreeRegime(LinearRegime):
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
-        """A function that gives the interval of `left_estimate` at a round."""
+        """A function that gives the interval of `left_estimate` at a round; the last one is remembered."""
+        asked, known = (self._initial_residual(initial_outputs), products), self._last_left
+        if known and known[0][1] == products and np.array_equal(known[0][0], asked[0]):
+            return known[1]
+        left = self._quadrature(*asked)
+        self._last_left[:] = asked, left
+        return left
+
+    @cached_property
+    def _last_left(self) -> list:
+        """The residual and the number of products that `_left` was asked for last, and what it gave."""
+        return []
+
+    def _quadrature(self, initial: np.ndarray, products: int) -> Callable[[int], tuple[float, float]]:
         if self.before is not None:
             raise ValueError(
                 f"what is left of {self.method} is not found by quadrature where steps change with the round; use the "
                 f"regime of the last steps, with initial_outputs those after round {self.before.count}"
             )
-        initial, margins = self._initial_residual(initial_outputs), self._margins
+        margins = self._margins
         local, response = margins.local, self.round.response
         if response is None or self.round.memory or self.round.in_turn is not None:
             raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
@@ -712,10 +725,7 @@ class MatrixFreeRegime(LinearRegime):
 
     def _series(self, t: np.ndarray, largest: float) -> Series | None:
         """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers."""
-        response = self.round.response
-        if response is None or self.round.memory or self.round.server is None or response.min() <= 0 or self.before:
-            return None
-        if not (t.size and 0 < largest <= 2):
+        if not (t.size and self._are_powers(largest)):
             return None
         series = Series.of(t, 1 - largest)
         if 2 * series.powers.shape[1] > t.max():
@@ -723,6 +733,13 @@ class MatrixFreeRegime(LinearRegime):
         size = self._labels.size
         require("a report of these rounds", lambda rounds: 32 * rounds * size, rounds=len(t))
         return series
+
+    def _are_powers(self, largest: float) -> bool:
+        """Whether rounds are powers of one map with eigenvalues from 1 - `largest` to 1."""
+        response = self.round.response
+        if response is None or self.round.memory or self.round.server is None or self.before:
+            return False
+        return bool(response.min() > 0 and 0 < largest <= 2)
 
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
         """The estimate: enclosed for the built-in kernel, measured for another, whose positivity is only assumed."""

@@ -14,6 +14,7 @@ from ntkfl import data, gram, kernel_regime, limit_curves as curves_of, memory, 
 from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit import kept_run, lanczos, matrix_free, round_modes
+from ntkfl.limit.carried_errors import Series
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
@@ -236,8 +237,54 @@ def test_a_file_of_another_run_is_refused(tmp_path):
     limit_curves(problem, ROUNDS, same_last_row(0.1), "scaffold", eta_local=0.01, keep=(row := tmp_path / "row.npz"))
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, ROUNDS, same_last_row(0.2), "scaffold", eta_local=0.01, keep=row)
+    assert 1 not in np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int)  # no row that is compared
+
+    def another_second_entry(x, z):
+        second = [(own == problem.x[1]).all(axis=1) for own in (x, x if z is None else z)]
+        return gram.infinite(x, z) + 1e-3 * np.outer(*second)
+
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, ROUNDS, another_second_entry, "scaffold", keep=keep)
     with pytest.raises(ValueError, match="there is no folder"):
         limit_curves(problem, ROUNDS, keep=tmp_path / "none" / "run.npz")
+
+
+def test_a_file_with_bounds_by_other_rules_is_refused(tmp_path, monkeypatch):
+    """Files of before the versions count as of version 1."""
+    keep = tmp_path / "run.npz"
+    limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
+    with np.load(keep) as file:
+        kept = dict(file)
+    del kept["version"], kept["norm"]
+    np.savez(keep, **kept)
+    said = r"run.npz has error bounds by rules of version 1, and a run that goes on has those of version 2; name anoth"
+    with pytest.raises(ValueError, match=said):
+        limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
+
+
+SCHEDULE = {"eta_local": [0.2, 0.1]}
+VERSION_2 = {  # bounds of the errors of the residual's norm, of its entries and of the coefficients
+    "averaging": ("fedavg", {}, {}, 40, (5.4431e-06, 4.8643e-06, 3.46e-06)),
+    "a series": ("fedprox", {"mu": 0.3}, {}, 3000, (4.0251e-04, 1.5413e-04, 2.0169e-04)),
+    "in turn": ("cyclic", {}, {}, 40, (2.8353e-05, 1.3612e-05, 1.195e-05)),
+    "heavy ball": ("fedavgm", {"momentum": 0.6}, {}, 40, (2.3231e-05, 1.1275e-05, 9.6933e-06)),
+    "Nesterov": ("fedavgm", {"momentum": 0.6, "nesterov": True}, {}, 40, (2.6992e-05, 1.2655e-05, 1.1623e-05)),
+    "SCAFFOLD": ("scaffold", {}, {}, 40, (1.2707e-05, 6.1768e-06, 5.2942e-06)),
+    "FedDyn": ("feddyn", {"alpha": 2.0}, {}, 40, (1.2771e-05, 6.4894e-06, 5.0926e-06)),
+    "averaging, a schedule": ("fedavg", {}, SCHEDULE, 40, (5.7507e-06, 4.9805e-06, 3.5651e-06)),
+    "SCAFFOLD, a schedule": ("scaffold", {}, SCHEDULE, 40, (1.2854e-05, 6.2573e-06, 5.3481e-06)),
+    "FedDyn, a schedule": ("feddyn", {"alpha": 2.0}, SCHEDULE, 40, (1.2957e-05, 6.5719e-06, 5.1769e-06)),
+}
+
+
+@pytest.mark.parametrize("name", VERSION_2)
+def test_the_version_of_the_rules_of_error_bounds_has_these_bounds(name):
+    """Where bounds change, files of before must be refused: `kept_run.VERSION` needs another number, as these do."""
+    method, options, more, rounds, bounds = VERSION_2[name]
+    problem, setup = ragged([6, 9, 5]), Setup(eta_local=0.1, local_steps=4)
+    regime = kernel_regime(problem, setup, None, method, options, **more, matrix_free="float32")
+    (run,) = regime._bounded(np.array([rounds]))
+    assert kept_run.VERSION == 2 and run[2:] == pytest.approx(bounds, rel=1e-3)
 
 
 @pytest.mark.parametrize("cohort", [1, 2])
@@ -391,17 +438,17 @@ def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_h
     most = int(re.search(r"up to (\d+) would fit", str(why.value))[1])
     assert 10**6 < most < 10**8 and "a run that a file keeps" in str(why.value)
     regime = kernel_regime(problem, Setup(eta_local=1e-3), method="fedavgm", matrix_free=True)
-    KeptRun(regime, np.array([most + 5]), problem.y, file=keep)._require_time(0)
+    KeptRun(regime, np.array([most + 5]), problem.y, file=keep)._require_time(0, series=False)
     run = KeptRun(regime, np.array([100 * most + 500]), problem.y, file=keep)
     with pytest.raises(ValueError, match="would fit"):
-        run._require_time(0)
-    run._require_time(500)
-    monkeypatch.setattr(kept_run, "MOST", kept_run.MOST / 1000)  # the coefficients of a longer series take seconds
+        run._require_time(0, series=False)
+    run._require_time(500, series=False)
+    monkeypatch.setattr(Series, "of", lambda *of: pytest.fail("the coefficients of so many rounds take seconds"))
     with pytest.raises(ValueError, match=r"the rounds of fedavg, as a series, .* rounds up to \d+ would fit") as why:
-        limit_curves(problem, [10**8], method="fedavg")
+        limit_curves(problem, [10**13], method="fedavg")
     most = int(re.search(r"up to (\d+) would fit", str(why.value))[1])
     regime = kernel_regime(problem, Setup(eta_local=1e-3), method="fedavg", matrix_free=True)
-    KeptRun(regime, np.array([most]), problem.y)._require_time(0)
+    KeptRun(regime, np.array([most]), problem.y)._require_time(0, series=True)
 
 
 def test_error_bounds_of_many_local_steps_take_no_memory_for_each_step():

@@ -4,6 +4,7 @@ import re
 import signal
 import threading
 import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from ntkfl.estimate import Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
 from ntkfl.gram import limit, tiles
 from ntkfl.gram.tiles import Tiles
+from ntkfl.limit import lanczos
 from ntkfl.problem import Problem, Setup
 
 STEPS = Setup(eta_local=0.3, local_steps=3)
@@ -358,19 +360,42 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
-    """Their interval is within that of twelve products for each column, and takes one product of n columns."""
+    """Their interval is within that of twelve products for each column, and takes two products of n columns."""
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
     whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))
     exact = left_exactly(whole, t)
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
     at_once = tiled.left_estimate(t)
-    assert asked == [problem.n]
+    assert asked == [problem.n] * 2  # to find them, and for their residuals
+    assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2  # the same quadrature
+    assert tiled.left_estimate([2], products=59).error < 1 and len(asked) == 4
+    monkeypatch.setattr("ntkfl.limit.lanczos.BLOCK", 20)
+    by_blocks = kernel_regime(problem, STEPS, None, "fedavg", matrix_free=dtype).left_estimate(t)
+    assert asked[4:] == [20, 20, 19] * 2
+    assert by_blocks.lo == pytest.approx(at_once.lo, rel=1e-6) and by_blocks.hi == pytest.approx(at_once.hi, rel=1e-6)
     monkeypatch.setattr("ntkfl.limit.matrix_free.MANY", np.inf)
     by_column = tiled.left_estimate(t, products=12)
     for estimate in (at_once, by_column):
         assert (estimate.lo <= exact).all() and (exact <= estimate.hi).all()
     assert (at_once.error <= 1.001 * by_column.error + 1e-8).all()
+
+
+def test_all_eigenvectors_take_no_more_memory_than_is_asked_for(monkeypatch):
+    """It was six matrices; two and some columns do."""
+    n, asked = 400, []
+    monkeypatch.setattr(lanczos, "BLOCK", 40)
+    monkeypatch.setattr(lanczos, "require", lambda what, needs, **sizes: asked.append(needs(**sizes)))
+    root = np.random.default_rng(0).standard_normal((n, n))
+    matrix, starts = root @ root.T, root[:, :5]
+    tracemalloc.start()
+    whole = lanczos.WholeSpectrum.of(lambda v: matrix @ v, starts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= asked[0] < 8 * 3 * n * n
+    values, vectors = np.linalg.eigh(matrix)
+    assert whole.diagonal == pytest.approx(values, abs=1e-10) and whole.residual < 1e-9 and whole.skew < 1e-9
+    assert whole.weights == pytest.approx(((vectors.T @ starts) ** 2).sum(axis=1) / np.vdot(starts, starts), abs=1e-9)
 
 
 def unit_rows(n):
