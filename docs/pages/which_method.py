@@ -185,8 +185,8 @@ _ = panel.legend(fontsize="small")
 # runs of each of the twelve settings 14 of 66 pairs differ clearly, all are ordered as predicted, and tau is .85. (In a
 # first run, of K = 4 alone, 9 pairs differed clearly, and 8 of them were ordered as predicted.) One order is against
 # the prediction, though not beyond the error: averaging with K = 4 ends below Nesterov and momentum with K = 1. The
-# steps that are predicted to be best also train best, and cost no round of 20. The steps tuned for full batches with K
-# = 1 end at .57 to 1.9, for an expected 1.2 to 53.
+# steps that are predicted to be best also train best, and cost no round of 20. The steps tuned for full batches end at
+# .57 to 1.9 with one local step, for an expected 1.2 to 53.
 #
 # ## What this does not say
 #
