@@ -1,4 +1,4 @@
-"""The interface of cases: what a check of a statement may ask of the object on which it checks."""
+"""The interface of cases: what a check of a statement may use of the object on which it checks the statement."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ KEPT = 64  # networks: those of two families of data
 
 
 def drawn_network(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
-    """The network of `ntkfl.initialisation.draw`, drawn once for all cases of a seed; a shared one is read-only."""
+    """The network of `ntkfl.initialisation.draw`, drawn once for all cases of a seed; a shared network is read-only."""
     return (_shared if width * d <= SHARED else draw)(width, d, seed, sigma)
 
 

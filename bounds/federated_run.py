@@ -276,7 +276,7 @@ def compiled(problem: Problem, setup: Setup) -> bool:
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
-    """|outputs - target| over the last axis, in the shape of the other axes; the outputs' errors are carried along.
+    """|outputs - target| over the last axis, in the shape of the other axes, with an error from the outputs' errors.
 
     Args:
         outputs: with their errors.

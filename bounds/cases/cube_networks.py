@@ -35,7 +35,7 @@ class CubeNetworks(Case):
     networks: tuple[TwoLayer, ...]
     side: float  # d, the cube's side
     x: np.ndarray  # inputs, (n, l)
-    y: np.ndarray  # labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output
+    y: np.ndarray  # labels as the loss takes them (see `LOSSES`), ±1 as drawn for one output
     delta: float = 0.1  # failure probability of the claim
     loss: str = ABSOLUTE.name  # the loss whose barrier is measured
     reach: float | None = None  # R of `lipschitz_constant`

@@ -86,7 +86,7 @@ LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; otherwi
 
 @dataclass(frozen=True, eq=False)
 class NetworkPair(Case):
-    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`).
+    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss takes them (see `LOSSES`).
 
     reach: R of `lipschitz_constant`, which the squared loss needs.
     """

@@ -60,7 +60,7 @@ class LowLossRegion(Case):
             return []
         far = (split + root).sqrt()
         wells = [(middle - far, middle + far)]
-        if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:  # exact: are there two wells
+        if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:  # decided exactly: whether there are two wells
             near = (split - root).sqrt()
             wells = [(middle - far, middle - near), (middle + near, middle + far)]
         return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in wells]

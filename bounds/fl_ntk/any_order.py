@@ -40,9 +40,9 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 
 
 STEPS_RUN = 24
-EPS = 2e-3  # every step stays below the limit 2 by this share of it
+EPS = 2e-3  # every step stays below the limit 2 by this share of the limit
 PROBES = 5
-SMALL, TRIES, FEW_TRIES = 100, 6, 2  # up to SMALL neurons an adversary tries TRIES batches, beyond FEW_TRIES
+SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary tries TRIES batches, or FEW_TRIES with over SMALL neurons
 TRAINED = 5  # seeds of trained networks
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
 NEWTON = 8  # steps towards given outputs

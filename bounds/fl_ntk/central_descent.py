@@ -42,7 +42,7 @@ def _constants(case: KernelCase) -> dict:
 
 def _equal(base: AnyFamily, seed: int) -> KernelCase:
     """A case of another family: two or four equal clients, or the user's data; server step 1, four rounds."""
-    case = base.case(2 * seed + 1)  # an odd seed has two clients or four
+    case = base.case(2 * seed + 1)  # with an odd seed the other family has two clients or four
     return replace(case, setup=replace(case.setup, eta_global=1.0, rounds=POOLED_ROUNDS))
 
 

@@ -89,7 +89,7 @@ class ResidualLadder(Case):
 
 
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
-    """The ladder on the user's data, or on the first problem, from this seed on, whose residual settles."""
+    """The ladder on the user's data, or on the first problem whose residual settles, of the seeds from this one on."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):

@@ -268,7 +268,7 @@ LINEAR, SIGNS = SphereDistribution(), SphereDistribution(signal=0.0, noise=1.0)
 
 
 def _sample(sources: tuple[SphereDistribution | UserData, ...], sizes: tuple[int, int], seed: int) -> TrainedOnSample:
-    """n log-uniform in `sizes`, a 1-Lipschitz loss that vanishes at the label, and the sources in turn."""
+    """n log-uniform in `sizes`, a 1-Lipschitz loss that vanishes at the label, and for each seed the next source."""
     rng = np.random.default_rng([seed, 9])
     n = round(float(np.exp(rng.uniform(*np.log(sizes)))))
     return TrainedOnSample(sources[seed % len(sources)], n, Loss(slope=float(rng.uniform(0.8, 1))), seed)
