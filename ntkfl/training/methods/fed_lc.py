@@ -8,7 +8,7 @@ NOT_LINEAR = "its loss is a cross-entropy of shifted outputs"
 
 
 def method(objective: Objective, *, tau: float = 0.1) -> Method:
-    """f_c - tau n_c^(-1/4) in place of f_c, without the classes that the client lacks; tau = 0 is FedAvg.
+    """Logits f_c - tau n_c^(-1/4) in place of f_c, without the classes that the client lacks; tau = 0 is FedAvg.
 
     Args:
         objective: the loss that clients descend.

@@ -51,7 +51,8 @@ def connectivity_network(request: Request) -> Model:
 
     Weights are Gaussian, hidden of variance 2 / d and readout of 1 / WIDTH, so that outputs are of the inputs' size.
 
-    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` gives it to `ntkfl.connectivity`.
+    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` makes of it a network of
+    `ntkfl.connectivity`.
     """
     (width,) = request.sizes((512,))
     out = () if request.outputs is None else (request.outputs,)
