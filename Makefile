@@ -17,6 +17,9 @@ verify-thorough: $(STAMP)
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
 # What Numba compiles is kept in the environment, for some six seconds of each process that runs the simulators.
 verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/machine-code
+# So is what XLA compiles, for a second run. .ci/run has no second one.
+test: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.venv/compiled
+test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(STAMP)
 	$(PYTEST) -m "not slow"

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -97,8 +98,28 @@ class Quick:
                     test._hypothesis_internal_use_settings = settings(drawn, max_examples=fewer)
 
 
+LARGEST_COMPILED = 200_000_000  # bytes; XLA never deletes what older code left
+
+
+def drop_unreadable(folder: Path) -> None:
+    """Deletes the files of XLA that a process which was killed left in part, which XLA never writes again.
+
+    All are deleted where they are too many. XLA refuses a file that another process is still writing.
+    """
+    if sum(file.stat().st_size for file in folder.glob("*-cache")) > LARGEST_COMPILED:
+        for file in folder.glob("*-cache"):
+            file.unlink(missing_ok=True)
+    for file in folder.glob("*-cache"):
+        try:
+            zlib.decompress(file.read_bytes())  # it ends with a sum of what it holds
+        except zlib.error:
+            file.unlink(missing_ok=True)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Quick, "quick")
+    if (compiled := os.environ.get("JAX_COMPILATION_CACHE_DIR")) and not hasattr(config, "workerinput"):
+        drop_unreadable(Path(compiled))
 
 
 @pytest.hookimpl(trylast=True)  # after deselected tests are gone

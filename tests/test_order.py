@@ -1,5 +1,6 @@
 """The tests that `make test` runs, the order in which workers take their files, and the threads of a worker."""
 
+import zlib
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,3 +101,16 @@ def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_tho
 
 def test_a_worker_has_one_thread_also_under_a_plain_pytest():
     assert blas_threads() == 1
+
+
+def test_what_xla_compiled_is_kept_unless_it_is_cut_off_changed_or_too_much(conftest, tmp_path, monkeypatch):
+    whole = zlib.compress(bytes(range(256)) * 9)
+    damaged = {"empty": b"", "cut": whole[:-1], "changed": whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]}
+    for name, content in (damaged | {"whole": whole}).items():
+        (tmp_path / f"{name}-cache").write_bytes(content)
+    (tmp_path / "another file").touch()
+    conftest.drop_unreadable(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole-cache", "another file"}
+    monkeypatch.setattr(conftest, "LARGEST_COMPILED", len(whole) - 1)
+    conftest.drop_unreadable(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"another file"}
