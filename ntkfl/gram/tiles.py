@@ -356,8 +356,8 @@ class Tiles(HeldGram):
         rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
         block = np.empty((len(rows), len(columns)))
         for (start, end), (below, above) in zip(self.rows, self.of_slabs(_pieces, rows, columns), strict=True):
-            block[np.ix_(*entries_below(start, end, rows, columns))] = below
-            block[np.ix_(*entries_above(start, end, rows, columns))] = above.T
+            block[_crossed(*entries_below(start, end, rows, columns))] = below
+            block[_crossed(*entries_above(start, end, rows, columns))] = above.T
         return block
 
 
@@ -424,7 +424,12 @@ def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np
     start, end = slab.shape[1] - len(slab), slab.shape[1]
     own, before = entries_below(start, end, rows, columns)
     over, mirrored = entries_above(start, end, rows, columns)
-    return slab[np.ix_(rows[own] - start, columns[before])], slab[np.ix_(columns[mirrored] - start, rows[over])]
+    return slab[(rows[own] - start)[:, None], columns[before]], slab[(columns[mirrored] - start)[:, None], rows[over]]
+
+
+def _crossed(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The index of chosen rows at chosen columns: what `np.ix_` gives, which asks for the types first."""
+    return np.flatnonzero(rows)[:, None], np.flatnonzero(columns)
 
 
 def _tiles_of_slab(slab: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
