@@ -56,6 +56,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(20_000, 10, 50)  # a twentieth of a worker's time went into looking at what stays
 
 
 def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
