@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # before they are imported
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # before Flower and Ray are imported
 
 import numpy as np
 import torch

@@ -186,4 +186,4 @@ def _process(
             yield _Process(process)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and its child processes
+                os.killpg(process.pid, signal.SIGKILL)  # the process and its children

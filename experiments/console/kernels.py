@@ -83,7 +83,7 @@ def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
     needed = tuned.rounds or tuned.estimate or float("inf")
     try:
         scaled = momentum_rounds(problem.standardised(), eps)
-    except (ParallelRows, ValueError):  # rows that differed in their sizes alone
+    except (ParallelRows, ValueError):  # the scaled rows are parallel
         return ""
     if scaled is None or scaled.rounds is None or not 2 * scaled.rounds < needed:
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 PIPED_WIDTH = 120
-NARROWEST, WIDEST = 60, 100  # columns of text that is read
+NARROWEST, WIDEST = 60, 100  # limits of the width of a paragraph
 
 
 def console(least: int = 0) -> Any:

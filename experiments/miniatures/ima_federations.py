@@ -28,7 +28,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 
     with_ima = {**keys, **IMA}
     decay_only = control(with_ima)
-    assert decay_only is not None  # IMA has one
+    assert decay_only is not None  # there is a control for IMA
     gained, plain = accuracy(with_ima), accuracy(keys)
     return {GAIN: gained - plain, BEYOND_DECAY: gained - accuracy(decay_only), "accuracy of FedAvg": plain}
 

@@ -20,7 +20,7 @@ PLACES = np.linspace(-0.5, 1.5, 41)  # places on the line from the model without
 LAST_MEAN = IMA | {
     "ima_exploration": "none",
     "ima_start": 0.999,
-}  # after the last round, so that nobody trains from it
+}  # the mean is formed after the last round, so no client trains from it
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:

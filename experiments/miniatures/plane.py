@@ -107,7 +107,7 @@ def three_models(keys: Keys, seed: int) -> ThreeModels:
         return ThreeModels(solo.model, solo.data, solo.trained(solo.starts(3, seed), anchor, keys["beta"], seed))
     done = prepared("fedavg", **{**keys, "seed": seed}).train()
     ends = done.federation.round(done.state, keep_ends=True).ends
-    assert ends is not None  # the caller wants them
+    assert ends is not None  # keep_ends asks for them
     return ThreeModels(done.model, done.federation.data, tree_map(lambda rows: rows[:3], ends))
 
 

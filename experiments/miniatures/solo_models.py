@@ -86,7 +86,7 @@ class Solo:
         begun = federation.start(anchor)
         begun = replace(begun, clients={"rule": {"model": starts}}, seen=torch.ones(count, dtype=torch.bool))
         ends = federation.round(begun, keep_ends=True).ends
-        assert ends is not None  # the caller wants them
+        assert ends is not None  # keep_ends asks for them
         return ends
 
     def scores(self, stacked: Params) -> tuple[Tensor, Tensor]:

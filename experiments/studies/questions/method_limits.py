@@ -81,7 +81,7 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The exponents of both quantities under every method (`sel` has an argument of its own named method)."""
+    """The exponents of both quantities under every method (`sel` itself has an argument named method)."""
     for name, says in QUANTITIES.items():
         for method in cells.method.to_numpy():
             claim, values = f"{says} ~ m^(-1/2) under {method}", cells[name].sel({"method": method})
