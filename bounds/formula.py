@@ -242,7 +242,7 @@ Value = Callable[[_Environment, list], Any]  # computes a ball, an array or a ma
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and the steps that compute its parts' values; the last value is its own."""
+    """An expression's symbols, and the steps that compute its parts' values; the last value is the expression's."""
 
     scalars: tuple
     matrices: tuple
