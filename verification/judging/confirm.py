@@ -88,7 +88,7 @@ def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) ->
 
 
 def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
-    """Whether another precision, without an error bound, agrees by a margin far above the difference of precisions."""
+    """Whether another precision, without an error bound, agrees by a margin far above the results' difference."""
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     if unmet:
         return _answer(False, What.UNMET_IN, computed=case.computed, unmet=unmet)
