@@ -130,7 +130,7 @@ def _routine(name: str) -> Callable[..., None]:
     lock.
 
     Raises:
-        ImportError: the routine's last argument, info, has no 32 bits, as in a scipy built with other integers.
+        ImportError: the routine's last argument, info, is not of 32 bits, as in a scipy built with other integers.
     """
     capsule, python = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
     signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", python))(capsule)

@@ -346,7 +346,7 @@ def _points(
     for now, state, test in zip(t.tolist(), run, tests, strict=True):
         bounded = bool(np.isfinite(state.norm_error))
         length = float(np.linalg.norm(state.residual))
-        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # norms, quotient
+        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # rounding: norms, quotient
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),

@@ -222,8 +222,8 @@ def kink_layers(
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
     the residuals follow, by default H_inf; where the readout is trained too, it is larger. `draws` counts weights
-    orthogonal to x_i in each of the 8 replicates; only 48 are used where most of them differ in pattern. Starts are
-    taken up to `margin`, in units of z, beyond those that can cross the kink.
+    orthogonal to x_i in each of the 8 replicates; of a replicate with more than 48 different patterns only the first 48
+    draws are used. Starts are taken up to `margin`, in units of z, beyond those that can cross the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.

@@ -126,7 +126,7 @@ def empirical(
         try:
             gradients.fill(out, left, None if alone else right)
             break
-        except _NotOfRankOne as caught:  # most networks raise it after a sample or two
+        except _NotOfRankOne as caught:  # mostly raised after a sample or two
             gradients.whole.update(caught.names)
             out[:] = 0
     if not np.isfinite(out).all():

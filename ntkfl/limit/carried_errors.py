@@ -181,8 +181,8 @@ class Margins:
 
     @property
     def grown(self) -> float:
-        """The largest factor by which a round of plain averaging lengthens an error: the norm of I - H P in its own
-        metric."""
+        """An upper bound of the factor by which a round of plain averaging lengthens an error, from the norm of I - H P
+        in its own metric."""
         return max(1.0, self.largest - 1)
 
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
@@ -509,7 +509,7 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds of residuals and of sums, each with and without the errors of the stored matrices
+    # error bounds with, and then without, the errors of the stored matrices; each of residuals, then of sums
     reached: Float[np.ndarray, "2 2 T"]
     # slips, far: error bounds of a step of the recursion and of `now`, with and without the errors of the stored
     # matrices

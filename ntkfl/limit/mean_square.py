@@ -117,7 +117,7 @@ class RealBasis:
 
 
 class Tried:
-    """Orthonormal second moments, the moments a round later, both in packed form, and an eigenvalue in their span."""
+    """Orthonormal second moments and their images under the map, in packed form, and an eigenvalue in their span."""
 
     def __init__(self, following: Callable[[Second], Second], size: int) -> None:
         self.following, self.used, self.radius = following, 0, 0.0
@@ -131,7 +131,7 @@ class Tried:
 
     @property
     def after(self) -> Float[np.ndarray, "t d"]:
-        """The second moments after a round."""
+        """The images of the second moments."""
         return self._after[: self.used]
 
     def add(self, second: Second) -> None:
