@@ -572,7 +572,7 @@ def two_layers(weights: Weights | TwoLayer | AffineTwoLayer) -> Weights | TwoLay
 def without_biases(
     problem: Problem, network: Weights | TwoLayer | AffineTwoLayer
 ) -> tuple[Problem, Weights | TwoLayer, np.ndarray]:
-    """The network without biases; its data, whose labels are less the output's bias; and the rounding of the labels."""
+    """The data of a network without biases, with labels less the output's bias; this network; the labels' rounding."""
     y = problem.y.reshape(problem.n, -1)
     if not isinstance(network, AffineTwoLayer):
         return problem, network, np.zeros_like(y)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from ntkfl.problem import checked_owner, finite_array
 
-BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 times alpha times Boole's weight, which is 0 at alpha = 0
+BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 times alpha times Boole's weight; at alpha = 0 the product is 0
 
 Arithmetic = Callable[[Any], np.ndarray]
 Gradient = Callable[[np.ndarray], np.ndarray]

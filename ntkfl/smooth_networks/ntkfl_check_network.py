@@ -569,7 +569,7 @@ def later(net, x, reach):
 
 
 def require_stay(net, x, y, content, reach):
-    """Refuse if the loss of a sample that is not kept may get above 0, or if a loss huber may get linear."""
+    """Refuse if the loss of a sample that is not kept may get above 0, or if a loss of huber may get linear."""
     loss, size, kept = (content[key] for key in ("loss", "size", "kept"))
     which = range(len(x.rows)) if loss == "huber" else sorted(set(range(len(x.rows))) - set(kept))
     if not which:

@@ -42,8 +42,8 @@ class Window:
     ball: float  # rho, the radius of the ball in which curvature is bounded
     distance: float  # d: a fit is within this distance of the checkpoint
     reach: float  # no model gets farther than this from the checkpoint
-    # gain, loss: alpha and beta; a window without means multiplies the squared distance to the fits by at most
-    # 1 - step (gain - loss)
+    # gain, loss: alpha and beta; a window at exactly this step, without means, multiplies the squared distance
+    # to the fits by at most 1 - step (gain - loss)
     gain: float
     loss: float
 
@@ -75,7 +75,7 @@ def window(start: Start, residual: float, step: float, visits: float) -> Window 
 
 
 def smallest_ball(attempt: Callable[[float], Proved | Failed], radius: float) -> Proved | str:
-    """The conclusions in the first large enough ball, or the last failure; a failure gives the radius that it needs."""
+    """The conclusions in the first large enough ball, or the last failure; a failure may name a larger radius."""
     why = ""
     for _ in range(TRIES):
         interruption.check()
