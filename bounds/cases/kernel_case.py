@@ -82,7 +82,7 @@ class KernelCase(Case):
 
     @cached_property
     def least_of_jacobi(self) -> Estimate:
-        """The smallest eigenvalue of H_D^-1 H, H_D the clients' blocks: one over the largest one of L^-1 H_D L^-T."""
+        """The smallest eigenvalue of H_D^-1 H, H_D the clients' blocks: one over the largest of L^-1 H_D L^-T."""
         with precision(BITS):
             inverse = ball_matrix(self.factor).inv()
             largest = symmetric_eigenvalues(inverse * self._blocks * inverse.transpose())[-1]
