@@ -188,7 +188,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
 
 
 def _method(inputs: set[str]) -> str:
-    """The method of an estimate. A ball is as reliable as its inputs, so that the method names theirs."""
+    """The method of an estimate, which names the methods of the inputs: a ball is as reliable as its inputs."""
     others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 

@@ -145,7 +145,7 @@ class Statement:
             if not isinstance(claim, Claim):
                 right = f"Claim({claim})" if not isinstance(claim, Formula) else f"Claim({claim.expression}, ...)"
                 raise TypeError(f"the {form} form of {self.id} is {claim}; it must be a Claim: {right}")
-            if (claim.lower is None) == (self.kind is Kind.TWO_SIDED):  # a check of another kind would not look at it
+            if (claim.lower is None) == (self.kind is Kind.TWO_SIDED):  # other kinds of checks ignore `lower`
                 right = "kind=Kind.TWO_SIDED has a Claim(upper end, lower=lower end); other kinds have no lower end"
                 raise ValueError(
                     f"the {form} form of {self.id} is {self.kind}, and its lower is {claim.lower}; {right}"

@@ -24,7 +24,7 @@ def keep(path: Path, rows: Sequence[Row], row: Row, point: Sequence[str], order:
 
 
 def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: str = "") -> str:
-    """The page with these lines below the heads of its tables, which come in this order; `mark` begins their lines.
+    """The page with these lines below its tables' heads; tables are in the page's order, and `mark` begins each line.
 
     Raises:
         ValueError: the page has no such tables.
@@ -39,7 +39,7 @@ def with_tables(page: str, tables: Iterable[tuple[str, Sequence[str]]], mark: st
 
 
 def measured_alone(measured: Callable[[Row], Row], points: Iterable[Row]) -> Iterable[Row]:
-    """The rows of these points, each measured in a process of its own, so that its peak memory is the row's."""
+    """The rows of these points, each measured in a separate process, whose peak memory is thus that of the row."""
     for point in points:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
             yield alone.submit(measured, point).result()

@@ -50,7 +50,7 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkf
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
 MOST = 1e6  # largest epsilon, and the inverse of the smallest; beyond them dp-accounting's sigma is lost to rounding
 LEAST_DELTA = 1e-300  # smallest delta, for the same reason
-TWICE = 70  # steps that double a number
+TWICE = 70  # number of steps by the factor FINER that double a number
 LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
 
@@ -218,8 +218,10 @@ class DrawnDisplacements:
         return float(self._clips(rounds, ratio).max())
 
     def least(self, rounds: int, ratio: float, chance: float) -> float:
-        """A lower bound of the right clip, except with the chance `UNSEEN`: this bound is reached by more groups of
-        runs than may exceed the right clip.
+        """A lower bound of the right clip, except with the chance `UNSEEN`.
+
+        The right clip is the least norm that a run exceeds with at most the chance `chance`. More groups of runs reach
+        the lower bound than may exceed the right clip.
 
         Args:
             rounds: T.
@@ -333,8 +335,8 @@ class PrivateRounds:
 
     @cached_property
     def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
-        """The moments known so far, those of displacements if all clients take part, and an iterator that adds a round
-        to both."""
+        """Two lists by round, `square` with `gain` and (if all clients take part) the displacements' moments, and an
+        iterator that adds a round to both lists."""
         known: list[tuple[float, float]] = []
         rows: list[np.ndarray] = []
 
@@ -678,8 +680,8 @@ def _outermost(points: Float[np.ndarray, "3 m"]) -> Float[np.ndarray, "k 3"]:
     return np.array(kept)
 
 
-# the numbers of clients of one size k, (m,), their samples, (m, k), and matrices, (m, k, k), with which |matrix r_c| is
-# the norm of a displacement
+# for the m clients that have k samples each: which clients they are, (m,), their samples, (m, k), and matrices,
+# (m, k, k), with which |matrix r_c| is the norm of a displacement
 Stack = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -808,7 +810,7 @@ def private_settings(
         raise ValueError("participation is empty; name at least one share of the clients, such as 1")
     for fall in falls:
         if not 0 < fall <= 1:
-            raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of it")
+            raise ValueError(f"falls has {fall}; the server rate falls to a share in (0, 1] of its first value")
     require_labels(problem)
     require_moments(problem.n, problem.y[0].size)
     choices = []

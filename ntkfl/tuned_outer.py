@@ -39,7 +39,7 @@ SHARES = (0.02, 0.1, 0.3, 0.7)  # starting values of eta_local, as shares of the
 RATES = (0.5, 1.0, 2.0, 4.0)  # starting values of the server's step
 MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of last over first server rate
-NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate to start from, since its loss has many minima
+NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate's starting value: the loss has many minima
 EPSILON = float(np.finfo(float).eps)
 SMALLEST = float(np.finfo(float).tiny)  # least root mean square whose logarithm is taken
 TRIES = 70  # most tries of a search from a starting value
@@ -346,7 +346,7 @@ class _Search:
         return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # a fall by 1, momentum 0
 
     def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
-        """The choice in the form of reports."""
+        """The steps of a point and their losses, as an `OuterChoice`."""
         n, regime = self.base.problem.n, self.regime(outer, point)
         rate, momentum, last = self._rates(outer, point)
         floor = krylov_floor(self.regime("average", point[:2]), self.rounds) / n

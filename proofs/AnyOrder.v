@@ -1,7 +1,7 @@
 (* A certified checkpoint of a two-layer ReLU network is safe under every continuation of its training: steps on any
    batches, by anybody, in any order, and convex means of the models reached, as a server takes them.
 
-   fl-ntk/any-order rests on it: continuation_safe is "|W - W*| never grows", total_work is "eps sum eta r^2 <= D^2",
+   fl-ntk/any-order rests on this file: continuation_safe is "|W - W*| never grows", total_work is "eps sum eta r^2 <= D^2",
    predictions_stay is "every later output is within 2 D |z|", final_class the final classes that a certificate prints.
 
    The field may be any ordered field, as the rationals or the reals. A label is one (sample, output) pair, so that several

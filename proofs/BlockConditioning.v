@@ -2,7 +2,7 @@
    positive and block-diagonal over the clients, the condition number of H P is at least 1/nu, nu the smallest eigenvalue
    of H_D^-1 H and H_D the client blocks of H.
 
-   fl-ntk/block-conditioning rests on it: its stated form, and its new form for two clients.
+   fl-ntk/block-conditioning rests on this file: its stated form, and its new form for two clients.
 
    In terms of quadratic forms: a Q <= H <= b Q with Q = P^-1 says that the spectrum of H P is in [a, b], and an eigenvector
    gives a v with v'Hv <= nu v'H_D v. Every such b/a is at least 1/nu, and so is the condition number. *)

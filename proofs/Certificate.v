@@ -1,7 +1,7 @@
 (* From numbers to the certificate: a positive definite Gram matrix K of the rows of C, a guess alpha of the solution of
    K a = t, and a margin for every pair off A give W*, D and kappa as AnyOrder.v needs them.
 
-   fl-ntk/any-order rests on it: this is how ntkfl/any_order concludes, with K >= lambda I (eigenvalue_misses of
+   fl-ntk/any-order rests on this file: this is how ntkfl/any_order concludes, with K >= lambda I (eigenvalue_misses of
    GramBounds.v), and how the check of an exported certificate does, with a witness Y (witness_misses). Nothing is assumed
    about alpha or the guesses h: their errors enter the bounds.
 

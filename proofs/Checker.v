@@ -3,7 +3,7 @@
    `ntkfl certify --any-order --export` writes; Digits.v runs it on one export. The step limits that an export claims are
    not checked.
 
-   fl-ntk/any-order rests on it: a checkpoint that passes is an instance of the theorem, with no further assumption.
+   fl-ntk/any-order rests on this file: a checkpoint that passes is an instance of the theorem, with no further assumption.
 
    Numbers are floats, each stored as the integer that is 2^bits times it. The witness may be anything. The program
    calculates the products of vectors with `dots`, which may be any function that is proved to give these products. *)

@@ -2,7 +2,7 @@
    diagonally dominant with a positive diagonal, then K - lambda I is positive definite. Y is chosen near the inverse
    of a Cholesky factor; with a bad Y the condition fails, and nothing is proved.
 
-   fl-ntk/any-order rests on it: GramBounds.v states it for the rows of C. *)
+   fl-ntk/any-order rests on this file: GramBounds.v states the result for the rows of C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid.

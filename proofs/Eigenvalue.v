@@ -1,7 +1,9 @@
-(* No eigenvalue of J J', J the gradients of a later model, is below one number of the certified checkpoint: g/top, if
-   the diagonal of Y K Y' outweighs the rest by g and the labels' block of Y'Y has no eigenvalue above top.
+(* No eigenvalue of J J' is below g/top, for the gradients J of every later model. Two conditions on the certified
+   checkpoint give g and top: the diagonal of Y K Y' outweighs the rest by g, for the Gram matrix K of the rows of C, and
+   the labels' block of Y'Y has no eigenvalue above top.
 
-   fl-ntk/any-order rests on it: the eigenvalue that an export claims, point (5) of the script that checks it. *)
+   fl-ntk/any-order rests on this file: an export claims such an eigenvalue, and the script that checks the export
+   checks the eigenvalue in its point (5). *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder GramBounds Certificate.

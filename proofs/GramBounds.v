@@ -2,7 +2,7 @@
    error e = t - K h bounds the energy t'K^-1 t by h't + h'e and any bound of e'K^-1 e. There are two such bounds:
    |e|^2/lambda if K >= lambda I, and |Y e|^2/g if the diagonal of Y K Y' outweighs the rest by g.
 
-   fl-ntk/any-order rests on it: Certificate.v gets W*, D and kappa from it. *)
+   fl-ntk/any-order rests on this file: Certificate.v gets W*, D and kappa from it. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid Dominance.

@@ -1,8 +1,8 @@
 (* Identically distributed clients need not have Cov = Var: the mean of K independent clients whose outputs are +1 or -1
    with equal chance has the variance 1/K, while one client has the variance 1.
 
-   averaging/I10 rests on it: its stated form, that the mean of identically distributed clients has the variance of one
-   model, fails for every K > 1. *)
+   averaging/I10 rests on this file: its stated form, that the mean of identically distributed clients has the variance of
+   one model, fails for every K > 1. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory.

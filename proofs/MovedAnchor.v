@@ -1,7 +1,7 @@
 (* What moving one end of a segment does to a smooth loss L on it, when L is at most epsilon before: it may be above
    epsilon + gamma Delta^2, Delta the length of the move, and it is at most (sqrt epsilon + sqrt(gamma/2) Delta)^2.
 
-   fedgucci/F17 rests on it: its stated form, Eqs (51)-(52) of FedGuCci, fails by printed_bound_fails, also where the
+   fedgucci/F17 rests on this file: its stated form, Eqs (51)-(52) of FedGuCci, fails by printed_bound_fails, also where the
    new end is the minimiser of L that is nearest to the old one; its repaired form is moved_anchor.
 
    The witness in the plane is L(x, y) = huber(7/2, y + 3 - huber(20, x)/50), the model (-20, 0), the anchor (102/5, 0),

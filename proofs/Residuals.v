@@ -2,7 +2,7 @@
    few_large_residuals bounds the number of windows that begin with a large residual, residuals_tend_to_0 states the limit
    with epsilon and delta, over an archimedean ordered field.
 
-   fl-ntk/any-order rests on it: "the residual tends to 0 if every sample keeps being visited".
+   fl-ntk/any-order rests on this file: "the residual tends to 0 if every sample keeps being visited".
 
    A window is any piece of training after which every label has been visited with a total step of at least eta: a
    shuffled epoch, or some rounds of a server with any batches and any share of the clients. A window has at most k steps

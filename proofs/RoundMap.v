@@ -149,8 +149,8 @@ rewrite /M two H_is -scalar_mxM four divr1 scale1r scale_scalar_mx none subrr mu
 by rewrite raddfB /= opprB addrCA subrr addr0 mul_scalar_mx.
 Qed.
 
-(* fl-ntk/C.10 (its stated form fails) rests on it: B_3 for the same sample, the part of the movement in T + 1 rounds that
-   the printed linear map does not give. Outputs begin at 0, and rho/K = 1. *)
+(* fl-ntk/C.10 (its stated form fails) rests on this theorem: B_3 for the same sample, the part of the movement in T + 1 rounds
+   that the printed linear map does not give. Outputs begin at 0, and rho/K = 1. *)
 Local Notation own := (fun _ : 'I_1 => 1%:M : 'M[R]_1).
 Theorem movement_stays T (y : 'M[R]_1) :
   \sum_(t < T.+1) \sum_(k < 2) phi *: (iter t (mulmx (1%:M - 2%:R *: H phi%:M)) y

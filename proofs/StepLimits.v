@@ -1,6 +1,6 @@
 (* Which steps are allowed from a certified checkpoint, as inequalities between numbers.
 
-   fl-ntk/any-order rests on it (its hypothesis "steps"), and so do the limits that a certificate prints:
+   fl-ntk/any-order rests on this file (its hypothesis "steps"), and so do the limits that a certificate prints:
    universal_step_limit is universal_step_limits, 2/(|a|^2 |X_c|^2); entries_step_limit with gradient_products is
    client_step_limits, from bounds of the entries of J J' that hold whatever the patterns on A are.
 

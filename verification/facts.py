@@ -114,7 +114,7 @@ class Confirmation:
 
     @property
     def stands(self) -> bool:
-        """Whether it was confirmed, or was seen where nothing could redo it."""
+        """Whether the violation was confirmed, or was seen where no second computation was possible."""
         return self.standing is not Standing.FALLEN
 
 

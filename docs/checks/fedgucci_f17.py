@@ -2,21 +2,23 @@
 
 Printed, for a gamma-smooth loss L: sup L on the segment from w_i to w_anc,i <= sup L on the segment from w_i to w_anc,
 plus gamma |w_anc - w_anc,i|^2; w_anc,i minimises the client's loss. Read with the client's loss on both sides.
+The old segment ends in w_anc, the new segment in w_anc,i.
 
 Counterexample in the plane: L(x, y) = g(y + c(x)), c(x) = A sin^2(pi x/X) - sin^2(pi x/(2 X)), A = 6, X = 200, and g
 Huber's function, s^2/2 for |s| <= 7, 7|s| - 49/2 beyond; w_i = (0, 0), w_anc = (X, 0), w_anc,i = (X, 1).
-It meets what is asked:
-  L >= 0 = L(X, 1) since c(X) = -1: a minimiser. It is the one nearest to w_anc: minimisers have y = -c(x), and with
-  c >= -1, c'(X) = 0, |c''| <= k <= 1 the squared distance z^2 + c(X + z)^2 is at least z^2 + (1 - k z^2/2)^2 >= 1 for
-  |z| < 1, and at least z^2 >= 1 beyond.
-  gamma-smooth on the whole plane: the Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0), of norm <= 1 + c'^2 + 7 |c''|,
-  |c'| <= (A + 1/2) pi/X, |c''| <= (2 A + 1/2) pi^2/X^2. (22/7 > pi.)
-Old segment: y = 0; with u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2, in [-1, A - 1/2 + 1/(16 A)], attained.
-New segment: y = x/X; at x = X/2 it has c + y = A, hence L = A^2/2 or more.
+The counterexample meets the hypotheses:
+  w_anc,i is a minimiser, since L >= 0 and, as c(X) = -1, L(X, 1) = 0. No minimiser is nearer to w_anc: minimisers have
+  y = -c(x), and with c >= -1, c'(X) = 0, |c''| <= k <= 1 the squared distance z^2 + c(X + z)^2 is at least
+  z^2 + (1 - k z^2/2)^2 >= 1 for |z| < 1, and at least z^2 >= 1 beyond.
+  L is gamma-smooth on the whole plane: the Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0), of norm at most
+  1 + c'^2 + 7 |c''|, with |c'| <= (A + 1/2) pi/X, |c''| <= (2 A + 1/2) pi^2/X^2. (22/7 > pi.)
+On the old segment y = 0; with u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2 has the range [-1, A - 1/2 + 1/(16 A)].
+On the new segment y = x/X; at x = X/2, c + y = A, hence sup L is A^2/2 or more.
 
-Holds, as |grad L| <= sqrt(2 gamma L) for gamma-smooth L >= 0: (sqrt(eps) + sqrt(gamma/2) Gamma)^2.
-With the global loss in place of the client's even L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 has 2 > 1/2 + 1, and
-there the repaired bound, which needs no minimiser, is attained.
+The bound that holds on the new segment is (sqrt(eps) + sqrt(gamma/2) Gamma)^2, since |grad L| <= sqrt(2 gamma L) for
+gamma-smooth L >= 0; eps is sup L on the old segment, and Gamma = |w_anc - w_anc,i|.
+If L is the global loss and not the client's, even L = w^2/2 violates the printed bound: w_i = 0, w_anc = 1 and
+w_anc,i = 2 give 2 > 1/2 + 1. There the repaired bound, which needs no minimiser, is attained.
 """
 
 import sys
@@ -53,7 +55,7 @@ def holds(eps, gamma, shift):
 
 def main():
     old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2  # below the bend, and above (-1)^2/2
-    new = F(A**2, 2)  # at least; A is below the bend
+    new = F(A**2, 2)  # a lower bound of sup L, since A is below the bend
     s = np.linspace(0, 1, 100_001)
     largest = [np.abs(y + c(X * s)).max() for y in (0, s)]
     slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # between two points of the grid
@@ -62,10 +64,8 @@ def main():
     here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # gradients at close pairs, about the valley
     at = [here * [[2 * X], [2 * A]], here * [[2 * X], [2 * A]] + 0.01 * move]
     steepest = np.linalg.norm(np.subtract(*(gradient(*p) for p in at)), axis=0) / np.linalg.norm(at[0] - at[1], axis=0)
-    stated, right = (
-        printed(old, GAMMA_L, SHIFT),
-        holds(old, 1, SHIFT),
-    )  # gamma is at least 1 = d^2 L/dy^2: the strictest
+    # gamma is at least 1 = d^2 L/dy^2, and gamma = 1 gives the least bound that holds
+    stated, right = printed(old, GAMMA_L, SHIFT), holds(old, 1, SHIFT)
     met = CURVE <= 1 and below and same and steepest.max() <= GAMMA_L
     print(f"old segment {float(old):.6f}, gamma at most {float(GAMMA_L):.6f} (sampled {steepest.max():.6f}), Gamma 1")
     print(f"new segment at least {new}; printed at most {float(stated):.6f}: {'VIOLATED' if new > stated else 'met'}")

@@ -247,7 +247,8 @@ def build(
     method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
 ) -> ConformanceCase:
     """The case with these options and the method's defaults for all others; the case lists every option."""
-    known = trained.options(method) if method in trained.catalogue() else {}  # OPTIONS has all options of the others
+    # for methods outside the catalogue OPTIONS has every option
+    known = trained.options(method) if method in trained.catalogue() else {}
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
     noise, full = "noise" in chosen, f"{method}/{name}"

@@ -106,8 +106,10 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class WholeSpectrum:
-    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`; for many starts less work than
-    runs."""
+    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`.
+
+    For many starts it takes less work than a Lanczos run from each start.
+    """
 
     diagonal: Float[np.ndarray, " n"]  # the eigenvalues
     weights: Float[np.ndarray, " n"]  # one rule for all starts together
@@ -124,7 +126,7 @@ class WholeSpectrum:
             whole[:, some] = product(np.eye(n, len(range(n)[some]), -some.start))
         values, vectors = eigh(whole, overwrite_a=True, driver="evr")
         del whole
-        squared = 0.0  # the products that are off are those with V: the first ones only found it
+        squared = 0.0  # R belongs to the products with V; the products with the identity only found V
         for some in _pieces(n):
             squared += float(np.linalg.norm(product(vectors[:, some]) - vectors[:, some] * values[some])) ** 2
         residual = 1.01 * (np.sqrt(squared) + 4 * UNIT * float(np.linalg.norm(values)))
@@ -132,14 +134,14 @@ class WholeSpectrum:
         return cls(values, weights, residual, _skew(vectors.T))
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """The nodes and weights of the spectrum, twice, since they are exact; all eigenvalues lie between low and
-        high."""
+        """The nodes and weights of the spectrum for both rules, since they are exact; all eigenvalues lie between low
+        and high."""
         rule = np.clip(self.diagonal, low, high), self.weights
         return rule, rule
 
 
 def _skew(rows: Float[np.ndarray, "k n"]) -> float:
-    """A bound of the distance of the rows' products from those of orthonormal rows, with its rounding."""
+    """A bound of |Q Q' - I|_F for these rows Q, which includes the rounding of the products."""
     rounded = 1.01 * (rows.shape[1] + 2) * UNIT * len(rows)
     off = [np.linalg.norm(rows @ rows[s].T - np.eye(len(rows), len(rows[s]), -s.start)) for s in _pieces(len(rows))]
     return float(np.linalg.norm(off)) + rounded
@@ -207,7 +209,8 @@ class LargestEigenvalues:
     _searches: list[_Search] = field(default_factory=list)
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """A number that the largest eigenvalue reaches, and a distance within which the search puts an eigenvalue."""
+        """A number at or below the largest eigenvalue, and a distance from this number within which the search puts an
+        eigenvalue."""
         search, least, most = self._of(values)
         value, off = search.numbers[:2].tolist()
         return least * value, most * (value + off) - least * value
@@ -221,8 +224,8 @@ class LargestEigenvalues:
 
     @property
     def together(self) -> float:
-        """The norm |.|_F of the orthonormal vectors whose products an upper bound takes; each product has its own
-        rounding."""
+        """|Q|_F of the orthonormal vectors Q whose products with A an upper bound takes; each product has a rounding
+        error of its own."""
         return float(np.sqrt(n if (n := len(self.gram)) <= WHOLE else VECTORS))
 
     @property
@@ -313,8 +316,9 @@ class RitzRounds:
     """Rounds of any server that takes linear combinations of mean displacements, in the labels' Krylov space.
 
     Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2).
-    So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. Later
-    rounds are as accurate as the space resolves those eigenvalues of A whose eigenvectors the labels contain.
+    So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. How
+    accurate later rounds are depends on how well the space resolves the eigenvalues of A whose eigenvectors the labels
+    contain.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """
@@ -353,5 +357,5 @@ class RitzRounds:
         return state
 
     def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
-        """Vectors of the residual's length, one for each of these states side by side."""
+        """For each of these states, side by side, a vector whose norm is the residual's."""
         return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

@@ -292,7 +292,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
     b is -nu z for heavy ball, or -nu ((1 + b) z - b) for Nesterov."""
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
-    with np.errstate(divide="ignore"):  # `OuterSpectrum` checks whether this applies
+    with np.errstate(divide="ignore"):  # `OuterSpectrum.known` checks the quotients
         spectrum = OuterSpectrum(1 / (ahead * values), (1 - momentum) * ones, ones / ahead)
         smallest = values.min()
 

@@ -59,7 +59,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class ClientModels:
-    """A client's K local steps on the linear model: upper bounds, and distances and residuals are divided by |S z|."""
+    """A client's K local steps on the linear model: upper bounds; distances and residuals are divided by |S z|."""
 
     share: float  # p, its weight in the mean
     root: float  # G, the norm of its rows of J

@@ -1,4 +1,4 @@
-"""Rounds of a smooth network: the stated rounding error covers the true one; the statement is the certificate's."""
+"""Rounds of a smooth network: the stated rounding error covers the true one; the formulas are the certificate's."""
 
 import mpmath
 import numpy as np

@@ -38,7 +38,7 @@ def test_random_perturbations_stay_below_the_bound(seed, width, radius):
 
 
 def reachable_patterns(case, neuron):
-    """Patterns that one neuron of a plane network can take within the radius: a fine circle, and straight to each x."""
+    """Patterns of a neuron of a plane network after moves within the radius, in 721 directions and along each +-x."""
     x, w = case.problem.x, case.weights.hidden[neuron]
     angles = np.linspace(0, 2 * np.pi, 721)
     directions = np.vstack([np.stack([np.cos(angles), np.sin(angles)], axis=1), x, -x, np.zeros((1, 2))])
@@ -89,7 +89,7 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
     excess_at, largest = share - slope * radius, max(excess)
-    if largest > 0:  # below this radius no neuron can move: the largest excess is 0
+    if largest > 0:  # otherwise the largest excess is 0, at radii at which no neuron can move
         assert abs(excess_at - largest) < 1e-9
     assert any(abs((own <= radius * (1 + 1e-12)).mean() - share) < 1e-12 for own in distances)
 

@@ -85,7 +85,8 @@ def test_turned_around_they_are_as_close_to_antipodal(x):
 def test_the_smallest_eigenvalue_is_of_the_order_of_the_smallest_angle(x):
     angle = float(min(exact_angle(a, b) for i, a in enumerate(x) for b in x[:i]))
     smallest = np.linalg.eigvalsh(gram.infinite(x))[0]
-    assert 1e-3 * angle < smallest < angle / (2 * np.pi) + angle**2 / 4 + 1e-15  # 1/2 - H_ij of that pair
+    # the smallest eigenvalue is at most 1/2 - H_ij of the pair with the smallest angle
+    assert 1e-3 * angle < smallest < angle / (2 * np.pi) + angle**2 / 4 + 1e-15
 
 
 def test_the_angles_reach_both_ends_of_the_range():

@@ -41,7 +41,7 @@ def tally(counts, failure=None, rejected=None, weight=1):
         ({U: 30}, U),
         ({H: 199, V: 1}, V),  # any violated trial decides
         ({U: 29, V: 1}, V),
-        ({V: 1}, V),  # a single one too
+        ({V: 1}, V),  # even if it is the only trial
         ({H: 1, V: 1}, V),
         ({H: 19}, Outcome.UNTESTED),
         ({}, Outcome.UNTESTED),
@@ -100,7 +100,8 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    for failures in (100, 10):  # the failure rate: far above .01; equal to .5, or far below it
+    # both failure rates, .5 and .05, are far above .01; the first is equal to .5, the second far below it
+    for failures in (100, 10):
         counted = tally({H: 200 - failures}, 0.5)
         for _ in range(failures):
             counted.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
@@ -131,7 +132,8 @@ def test_a_tiny_probability_is_said_to_be_not_refuted():
 @pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
 def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
     limit = tally({H: trials}, allowed).would_exclude
-    at = 1 - 0.025 ** (1 / trials)  # no failure in so many trials has this probability: a two-sided 95%
+    # the failure probability at which the chance of no failure is 2.5%: the end of a two-sided 95% interval
+    at = 1 - 0.025 ** (1 / trials)
     assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
     assert tally({H: trials}).would_exclude is None  # a claim that may not fail
     assert float(percent(at).rstrip("%")) / 100 >= at
@@ -188,7 +190,7 @@ def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
 
 
 def test_three_looks_refute_a_true_probability_no_more_often_than_one():
-    """The exact probability, over all paths, that any look refutes; so it covers every rule for the last look."""
+    """The exact probability, over all paths, that any look refutes; this covers every rule for the last look."""
     parts, delta = (20, 10, 30), Fraction(1, 10)  # seeds that each look adds
 
     def refutes(failures, trials):

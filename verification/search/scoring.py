@@ -35,7 +35,8 @@ class Seen:
     """One case of a search.
 
     `score`: the larger, the nearer to a violation. `late`: the score of the last round, extrapolated by its trend to
-        round 256: a bound that fails in the end may be near to failing in the first rounds, and far from it in between.
+        round 256. A bound that fails in the end may be near to failing in the first rounds, and far from failing in
+        the rounds between.
     `comparison`: None where a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated`: as judged
     in float64. `allowed`: the probability with which the claim may fail. `frequency`: if the claim may fail, numbers of
     failures and of networks, and the allowed probability.
@@ -63,7 +64,9 @@ def look(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case of a family as `verify` does; if a claim that may fail does fail, also on fresh networks.
+    """Judge a form on a case of a family as `verify` does.
+
+    If the form fails and its claim allows failures, fresh networks decide.
 
     The cases of a family have the same shapes, so that their runs are compiled once.
     """
@@ -91,7 +94,7 @@ def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmat
 
 
 def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
-    """Whether the claim fails too often on fresh networks too, and the share on which it fails.
+    """Whether the claim also fails too often on fresh networks, and on which share of these networks.
 
     A case that fails is judged again at higher precision where that is possible, since the failure may be rounding.
     """
@@ -153,7 +156,7 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
-    """The last log(left/right) of each part with several entries, extrapolated by its last step; the largest."""
+    """The largest log(left/right) of the parts with several entries, each extrapolated from its last two entries."""
     headings = []
     for part, bound in zip(left, right, strict=True):
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:

@@ -36,7 +36,7 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
 
 
 def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
-    """The conclusion from an ordering on two scales: if the sign is the same, it is not an effect of the scale.
+    """The conclusion from an ordering on two scales: a difference of equal sign on both is no effect of the scale.
 
     Args:
         first: a setting and quantity on the first scale.

@@ -111,7 +111,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     pull = server_rate * length * response  # g k p
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` checks whether this applies
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum.known` checks the quotients
         outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
     if exact or not even:
         return LinearRound(step, 1)

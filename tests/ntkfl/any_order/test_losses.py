@@ -26,12 +26,12 @@ AIMS = ("random", "distance", "residual", "probe")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @given(f=NUMBERS, other=NUMBERS, part=st.floats(0, 1), y=st.sampled_from([-1.0, 1.0]))
 def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
-    """Slopes have Lipschitz constant 1 and are 0 exactly at the minimisers m; r (m - f) >= r^2 for every m."""
+    """Slopes have Lipschitz constant 1 and are 0 exactly at minimisers m; r = -slope has r (m - f) >= r^2 for all m."""
     f, other, y = np.longdouble(f), np.longdouble(other), np.longdouble(y)
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
     slope = loss.slope(f, y)
-    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))  # slopes cancel near each other
+    rounding = 8 * np.finfo(np.longdouble).eps * (1 + abs(f) + abs(other) + abs(y))  # slopes of nearby outputs cancel
     assert abs(slope - loss.slope(other, y)) <= abs(f - other) + rounding
     assert loss.slope(inside, y) == 0 == loss.value(inside, y)
     assert -slope * (inside - f) >= slope**2 * (1 - 1e-15)
@@ -128,7 +128,7 @@ def test_huber_is_certified_as_squares_are_and_a_band_is_no_farther():
 
 
 def test_several_outputs_biases_and_twins():
-    """One class against all; an output's bias; samples that are equal, or twice another, and count once."""
+    """One class against all; an output's bias; a sample with its copy and its half, which count once."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((4, 5))
     hidden, readout = rng.standard_normal((90, 5)), rng.standard_normal((3, 90)) / 9

@@ -1,4 +1,4 @@
-"""Modules of any depth aligned: the function stays, no group's order is better, copies are put back."""
+"""Aligned modules of any depth: the function stays, no group's order is better, permuted copies are restored."""
 
 from functools import partial
 from itertools import pairwise, permutations

@@ -1,4 +1,4 @@
-"""Searching the orders of several groups: it puts copies back, comes near the best order, and beats Git Re-Basin."""
+"""The search for several groups' orders restores a permuted copy, comes near the best order, beats Git Re-Basin."""
 
 from itertools import permutations, product
 
@@ -67,7 +67,7 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
         for starts in beaten:
             alignment = align_torch(first, second, inputs(6), starts=starts)
             beaten[starts] += sum(run < float(alignment.cost_after.value) * (1 - 1e-9) for run in runs)
-    assert beaten[STARTS] <= 1  # starts of 50
+    assert beaten[STARTS] <= 1  # of 50 runs of Git Re-Basin
     assert beaten[1] >= 10
 
 

@@ -66,7 +66,7 @@ def silu_residual():
 
 @pytest.mark.parametrize("name", PHI)
 def test_every_activation_is_read_with_numbers_before_and_behind(name):
-    """In NTK parametrisation, weights on either side, the activation of .7 z times 1.5."""
+    """The function has NTK parametrisation, weights with and without transposition, and the layer 1.5 phi(.7 z)."""
     p, phi = drawn(a=(5, 3), b=(5,), c=(5, 5), d=(5, 1)), PHI[name]
 
     def function(p, x):
@@ -84,7 +84,7 @@ def test_every_activation_is_read_with_numbers_before_and_behind(name):
 
 @pytest.mark.parametrize("factor", [0.1, 1.0, 3.0, 30.0])
 def test_an_activation_of_a_multiple_of_a_sum_has_its_factor_in_every_bound(factor):
-    """With 1 for the norm of 3 I the gradient of this network, 3.35, had the bound 3.17."""
+    """With the norm of 3 I taken as 1, the bound of this network's gradient was 3.17; the gradient's norm is 3.35."""
     rng = np.random.default_rng(0)
     shapes = (("a", (4, 6), 2), ("b", (6, 6), 2.4), ("c", (6,), 2.4))
     p = {name: rng.standard_normal(shape) / size for name, shape, size in shapes}
@@ -187,6 +187,7 @@ def test_what_was_read_is_compared_with_the_function(monkeypatch):
     trees = jax_layers._references()
     monkeypatch.setattr(jax_layers, "_references", lambda: trees | {"tanh": trees["sin"], "sin": trees["tanh"]})
     params = drawn(a=(4, 3), d=(3, 1))
-    for given in (params, params | {"a": 0 * params["a"], "d": 0 * params["d"]}):  # zeros alone hide all but the scale
+    # the outputs at zero parameters alone hide every difference except the scale
+    for given in (params, params | {"a": 0 * params["a"], "d": 0 * params["d"]}):
         with pytest.raises(ValueError, match="the outputs of the function are not those of the layers read from it"):
             layers_of(lambda p, x: jnp.tanh(x @ p["a"]) @ p["d"], given, 4)

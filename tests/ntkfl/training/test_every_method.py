@@ -50,9 +50,10 @@ def test_grouping_clients_changes_nothing_but_rounding(method):
 
 
 @pytest.mark.kind("clients renumbered")
-@pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])  # its turns follow numbers
+# without cyclic training, in which the clients' turns follow their numbers
+@pytest.mark.parametrize("method", [*sorted(set(catalogue()) - {"cyclic"}), "ima"])
 def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
-    """Full batches and no draws, since both are keyed by a client's number."""
+    """Batches are full and nothing is drawn, since batches and draws are keyed by a client's number."""
     options = {"alpha": "half"} if method.startswith("fedgucci") else {}
     run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)
     order = np.array([3, 1, 4, 0, 2])
@@ -78,7 +79,7 @@ def test_a_client_without_samples_keeps_everything_finite(method):
     assert all(torch.isfinite(value).all() for value in everything(history[-1]).values())
     result = empty.round(history[0], keep_ends=True)
     start = {name: w[-1] for name, w in empty.own_models(history[0], [5]).items()}
-    start = result.state.model if run.method.in_turn else start  # the end of the turns before
+    start = result.state.model if run.method.in_turn else start  # the model after the other clients' turns
     assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
 
 

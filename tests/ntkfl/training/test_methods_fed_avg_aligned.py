@@ -22,7 +22,7 @@ FAR = 2.5  # a local rate at which clients' units end nearer to others' than to 
 
 
 def orders(w):
-    """All networks that differ from this one by the order of their 5 hidden units; a line has none."""
+    """The network in every order of its 5 hidden units; a linear model, without hidden units, is the only result."""
     if len(w) != 43:
         return [w]
     body, bias, head, offset = w[:20].reshape(5, 4), w[20:25], w[25:40].reshape(3, 5), w[40:]
