@@ -22,7 +22,7 @@ KEPT = 64  # numbers of a result that are compared, spread evenly
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:
-    """Do the work once for every line of the input."""
+    """Do the work once, then once more for every line of the input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # prints of libraries go to stderr
     interruption.end_with(sys.stdin.fileno())

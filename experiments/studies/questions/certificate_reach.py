@@ -262,7 +262,7 @@ ON_DIGITS = Study(
     ),
     quantities=(
         Quantity("start", "estimate, at the start, of the |y - f| that would certify"),
-        Quantity("asked", "|y - f| that would certify, by the last attempt if that fails"),
+        Quantity("asked", "if the last attempt fails, the |y - f| that would certify"),
         Quantity("known", "rounding bound of |y - f| at the last attempt"),
         Quantity("first", "the largest |y - f| that the certified checkpoint's kernel and curvature would certify"),
         Quantity("residual", "|y - f| of the certified checkpoint"),
