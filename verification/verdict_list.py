@@ -238,7 +238,7 @@ def _not_computed(verdict: Verdict) -> str:
 
 
 def _only_seen(verdict: Verdict) -> str:
-    """The remark on a violation that nothing could redo; if a search alone saw it, it decides nothing."""
+    """The remark on a violation without a second computation; a violation that a search alone saw decides nothing."""
     if verdict.confirmation is None or verdict.confirmation.standing is not Standing.SEEN:
         return ""
     return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"

@@ -49,7 +49,7 @@ def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
     """Refuse a network that has an operation without a forward derivative.
 
     Raises:
-        ValueError: an operation has none.
+        ValueError: an operation without a forward derivative.
     """
     try:
         network.outputs(network.initial(0), x[:1])

@@ -41,7 +41,7 @@ class Rejudged:
 
     @property
     def stands(self) -> bool:
-        """Whether the violation was confirmed, or was seen where nothing could redo it."""
+        """Whether the violation was confirmed, or was seen where no second computation was possible."""
         return self.standing is not Standing.FALLEN
 
     @property
