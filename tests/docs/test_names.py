@@ -16,9 +16,10 @@ def empty_names(tree: ast.AST) -> Iterator[str]:
 
     The fields of a class are left out: some are words of the JSON that users read.
     """
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    nodes = list(ast.walk(tree))
+    bodies = [node.body for node in nodes if isinstance(node, ast.ClassDef)]
     fields = {line.target for body in bodies for line in body if isinstance(line, ast.AnnAssign)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name | ast.arg):
             name = node.id if isinstance(node, ast.Name) else node.arg
             if name in REFUSED and node not in fields and not isinstance(getattr(node, "ctx", None), ast.Load):
