@@ -88,6 +88,17 @@ def drawn_once(family, seed, ladders):
     return drawn(family, seed, ladders)
 
 
+WHOLE = False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_papers(request):
+    """Set whether slow tests of this file run, which need all verdicts on each paper."""
+    global WHOLE
+    own = (item for item in request.session.items if item.path == request.path)
+    WHOLE = any(item.get_closest_marker("slow") for item in own)
+
+
 @pytest.fixture(autouse=True)
 def runs_drawn_once(monkeypatch):
     monkeypatch.setattr(engine, "drawn", drawn_once)
@@ -108,9 +119,14 @@ def _quick():
     return {(v.id, v.form): v for v in verdicts}
 
 
+def of_papers(identifier):
+    """Whether the verdicts come from a run of the whole paper: where slow tests run, it has the quick ones too."""
+    return WHOLE or is_slow(identifier)
+
+
 def verdict_of(identifier, form):
     """The verdict on a statement in one form, made together with the verdicts on all quick ones or on its paper."""
-    if is_slow(identifier):
+    if of_papers(identifier):
         return next(v for v in verdicts_of(identifier.partition("/")[0]) if (v.id, v.form) == (identifier, form))
     return _quick()[identifier, form]
 
@@ -118,7 +134,7 @@ def verdict_of(identifier, form):
 def counts_of(identifier, form):
     """How many cases may have been drawn: one number, or one for each look."""
     statement = catalogue()[identifier]
-    if not is_slow(identifier):
+    if not of_papers(identifier):
         return {sum(family.trials for family in statement.families_of(form, run_of(identifier)))}
     families = statement.families_of(form, UNTIL_DECIDED)
     return {sum(seeds_of(families, share).values()) for share in SHARES}
