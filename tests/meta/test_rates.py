@@ -7,21 +7,22 @@ import sympy as sp
 
 from bounds import Form, Options, Outcome, get
 from bounds.mutants import shifted
-from verification.engine import verify
+from verification.engine import verify, verify_all
 
 RATE = get("fl-ntk/lazy-patterns")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [*(Options(seed=seed) for seed in range(6)), Options(data="sphere")], ids=str)
+@pytest.mark.parametrize("options", [*(Options(seed=seed) for seed in range(1, 6)), Options(data="sphere")], ids=str)
 def test_a_true_rate_is_never_violated(options):
     (verdict,) = verify(RATE, options=options)
     assert verdict.outcome in (Outcome.HOLDS, Outcome.UNRESOLVED)
 
 
 @pytest.mark.slow
-def test_a_wrong_rate_is_violated_and_another_ladder_agrees():
+def test_where_the_true_rate_is_not_violated_a_wrong_one_is_and_another_ladder_agrees():
     wrong = RATE.forms[Form.STATED].mutated(shifted(sp.Rational(1, 4)).change)
-    (verdict,) = verify(replace(RATE, stated=wrong))
-    assert verdict.outcome is Outcome.VIOLATED
-    assert verdict.confirmation is not None and str(verdict.confirmation.how).startswith("other networks agree")
+    right, violated = verify_all([RATE, replace(RATE, id="test/wrong", stated=wrong)], Options())
+    assert right.outcome in (Outcome.HOLDS, Outcome.UNRESOLVED)
+    assert violated.outcome is Outcome.VIOLATED
+    assert violated.confirmation is not None and str(violated.confirmation.how).startswith("other networks agree")
