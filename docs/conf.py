@@ -17,6 +17,7 @@ extensions = [
     "mathml",
     "methods",
     "shell_cells",
+    "sidebar",
     "statement_pictures",
     "statements",
     "tables",
