@@ -229,6 +229,11 @@ class HeldGram(ABC):
         """The operations on numbers, by this machine's cores, of a product with a vector."""
         return 2.0 * len(self) ** 2
 
+    @cached_property
+    def seen(self) -> Float[np.ndarray, "n 1"]:
+        """H times random signs, by which another matrix is told apart."""
+        return self @ np.random.default_rng(0).choice([-1.0, 1.0], (len(self), 1))
+
     @abstractmethod
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]: ...
 

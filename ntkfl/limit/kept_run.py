@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ntkfl.gram.tiles import UNIT
 from ntkfl.limit.carried_errors import (
     SAFE,
     Asking,
@@ -70,6 +69,7 @@ class KeptRun:
     def _bounds(self) -> tuple[Carried | None, Margins | None]:
         """The error bounds; None if nothing is proved and `proved` is False."""
         with nullcontext() if self.proved else suppress(ValueError):
+            self.regime._require_squares(self.initial)
             return self.regime._carried(self._last), self.regime._margins
         return None, None
 
@@ -114,7 +114,7 @@ class KeptRun:
         assert self.file is not None
         tiles = self.regime.tiles
         before = {"bases": self._bases, "rounding": np.array(tiles.product_rounding)}
-        before |= {"version": np.array(VERSION), "norm": np.array(tiles.norm)}
+        before |= {"version": np.array(VERSION), "seen": tiles.seen}
         before |= self.regime._tops.arrays | self.regime._block_errors.arrays
         _write(self.file, self._kept[0], before | dict(arrays))
 
@@ -194,22 +194,25 @@ class KeptRun:
         """The file's content.
 
         Raises:
-            ValueError: it is no state, of another run, of a kernel with another |H|_F, or has bounds by other rules.
+            ValueError: it is no state, of another run or kernel, has bounds by other rules, or was changed.
         """
         assert self.file is not None
         kept, tiles = _read(self.file), self.regime.tiles
-        near = 2 * tiles.product_rounding + 4 * len(tiles) * UNIT * tiles.norm  # the rounding of both norms
-        norm = float(kept["norm"]) if "norm" in kept else tiles.norm
-        if str(kept["mark"]) != mark or abs(norm - tiles.norm) > near:
-            raise ValueError(
-                f"{self.file} is of another run (data, kernel, method, steps or rounds); name another file, or remove "
-                "it"
-            )
-        if (version := int(kept.get("version", 1))) != VERSION:
+        other = (
+            f"{self.file} is of another run (data, kernel, method, steps or rounds); name another file, or remove it"
+        )
+        if str(kept["mark"]) != mark:
+            raise ValueError(other)
+        if (version := str(kept.get("version", 1))) != str(VERSION):
             raise ValueError(
                 f"{self.file} has error bounds by rules of version {version}, and a run that goes on has those of "
                 f"version {VERSION}; name another file, or remove it"
             )
+        if str(kept.pop("digest", "")) != _digest(kept):
+            raise ValueError(f"{self.file} was changed after a run wrote it; name another file, or remove it")
+        rounding = SAFE * (float(kept["rounding"]) + tiles.product_rounding)
+        if not np.linalg.norm(kept["seen"] - tiles.seen) <= rounding * np.sqrt(len(tiles)):
+            raise ValueError(other)
         return kept
 
     def _mark(self) -> str:
@@ -221,11 +224,21 @@ class KeptRun:
         return digest.hexdigest()
 
 
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        part = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {part.dtype} {part.shape} ".encode())
+        digest.update(part.tobytes())
+    return digest.hexdigest()
+
+
 def _write(keep: Path, mark: str, arrays: Mapping[str, np.ndarray]) -> None:
+    whole = dict(arrays) | {"mark": np.array(mark)}
     part = keep.with_name(f".{keep.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
-            np.savez(file, allow_pickle=False, mark=np.array(mark), **arrays)
+            np.savez(file, allow_pickle=False, digest=np.array(_digest(whole)), **whole)
         os.replace(part, keep)
     finally:
         part.unlink(missing_ok=True)

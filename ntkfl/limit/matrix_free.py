@@ -57,7 +57,7 @@ from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.memory import left_for, require
-from ntkfl.problem import Problem, finite_array
+from ntkfl.problem import LARGE, SMALL, Problem, finite_array
 from ntkfl.ranges import require_size
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
 PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
 MANY = 8  # this many times n products with vectors take longer than all eigenvectors
-QUADRATURE, LARGE = 1e-12, 1e100  # rounding of nodes and weights; powers are cut off at LARGE
+QUADRATURE = 1e-12  # rounding of nodes and weights
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
@@ -539,15 +539,18 @@ class MatrixFreeRegime(LinearRegime):
             raise ValueError(f"what is left of {self.method} is not found by quadrature; that is for plain averaging")
         if not initial.any():
             raise ValueError("the residual is 0 from the start: no share of it can be left")
+        self._require_squares(initial)
         require_size("products", products)
         root = np.sqrt(response)
-        starts = self._clients.apply(root, initial[:, initial.any(axis=0)])
+        starts = self._clients.apply(root, initial)
+        shares = (starts**2).sum(axis=0) / (starts**2).sum()
+        # a column beside which the others are 1e18 times as large changes no digit, and its squares may vanish
+        starts, shares = starts[:, seen := shares > QUADRATURE**3], shares[seen]
 
         def product(v: np.ndarray) -> np.ndarray:
             return self._clients.apply(root, self.tiles @ self._clients.apply(root, v))
 
         runs: Sequence[Lanczos | WholeSpectrum]
-        shares = (starts**2).sum(axis=0) / (starts**2).sum()
         if starts.shape[1] * min(products, len(starts)) >= MANY * len(starts):
             runs, shares = [WholeSpectrum.of(product, starts)], np.ones(1)
         else:
@@ -652,6 +655,16 @@ class MatrixFreeRegime(LinearRegime):
     def _tops(self) -> LargestEigenvalues:
         """The largest eigenvalues that are known; regimes of the same data share them."""
         return LargestEigenvalues(self.tiles, self._clients)
+
+    def _require_squares(self, initial: Float[np.ndarray, "n C"]) -> None:
+        """Refuse a residual at the start whose squares, or those of its coefficients, vanish or overflow in a bound."""
+        size, own = float(np.abs(initial).max()), self.tiles.largest_own
+        if size and not (SMALL <= size <= LARGE and (not own or SMALL**1.5 <= size / own <= LARGE**1.5)):
+            raise ValueError(
+                f"no error bound is proved for a residual of at most {size:.3g} at the start, with a kernel of at most "
+                f"{own:.3g}: the residual must be within {SMALL:.0e} and {LARGE:.0e}, and {SMALL**1.5:.0e} and "
+                f"{LARGE**1.5:.0e} times the kernel, so that no square of a bound vanishes or overflows"
+            )
 
     def _carried(self, rounds: int) -> Carried:
         """The error bounds of a run of `rounds` rounds; a ValueError if no bound is proved."""

@@ -136,6 +136,7 @@ def before_rounds(monkeypatch):
     multiply = Tiles.__matmul__
     monkeypatch.setattr(lanczos, "WHOLE", 0)
     monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
+    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))  # of every file
     monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
     monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
     monkeypatch.setattr(curves_of, "run_together", uncounted)
@@ -249,13 +250,47 @@ def test_a_file_of_another_run_is_refused(tmp_path):
         limit_curves(problem, ROUNDS, keep=tmp_path / "none" / "run.npz")
 
 
+def test_a_file_of_a_kernel_with_the_same_rows_and_the_same_size_is_refused(tmp_path):
+    problem, keep = images(), tmp_path / "run.npz"
+    rows = np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int).tolist()
+    assert not {1, 2, 5, 6} & {*rows}  # the rows that are compared
+
+    def joined(first, second):
+        """1 for equal samples, and 1/2 between these two."""
+
+        def kernel(x, z=None):
+            same = [(own[:, None] == problem.x).all(axis=2) for own in (x, x if z is None else z)]
+            h = np.eye(problem.n)
+            h[[first, second], [second, first]] = 0.5
+            return same[0] @ h @ same[1].T
+
+        return kernel
+
+    assert np.linalg.norm(joined(1, 2)(problem.x)) == np.linalg.norm(joined(5, 6)(problem.x))
+    limit_curves(problem, ROUNDS, joined(1, 2), "scaffold", eta_local=0.01, keep=keep)
+    with pytest.raises(ValueError, match="is of another run"):
+        limit_curves(problem, ROUNDS, joined(5, 6), "scaffold", eta_local=0.01, keep=keep)
+
+
+@pytest.mark.parametrize("name", ["residual", "at_4", "bounds_4", "sums", "of_clients", "seen", "rounding"])
+def test_a_file_whose_numbers_were_changed_is_refused(tmp_path, name):
+    keep = tmp_path / "run.npz"
+    limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
+    with np.load(keep) as file:
+        kept = dict(file)
+    for changed in (kept[name] * np.nan, kept[name] * (1 + 1e-9), kept[name].ravel()[:0]):
+        np.savez(keep, **kept | {name: changed})
+        with pytest.raises(ValueError, match="was changed after a run wrote it; name another file"):
+            limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
+
+
 def test_a_file_with_bounds_by_other_rules_is_refused(tmp_path, monkeypatch):
     """Files of before the versions count as of version 1."""
     keep = tmp_path / "run.npz"
     limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
     with np.load(keep) as file:
         kept = dict(file)
-    del kept["version"], kept["norm"]
+    del kept["version"], kept["seen"], kept["digest"]
     np.savez(keep, **kept)
     said = r"run.npz has error bounds by rules of version 1, and a run that goes on has those of version 2; name anoth"
     with pytest.raises(ValueError, match=said):

@@ -853,3 +853,27 @@ def test_entries_below_what_float32_keeps_are_refused(kernel):
     Tiles.of(kernel, 1e6 * x, "float32")
     with pytest.raises(ValueError, match=r"float32 tiles need one of 1\.97e-31; take float64 tiles, or multiply"):
         Tiles.of(kernel, x, "float32")
+
+
+def test_a_residual_at_the_start_whose_squares_vanish_has_no_bound():
+    """Its norm is 0 in float64, and so are bounds that are multiples of it; a run's rounding is not 0."""
+    problem = ragged([3, 9, 5])
+    labels = np.where(np.arange(problem.n) == 4, 1e-170, problem.y)
+    regime = kernel_regime(replace(problem, y=labels), Setup(eta_local=0.1, local_steps=4), matrix_free=True)
+    outputs = np.where(np.arange(problem.n) == 4, 0.0, labels)
+    for asked in (regime.residual_estimate, regime.movement_estimate, regime.left_estimate):
+        with pytest.raises(ValueError, match=r"no error bound is proved for a residual of at most 1e-170 at the start"):
+            asked([1, 3], outputs)
+    assert not regime.residual_estimate([1, 3], labels).value.any()
+
+
+def test_a_column_of_labels_whose_squares_vanish_leaves_what_the_others_give():
+    problem = ragged([3, 9, 5])
+    labels = np.stack([problem.y, 1e-170 * problem.y[::-1]], axis=1)
+    one, two = (
+        kernel_regime(replace(problem, y=y), Setup(eta_local=0.1, local_steps=4), matrix_free=True).left_estimate(
+            [1, 9]
+        )
+        for y in (labels[:, 0], labels)
+    )
+    assert two.value == pytest.approx(one.value, rel=1e-12) and two.error == pytest.approx(one.error, rel=0.1)
