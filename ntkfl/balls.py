@@ -98,7 +98,7 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
     if not scale > 0:
-        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # 0 up to the radii
+        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # all midpoints are 0
     middle = (middle + middle.T) / (2 * scale)
     shift = np.linalg.eigvalsh(middle)[-1] * (1 + 1e-6)
     v = np.linalg.solve(shift * np.eye(len(middle)) - middle, np.ones(len(middle)))
@@ -127,7 +127,7 @@ def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     diagonal = [congruent[i, i] for i in range(n)]
     for i in range(n):
         congruent[i, i], gram[i, i] = arb(0), gram[i, i] - 1
-    widest = reduce(arb.max, (b.rad() for b in diagonal))  # one radius for all: midpoints sort the balls
+    widest = reduce(arb.max, (b.rad() for b in diagonal))  # with one radius for all, the order is that of the midpoints
     weyl, skew = norm_inf(congruent) + widest, norm_inf(gram)
     if not skew < 1:
         raise ValueError("the float eigenvectors are not independent: the entries are beyond the range of float64")

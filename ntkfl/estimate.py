@@ -26,7 +26,7 @@ class NotFinite(ArithmeticError, ValueError):
 
 
 class Rigour(IntEnum):
-    """How far an error bound may be trusted; a result of several numbers gets the largest value among theirs."""
+    """How far an error bound may be trusted; a result of several numbers gets the largest Rigour of these numbers."""
 
     EXACT = 0  # no error: an input, a count
     ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
@@ -69,7 +69,7 @@ class Estimate:
         value, error = _plain("value", self.value), _plain("error", self.error)
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
-        if np.isnan(value).any() if value.ndim else value != value:  # faster for single numbers, the most frequent
+        if np.isnan(value).any() if value.ndim else value != value:  # `!=` is faster for single numbers
             raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
             kind = NotFinite if np.isnan(error).any() else ValueError
@@ -195,7 +195,7 @@ class Estimate:
         return self * self
 
     def sqrt(self) -> Estimate:
-        """The square root, elementwise, in its shape; an enclosure that reaches below 0 is cut off at 0.
+        """The square root, elementwise, in the shape of the value; an enclosure that reaches below 0 is cut off at 0.
 
         Raises:
             ValueError: an enclosure lies below 0.
@@ -203,7 +203,8 @@ class Estimate:
         return self._with(self, *rounding.root(self.value, self.lo, self.hi))
 
     def log(self) -> Estimate:
-        """The logarithm, elementwise, in its shape; where an enclosure reaches 0 the logarithm has no lower end."""
+        """The logarithm, elementwise, in the shape of the value; where an enclosure reaches 0 the logarithm has no
+        lower end."""
         return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
 
     def norm(self, axis: int | None = None) -> Estimate:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import torch
     from distributed import Client
 
-FEW, STEP = 3, 1e-3  # clients, and eta_local times every entry of H, in `on_few_samples`
-REMEMBERED = 4  # most regimes of a schedule's rounds that are kept
+FEW, STEP = 3, 1e-3  # for `on_few_samples`: number of clients, and eta_local times every entry of H
+REMEMBERED = 4  # the largest number of regimes that are kept of a schedule's rounds
 
 __all__ = [
     "ConvexLoss",
@@ -279,9 +279,9 @@ def on_few_samples(
 ) -> KernelRegime:
     """Algorithm 1 on one sample of each of a few clients, to refuse methods and options before H is computed.
 
-    Its kernel times eta_local is so small that no steps are beyond their limit. The kernel itself is not small where
-    eta_local is: large rows have a small eta_local and a large pull, such as mu, and beside a small kernel the rounding
-    of this pull would hide that a round is linear.
+    The kernel of these samples times eta_local is so small that no steps are beyond their limit. The smaller eta_local
+    is, the larger is the kernel: problems with large rows have a small eta_local and a large pull, such as mu. Beside a
+    small kernel the rounding of this pull would hide that a round is linear.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client.
@@ -298,7 +298,7 @@ def on_few_samples(
 def require_round_map(problem: Problem, method: str, options: Mapping[str, Any], momentum: float = 0.0) -> None:
     """Refuse a round that the engine must differentiate, if the matrix that this takes does not fit the memory.
 
-    The state may have vectors for each client. How many these are is seen from rounds of two and of three clients.
+    The state may have vectors for each client. Rounds of two and of three clients show how many vectors these are.
 
     Raises:
         TooLittleMemory: as `ntkfl.memory.require`.
@@ -336,7 +336,7 @@ def of_method(
     step_factors: Sequence[float] | None = None,
     blocks: Blocks | None = None,
 ) -> LinearRegime:
-    """The regime of another method with the same data, Gram matrix and steps; both share the decomposition.
+    """The regime of another method with the same data, Gram matrix and steps; both regimes share the decomposition.
 
     `regime` is that of Algorithm 1, whose eta_global is the method's server_rate. With a `cohort` the result is the
     mean over the draws of clients. `blocks` are the parts of a round, where they are not those of `regime` with these
@@ -353,7 +353,7 @@ def of_method(
     regime, options = _server_step_in_options(regime, method, options)
     steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
     setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
-    factors = SGD(factors=tuple(step_factors or ())).factors  # SGD checks them
+    factors = SGD(factors=tuple(step_factors or ())).factors  # SGD checks the factors
     if blocks is None:
         blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     with np.errstate(over="ignore", invalid="ignore"):  # `_require_one_round` reports an overflow

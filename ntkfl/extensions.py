@@ -168,7 +168,7 @@ def _executed(path: Path, name: str, source: bytes) -> ModuleType:
 
 
 def last_frame(error: BaseException, lies: Callable[[Path], bool]) -> traceback.FrameSummary | None:
-    """The innermost frame of the error for whose file `lies` is true; None where there is none."""
+    """The innermost frame in the error's traceback with a file for which `lies` is true; None where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame for frame in reversed(frames) if lies(Path(frame.filename))), None)
 

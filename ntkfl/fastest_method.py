@@ -22,13 +22,13 @@ from ntkfl.problem import Problem, Setup, finite_array
 from ntkfl.ranges import require_number, require_size
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
-MOST_ROUNDS = 100_000  # most rounds that are counted for one method
-FARTHEST, DENSE = 2**39, 1000  # most rounds by powers of a round's map, and most rows of such a map
-MOST_RUN = 1000  # most rounds that are run to count rounds, where tiles hold the Gram matrix
+MOST_ROUNDS = 100_000  # the largest number of rounds that is counted for one method
+FARTHEST, DENSE = 2**39, 1000  # the largest number of rounds by powers of a round's map; of rows of the map
+MOST_RUN = 1000  # the largest number of rounds run for a count, where tiles hold the Gram matrix
 LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
-SAMPLED = 1000  # samples for the search where every setting is run round by round
+SAMPLED = 1000  # about so many samples are used in a search that runs every setting round by round
 WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, else SOME of them
-VECTORS = {"scaffold": 4}  # vectors of the model's size that a client receives and sends in a round, else 2
+VECTORS = {"scaffold": 4}  # vectors of the model's size to and from a client in a round; 2 for other methods
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def fastest(
 
     With more than 150 samples, a search that needs more than one decomposition uses 60 of them, the same share of each
     client's samples; then some six settings near the best ones are tried on all samples for each number of local steps.
-    There, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds. The rounds
-    at the best steps are counted exactly, on all samples.
+    On all samples, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds.
+    The rounds at the best steps are counted exactly, on all samples.
 
     With `matrix_free` nothing is decomposed. Steps are searched for in the Krylov space of the labels, with some 40
     products for each local step and each number of local steps; then each method's best setting is run, round by round,
@@ -183,7 +183,7 @@ def fastest(
         raise ValueError(f"eta_local is {eta_local:g}; with tiles it must be below 2 / max_c |H_cc|, {2 / largest:.6g}")
     few = _few(base, gram)
     condition = np.inf if tiles is not None else least_condition(problem, base.gram)
-    # shared by all regimes of the search
+    # decompositions are shared by all regimes of the search
     for regime in {base, few}:
         if isinstance(regime.gram, HeldGram):
             vars(regime).update({"_spaces": {}} | shared_by_methods(regime.gram, regime._clients))
@@ -213,7 +213,7 @@ def fastest(
             product = steps == 1 and "server_rate" in tunable.names  # only server_rate times eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
-            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # needs many decompositions
+            costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # many decompositions
             if few is not base and (run or (tiles is None and costly)):
                 unit = 1 / float(few.blocks.clients.values.max())
                 own = None if eta is None else eta * largest * unit
@@ -278,11 +278,12 @@ def _some(problem: Problem, rows: np.ndarray) -> Problem:
 
 
 def _rate(regime: LinearRegime) -> float | None:
-    """The spectral radius off the kernel of H; None where the spectrum does not tell the kernel apart."""
+    """The spectral radius off the kernel of H; None where the spectrum does not show which part belongs to the
+    kernel."""
     stay = regime.unreachable.shape[1]
     if (eigenvalues := regime.response_eigenvalues) is None or regime.round.roots is None:
         return None if stay else regime.rate
-    by_size = eigenvalues[np.argsort(np.abs(eigenvalues))]  # H P has as many zeros as H
+    by_size = eigenvalues[np.argsort(np.abs(eigenvalues))]  # H P has the eigenvalue 0 as often as H
     return float(np.abs(regime.round.roots(above_rounding(np.sort(by_size[stay:])))).max())
 
 
@@ -304,7 +305,7 @@ class _Ranked:
     """A setting, and the number of rounds by which it is compared where its rounds are not counted."""
 
     tuned: Tuned
-    about: float  # with tiles extrapolated, not claimed: the residual may never fall so far
+    about: float  # with tiles: extrapolated rounds, which no result claims, as the residual may never fall so far
 
     def order(self) -> tuple[float, float, float]:
         return *_order(self.tuned), self.about
@@ -335,7 +336,8 @@ def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: flo
 
 
 def _left(regime: LinearRegime, budget: int) -> tuple[float, float | None]:
-    """The residual after the budget divided by the residual at the start; a bound of its error, or None."""
+    """The residual after the budget divided by the residual at the start, and a bound of this share's error, or
+    None."""
     start = float(np.linalg.norm(regime._labels))
     if not start:
         return 0.0, None

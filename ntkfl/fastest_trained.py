@@ -30,10 +30,12 @@ class Trained:
         label: the method's name, as in `Tuned`.
         predicted: number of rounds at infinite width until the residual is eps times the network's first residual.
         linearised: this number in the kernel regime of the network's H(0); None where the residual never falls so far.
-        trained: this number for the trained network; None where 3 `predicted` rounds do not suffice, or it diverges.
+        trained: this number for the trained network; None where 3 `predicted` rounds do not suffice, or training
+            diverges.
         ran: number of rounds of the training.
         left: share of the network's first residual that was left at the end.
-        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, or those before it diverged.
+        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, or over the rounds before training
+            diverged.
     """
 
     label: str
@@ -91,7 +93,8 @@ def train_fastest(
 
 
 def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
-    """The pairs of methods whose order training reverses: the first was predicted to need fewer rounds, but needs more.
+    """Pairs of methods whose order training reverses: the pair's first is predicted to need fewer rounds, but needs
+    more.
 
     Args:
         rows: the prediction and the training of each method.

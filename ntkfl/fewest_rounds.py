@@ -26,11 +26,11 @@ LOWEST = 0.03  # the smallest such multiple that is tried
 RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, where no formula gives one
 PULLS = 4.0 ** np.arange(-3, 4)  # starting alpha and mu, in units of 1 / (K eta_local)
 QUARTERS = np.linspace(0, 1, 5)  # quantiles: closed forms give the best steps for the eigenvalues above each quantile
-WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step, its last one, and its last one for a single number
+WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step; its last step with several numbers, with one number
 TRIES = 40  # settings to try for each number that varies
-APART, BEGINNINGS = 0.5, 3  # least distance, in some number, of two starts of the search; number of starts
-FEW, HALVED = 6, 8  # after a search on fewer samples: settings for each number, halvings of the server step
-LOOKED = 256  # rounds run with a setting where no formula predicts them; later rounds are extrapolated
+APART, BEGINNINGS = 0.5, 3  # two starts of the search differ by at least APART in some number; number of starts
+FEW, HALVED = 6, 8  # after a search on fewer samples: settings to try for each number; server steps to try
+LOOKED = 256  # rounds that are run with a setting where no formula predicts the rounds; later rounds are extrapolated
 PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
 # A scale for each number, on which equal steps have about equal effects: the map to the scale, its inverse, and the
@@ -64,7 +64,7 @@ class Search:
     steps: int  # K
     unit: float  # 1 / max_c |H_cc|
     aim: Callable[[LinearRegime, float], float]  # the number that the search minimises
-    eta_local: float | None = None  # None: it is tuned too
+    eta_local: float | None = None  # None: eta_local is tuned too
     refine: bool = True  # whether to search on from the best starts
     rounds: int | None = None  # minimise the residual after so many rounds; None: minimise the number of rounds
     least: float = NEVER
@@ -125,7 +125,7 @@ class Search:
         elif isinstance(regime, MatrixFreeRegime):
             steady = regime.likely_stable
         else:
-            steady = not regime._grows  # unlike `step_warning`, it does not search for a stable rate
+            steady = not regime._grows  # unlike `step_warning`, `_grows` does not search for a stable rate
         if not steady:
             return NEVER
         self.least, self.best = reached, (eta, options)
@@ -186,7 +186,8 @@ def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
 
 
 def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[float, float]]:
-    """Quartiles of the eigenvalues of H u(H_D) at server rate 1, each with the largest eigenvalue."""
+    """Quartiles of the eigenvalues of H P, with P the clients' response at server rate 1; each with the largest
+    eigenvalue."""
     regime = of_method(at, method, {"server_rate": 1.0, **options})
     response = regime.round.response
     if isinstance(regime, MatrixFreeRegime):

@@ -17,7 +17,7 @@ NO_TORCH = "it needs PyTorch, which is not installed (pip install 'ntkfl[train]'
 
 @contextmanager
 def naming_the_extra(what: str) -> Iterator[None]:
-    """A block of imports whose error, where PyTorch is missing, says what installs it."""
+    """A block of imports; where PyTorch is missing, the error says what installs PyTorch."""
     try:
         yield
     except ModuleNotFoundError as error:

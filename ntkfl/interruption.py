@@ -25,7 +25,7 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KNOCK = signal.SIGURG  # wakes the main thread; a process without a handler ignores it
 SECONDS_BETWEEN_KNOCKS = 0.1
-SECONDS_OF_ONE = 0.5  # seconds within which two signals are one interrupt: `timeout` and some shells send it twice
+SECONDS_OF_ONE = 0.5  # seconds within which two signals are one interrupt: `timeout` and some shells send two
 SECONDS_UNSAID = 1.0  # seconds after which a program that has not stopped says that it is stopping
 IMPORT = "<frozen importlib._bootstrap>"
 
@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """The signals that came, and the state of their exception: it is lost if it was freed and `taken` was not called.
+    """The signals that came, and the state of their exception, which is lost if it was freed before `taken` was called.
 
     `came`: the first signal. `held`: whether interrupts must wait; at first they wait until a block is `released`.
     """
@@ -94,7 +94,8 @@ _installed = Interruption()  # no signals until `install` is called
 
 
 def install(own: Interruption | None = None) -> None:
-    """Handle SIGINT and SIGTERM from here on; a second one ends the process at once. Called in the main thread.
+    """Handle SIGINT and SIGTERM from here on; a second signal ends the process at once. Only the main thread may call
+    this function.
 
     An interrupt is raised only within a block that is `released`: before and after a command there is nothing to stop.
 
@@ -130,8 +131,8 @@ def check() -> None:
 
 
 def first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer at which a condition holds, by bisection; it must fail at `low`, and hold from that integer to
-    `high`."""
+    """The least integer at which a condition holds, by bisection; the condition must fail at `low`, and hold from that
+    integer to `high`."""
     while high - low > 1:
         check()
         middle = (low + high) // 2

@@ -29,7 +29,7 @@ def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) 
     """Solve M x = columns, from the factor of M that `cholesky` has written.
 
     Raises:
-        ValueError: `factor` as the matrix of `cholesky`; `columns` are not (n, k).
+        ValueError: `cholesky` would refuse `factor` as its matrix; `columns` are not (n, k).
     """
     _require_own(factor)
     n = len(factor)
@@ -83,12 +83,12 @@ def _smallest(matrix: np.ndarray, vectors: bytes) -> tuple[float, np.ndarray]:
     values, vector, support = np.empty(n), np.empty(n), np.empty(2, np.intc)
 
     def run(work: np.ndarray, size: int, whole: np.ndarray, whole_size: int) -> int:
-        limits = (0.0, 0.0, 1, 1, 0.0)  # ranges of values and of indices, and the tolerance
+        limits = (0.0, 0.0, 1, 1, 0.0)  # vl and vu, not used; il and iu: the first eigenvalue; abstol
         out = (count, values, vector, n, support)
         return _call("dsyevr", vectors, b"I", b"L", n, matrix, n, *limits, *out, work, size, whole, whole_size)
 
     work, whole = np.empty(1), np.empty(1, np.intc)
-    info = run(work, -1, whole, -1)  # a query for the sizes
+    info = run(work, -1, whole, -1)  # asks LAPACK for the sizes of the work arrays
     if not info:
         work, whole = np.empty(int(work[0])), np.empty(int(whole[0]), np.intc)
         info = run(work, len(work), whole, len(whole))

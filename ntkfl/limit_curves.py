@@ -293,7 +293,7 @@ def kept_files(keep: Path | None, methods: int) -> list[Path]:
 
 
 def _steps(eta_global: Sequence[float] | None, **numbers: Any) -> tuple[Setup, dict[str, Any]]:
-    """The constant steps, and the schedules of the others."""
+    """A `Setup` of the constant steps, and the schedules of the other steps by name."""
     fixed = {name: value for name, value in numbers.items() if isinstance(value, Real)}
     setup, schedules = Setup(**cast(Any, fixed)), {**numbers, "eta_global": eta_global}
     by_round = {name: value for name, value in schedules.items() if name not in fixed and value is not None}
@@ -346,7 +346,7 @@ def _points(
     for now, state, test in zip(t.tolist(), run, tests, strict=True):
         bounded = bool(np.isfinite(state.norm_error))
         length = float(np.linalg.norm(state.residual))
-        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # rounding: norms, quotient
+        off = state.norm_error + (y.size + 8) * UNIT * length if bounded else np.inf  # rounding of norm and quotient
         yield CurvePoint(
             now,
             Estimate(length / size, off / size, "errors of tiles carried along"),

@@ -9,8 +9,8 @@ from ntkfl.problem import finite_array
 from ntkfl.ranges import require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
-CLASS_LIMIT = 100  # most classes; more distinct labels are a regression target
-ALPHA_LIMIT = 1e100  # beyond it the gamma draws behind a Dirichlet overflow
+CLASS_LIMIT = 100  # the largest number of classes; more distinct labels are a regression target
+ALPHA_LIMIT = 1e100  # at a larger alpha the gamma draws behind a Dirichlet overflow
 
 Owner = Int[np.ndarray, " n"]
 
@@ -114,7 +114,7 @@ def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.G
         members = np.flatnonzero(classes == c)
         owner[members] = rng.choice(clients, size=len(members), p=rng.dirichlet(np.full(clients, alpha)))
     sizes = np.bincount(owner, minlength=clients)
-    for _ in range(np.count_nonzero(sizes == 0)):  # fills one client, empties none
+    for _ in range(np.count_nonzero(sizes == 0)):  # a pass fills one client and empties none
         interruption.check()
         empty, largest = sizes.argmin(), sizes.argmax()
         owner[np.flatnonzero(owner == largest)[0]] = empty

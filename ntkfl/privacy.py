@@ -50,7 +50,7 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkf
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
 MOST = 1e6  # largest epsilon, and the inverse of the smallest; beyond them dp-accounting's sigma is lost to rounding
 LEAST_DELTA = 1e-300  # smallest delta, for the same reason
-TWICE = 70  # number of steps by the factor FINER that double a number
+TWICE = 70  # so many steps by the factor FINER double a number
 LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise
 FINER = 1.01  # ratio of successive noise multipliers in the search, where clients are drawn
 
@@ -330,7 +330,7 @@ class PrivateRounds:
 
     @property
     def has_run(self) -> bool:
-        """Whether runs of drawn clients are simulated yet, where they are needed."""
+        """Whether the runs of drawn clients have been simulated, or none are needed."""
         return self.regime.noise.nothing_drawn or "_simulated" in self.__dict__
 
     @cached_property
@@ -590,7 +590,7 @@ def _require_rounds(
         one += 10 * outputs * (CALL * len(regime.noise.blocks.clients.stacks) + float((sizes.astype(float) ** 3).sum()))
     else:
         runs = _runs(clipped)
-        need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes a sample
+        need = 8 * 20 * outputs * runs * (1 + regime.mean.round.memory)  # bytes for each sample
         larger = (
             f"clipped is {clipped:g}, for which {runs:.6g} runs are needed: a larger chance takes fewer, and "
             "participation 1, all clients in every round, needs none"
@@ -598,7 +598,7 @@ def _require_rounds(
         require("runs of drawn clients", lambda n: need * n, hint=larger, n=n)
         one += one + 8.0 * n**2 * outputs * runs
     require_work("the moments of private rounds", lambda rounds: settings * rounds * one, rounds=rounds)
-    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the numbers that are kept of a round
+    numbers = settings * (200.0 + 24.0 * clients)  # bytes of the numbers that every round leaves in memory
     require("the moments of private rounds", lambda rounds: numbers * rounds, rounds=rounds)
 
 
@@ -699,7 +699,7 @@ def _moments(
 
 
 def _clients(noise: Noise) -> list[Stack]:
-    """The clients in stacks of one size."""
+    """The clients in stacks: those with equally many samples are in one stack."""
     response, clients = noise.blocks.response(noise.pull), noise.blocks.clients
     scale = np.sqrt(np.maximum(clients.values, 0)) * response
     return [

@@ -261,12 +261,12 @@ def require_kind(name: str, value: object, kind: type, like: str) -> None:
 
 
 def require_problem(problem: Problem) -> None:
-    """Raise a ValueError unless it is a `Problem`."""
+    """Raise a ValueError unless the value is a `Problem`."""
     require_kind("problem", problem, Problem, "ntkfl.Problem(x, y)")
 
 
 def require_setup(setup: Setup) -> None:
-    """Raise a ValueError unless it is a `Setup`."""
+    """Raise a ValueError unless the value is a `Setup`."""
     require_kind("setup", setup, Setup, "ntkfl.Setup(eta_local=0.1)")
 
 
@@ -283,7 +283,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
         array = array.double() if array.is_floating_point() else array
     try:
         numbers = np.asarray(array)
-    except ValueError as error:  # rows of several lengths
+    except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} is no array of real numbers: {error}") from error
     kind = numbers.dtype.kind
     if kind == "c":
@@ -294,7 +294,7 @@ def number_array(name: str, array, wanted: str = "every entry must be a real num
         kind = "O"
     if kind == "O":
         return _of_objects(name, numbers, wanted)
-    if kind not in "fiub" and not (kind == "V" and str(numbers.dtype) == "bfloat16"):  # JAX's, which numpy lacks
+    if kind not in "fiub" and not (kind == "V" and str(numbers.dtype) == "bfloat16"):  # JAX's bfloat16
         raise ValueError(f"{name} has dtype {numbers.dtype}; {wanted}")
     return numbers
 

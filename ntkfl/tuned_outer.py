@@ -41,9 +41,9 @@ MOMENTA = (0.3, 0.6, 0.85)
 FALLS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.005, 0.001)  # starting values of last over first server rate
 NEARBY = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # factors on a falling rate's starting value: the loss has many minima
 EPSILON = float(np.finfo(float).eps)
-SMALLEST = float(np.finfo(float).tiny)  # least root mean square whose logarithm is taken
-TRIES = 70  # most tries of a search from a starting value
-SEARCHES = {"falling": 12}  # number of searches, from the best starting values; 1 for the other optimizers
+SMALLEST = float(np.finfo(float).tiny)  # the least root mean square whose logarithm is taken
+TRIES = 70  # the largest number of losses that a search from a starting value computes
+SEARCHES = {"falling": 12}  # the number of best starting values to search from; 1 for the other optimizers
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,8 @@ def _falling(first: float, last: float, rounds: int) -> list[float]:
     return np.geomspace(first, last, rounds).tolist() if rounds > 1 else [first]
 
 
-# logit of eta_local's share of its limit, log of the (first) server rate, logit of the momentum's or last rate's share
+# a point of the search: the logit of eta_local over its limit; the log of the (first) server rate; the logit of the
+# momentum over the largest momentum, or of the last server rate over the first
 Point = Float[np.ndarray, " k"]
 
 
@@ -343,7 +344,7 @@ class _Search:
         least = min(ends, key=lambda end: end[0])
         if known is None or least[0] <= known[0]:
             return least
-        return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # a fall by 1, momentum 0
+        return known[0], np.append(known[1], np.inf if outer == "falling" else -np.inf)  # equals the average
 
     def choice(self, outer: str, log_loss: float, point: Point) -> OuterChoice:
         """The steps of a point and their losses, as an `OuterChoice`."""

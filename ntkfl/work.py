@@ -5,9 +5,9 @@ from collections.abc import Callable
 from ntkfl.memory import would_fit
 
 MOST = 1e15  # operations on numbers, of which a core does some 1e10 a second
-A_ROUND = MOST / 1e4  # most operations of a round: a rate or a limit takes thousands of rounds
+A_ROUND = MOST / 1e4  # the largest number of operations of a round: a rate or a limit takes thousands of rounds
 SECOND = 1e10  # operations of a second
-CALL = 1e5  # operations in the time of a few calls of numpy, the least that any step takes
+CALL = 1e5  # operations in the time of a few calls of numpy; every step counts as at least so many operations
 
 
 def require_work(what: str, counts: Callable[..., float], most: float = MOST, hint: str = "", **sizes: int) -> None:

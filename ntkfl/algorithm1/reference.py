@@ -80,7 +80,7 @@ def _decided(z: np.ndarray) -> np.ndarray:
 
 
 def _largest(array: np.ndarray) -> arb:
-    """The maximum of balls; comparing first skips the balls that are surely smaller, since `max` is slower."""
+    """The maximum of balls; a comparison, which is faster than `max`, skips the balls that are surely smaller."""
     top, *others = array.ravel()
     for value in others:
         if not value < top:
@@ -101,7 +101,7 @@ BALL = Arithmetic(
     np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
     _largest,
     _decided,
-    lambda z, on, signs: _total(z, on, signs) + ZERO,  # without neurons it would be the integer 0
+    lambda z, on, signs: _total(z, on, signs) + ZERO,  # without neurons the sum would be the integer 0
     enclosure,
 )
 

@@ -22,10 +22,10 @@ from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance
 
-GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
-COMPILED = 2**28  # samples times neurons times local steps from which compiling the passes (three seconds) pays
-TRACKED = 2**30  # the same product in groups, from which compiling `switch_tracking` (three seconds) pays
-FEW_SAMPLES = 32  # most samples of a client for which the compiled product with its Gram matrix is as fast as BLAS
+GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) saves time
+COMPILED = 2**28  # samples times neurons times local steps from which compiling the passes (three seconds) saves time
+TRACKED = 2**30  # the same product, from which in groups compiling `switch_tracking` (three seconds) saves time
+FEW_SAMPLES = 32  # up to so many samples of a client the compiled product with its Gram matrix is as fast as BLAS
 
 
 def simulate(

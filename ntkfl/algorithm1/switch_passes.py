@@ -128,7 +128,7 @@ def passes(dtype: str) -> Passes:
         for e in range(len(entries)):
             entry = entries[e]
             c, i = entry.client, entry.sample
-            if entry.switched:  # off before, on now: its coefficient alone grows; or the reverse
+            if entry.switched:  # the neuron was off and is on: only its coefficient grows; or the reverse
                 more = -pull[c, i] if entry.start >= zero else pull[c, i]
                 entry.extra += more
                 other = e
@@ -157,7 +157,7 @@ def passes(dtype: str) -> Passes:
             now = entry.start + sign * (total + entry.shift)
             entry.safe = abs(now) + reach[c, i]
             entry.switched = (now >= zero) != (entry.start >= zero)
-            if entry.switched:  # s relu(z) less s z, or s z less 0
+            if entry.switched:  # in the sum, s z becomes 0, or 0 becomes s z
                 sums[c, i] += sign * abs(now)
 
     @machine_code(types.void(entries_type, row, index, cube, cube))

@@ -54,9 +54,9 @@ def _dealt(rows: np.ndarray, dtype: str) -> np.ndarray:
 
 
 ROWS = 512  # samples of a tile, of LANES neurons
-PIECES = 64  # most pieces of the neurons; sums over neurons do not depend on the number of threads
+PIECES = 64  # the largest number of pieces of the neurons; sums over neurons do not depend on the number of threads
 CHUNKS = 4  # fewest chunks of a piece: with fewer, dealing them out takes as long as the work
-MARGIN = 1.25  # quotient of the next round's expected reach and this round's; a round that needs more is computed again
+MARGIN = 1.25  # the next round's expected reach over this round's reach; a round that needs more is computed again
 
 
 def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
@@ -131,7 +131,7 @@ class SwitchTracking:
         while True:  # the reach at least doubles, until too many neurons are within it
             interruption.check()
             reach = nowhere if still or self.reach is None else self.reach
-            if not self.crowding * reach.mean() <= self.most:  # or not a number
+            if not self.crowding * reach.mean() <= self.most:  # too many entries, or a reach that is not a number
                 return False
             start = self._start(reach)
             if start.share > self.most:

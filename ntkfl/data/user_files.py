@@ -329,7 +329,7 @@ def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
         raise ValueError(f"{path} is empty; its first line must name the columns, one of them y")
     line, cells = rows.pop(0)
     header = [cell.strip() for cell in cells]
-    header[0] = header[0].removeprefix("#").strip()  # as numpy.savetxt writes a header
+    header[0] = header[0].removeprefix("#").strip()  # numpy.savetxt writes # before a header
     if not rows:
         raise ValueError(f"{path} has a header and no rows; every line after the header is a sample")
     for at, row in rows:
@@ -465,11 +465,11 @@ def _feature(column: Sequence[str], k: int, where: str) -> float:
     word = column[k]
     if is_class(word) and word not in ("True", "False"):
         raise ValueError(f"{where}: {word!r} is not a finite number; make words columns of 0 and 1, one for each word")
-    return float(word == "True") if word in ("True", "False") else number(word, where)  # as pandas writes booleans
+    return float(word == "True") if word in ("True", "False") else number(word, where)  # pandas writes such booleans
 
 
 SUFFIXES = (".npz", ".csv", ".csv.gz")
-MOST_NAMED = 8  # columns that a message names
+MOST_NAMED = 8  # the largest number of columns that a message names
 ROLES = {"x": FEATURES, "y": LABELS, "owner": OWNERS, "x_test": ("x_test",), "y_test": ("y_test",)}
 # names the columns or arrays that were taken as x, y and owner; the command line prints these messages
 NOTES = logging.getLogger(__name__)

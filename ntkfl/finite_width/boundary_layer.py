@@ -139,7 +139,7 @@ def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -
 
 
 REPLICATES = 8  # independent repetitions, whose spread gives the error
-MOST_PATTERNS = 48  # most distinct patterns of a replicate; if it has more, only its first 48 draws are used
+MOST_PATTERNS = 48  # the largest number of distinct patterns; of a replicate with more, the first 48 draws are used
 LEVEL = 0.99
 
 

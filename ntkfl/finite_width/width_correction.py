@@ -87,7 +87,7 @@ def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
     local, server = _forcing(problem, setup, **sampling)
     same = problem.owner[:, None] == problem.owner
     own, share = setup.eta_local * h * same, setup.eta_global * setup.eta_local / problem.n_clients
-    error = np.zeros((REPLICATES, problem.n))  # in y(t), in units of m^(-1/2)
+    error = np.zeros((REPLICATES, problem.n))  # the change of y(t), in units of m^(-1/2)
     path = [error]
     for t in range(setup.rounds):
         inside, felt = error, np.zeros_like(error)

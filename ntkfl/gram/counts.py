@@ -1,5 +1,4 @@
-"""Rigorous bounds of activation counts of a float64 network: they hold whichever way a pattern that rounding leaves
-open is decided.
+"""Rigorous bounds of activation counts of a float64 network: a pattern that rounding leaves open may have either value.
 
 Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
 neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64

@@ -103,7 +103,7 @@ class _Network(NamedTuple):
 
 
 def checked_depth(depth: int) -> int:
-    """A number of layers of weights.
+    """The given number of layers of weights, as an int.
 
     Raises:
         ValueError: not an integer of at least 2.
@@ -114,7 +114,7 @@ def checked_depth(depth: int) -> int:
 
 
 def checked_activation(activation: str) -> str:
-    """A name of `ACTIVATIONS`.
+    """The given name, which must be one of `ACTIVATIONS`.
 
     Raises:
         ValueError: an unknown name; the message says the nearest known one.
@@ -221,7 +221,7 @@ TINY = 450  # exponent of the smallest pixels for which the error is bounded
 FAR_PIXEL = 400  # exponents of the largest pixels whose squares lose no bits
 _ENTRIES = 2**15  # pairs of pixels computed at a time: their temporaries stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
-_COPIES = 24  # most numbers held for each pair; with the error half as many more
+_COPIES = 24  # the largest number of entries held for each pair of pixels; half as many more with the error
 _SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
 
 

@@ -29,7 +29,7 @@ def summed_on_devices(
     which GPUs have matrix units, and summed in 32 bits; so a piece must have fewer than 2^31 neurons.
 
     Raises:
-        ValueError: a device is a TPU, which composes float64 of shorter numbers, with errors of its own.
+        ValueError: a device is a TPU, which composes float64 numbers of shorter numbers and makes other errors.
     """
     for device in devices:
         if device.platform == "tpu":
@@ -49,7 +49,7 @@ def summed_on_devices(
             on_host[:] += summed([lambda packed: (activations(x, left), None)], on_host.shape, len(left), same=True)
 
     for number, hidden in enumerate(pieces):
-        if len(waiting) == 2 * len(devices):  # devices work on these while the next piece is drawn
+        if len(waiting) == 2 * len(devices):  # devices count the waiting pieces while the next piece is drawn
             settle()
         k = number % len(devices)
         piece = jax.device_put(unit_rows(scaled_rows(hidden), np.float64), devices[k])

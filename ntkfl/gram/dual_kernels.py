@@ -188,8 +188,8 @@ class Smooth(ABC):
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
         """A rounding of the angle moves h by half the sine of the angle times this rounding, and by a term of second
         order."""
-        # the root is computed from h and g with their error; this error of the root times `angle` is at most 1/16 of
-        # theirs plus 4 angle^2
+        # the root is computed from h and g, which have errors; the root's error times `angle` is at most 1/16 of the
+        # error of h and g plus 4 angle^2
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
 
     def rows(self, rows: Rows) -> Rows:
@@ -210,7 +210,7 @@ class Smooth(ABC):
             formulas.share_error, rounding.share_error + moved / np.where(unit > 0, unit, 1) * (first * third)
         )
         slope_error = np.minimum(formulas.slope_error, rounding.slope_error + moved * (second * fourth))
-        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle: 90 degrees
+        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle, and counts as at 90 degrees
         cosine = formulas.share / seen
         error = share_error / seen + np.abs(cosine) * (self.growth * (left.error + right.error) + 44 * U)
         equal = (pairs.h == 0) & (left.norm == right.norm)

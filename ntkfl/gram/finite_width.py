@@ -60,7 +60,7 @@ def in_float64(
 
 OF_RANK_ONE = 2.0**-47  # largest distance from rank one, over the gradient's norm; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them
-FORMED = 2**22  # numbers in the gradients formed at a time; one sample's gradient may have more
+FORMED = 2**22  # gradients formed at a time have up to so many numbers; one sample's gradient may have more
 ROWS = 1024  # rows of a product's tile, whose two temporaries are small beside the result
 COPIES = 5  # copies of the gradients formed at a time, in float64
 

@@ -32,10 +32,10 @@ STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of
 COARSE = 1 - 2.0**-17  # the same for entries that are stored in float32
 COARSER = 28  # COARSE in place of STEEP multiplies the error bound of `infinite_estimate` by less than this
 _BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
-TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
+TILED = 2**23  # from so many entries on, compiling the pass over tiles (a second and a half) saves time
 FAR = 200  # exponents of the rows for which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time to repair a block; they stay in cache
-TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; a row is 33 cache lines
+TILE = 264  # rows and columns of a tile; tile and dot products, a megabyte, stay in cache; a row is 33 cache lines
 DEGREE = 12  # degree of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

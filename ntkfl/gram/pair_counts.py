@@ -16,11 +16,12 @@ from ntkfl.gram import packing
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.threads import worker_threads
 
-LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) pays
-PARALLEL = 2**32  # sample pairs times neurons above which threads pay
+LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) saves time
+PARALLEL = 2**32  # sample pairs times neurons above which threads save time
 
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]  # patterns of a block of neurons, plain or packed
-# gives the patterns of both sides, packed if its argument is True; None in place of a second equal side
+# gives the patterns of both sides, packed if its argument is True; None in place of the second side if both sides are
+# equal
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 
@@ -33,7 +34,7 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
     packed = packing.loaded() or work > LOADING
     count = _packed if packed else _product
     if packed:
-        packing.kernels()  # compile before threads use it
+        packing.kernels()  # compiled before threads use the functions
     with worker_threads() if work > PARALLEL else nullcontext(1) as threads:
         if threads == 1:
             total = np.zeros(shape, np.int64)

@@ -16,8 +16,8 @@ from ntkfl.problem import real_array
 
 ROUNDOFF = 2.0**-53
 FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
-BALLS_UP_TO = 200  # rows; a fifth of a second in balls
-LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
+BALLS_UP_TO = 200  # rows up to which ball arithmetic is used; so many take a fifth of a second
+LANCZOS_FROM = 2000  # rows above which Lanczos's method is used; below, one eigenvector of a dense solver is as fast
 _ENTRIES = 2**17  # entries of a block of rows
 _ROUNDING = 1e-12  # an asymmetry up to this share of the largest entry counts as rounding, and enters the error
 

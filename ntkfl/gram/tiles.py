@@ -77,9 +77,9 @@ class TilesFile:
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with part.open("xb") as opened:
-                os.posix_fallocate(opened.fileno(), 0, size)  # so the disk cannot be full later
+                os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
                 opened.write(MAGIC + mark + bytes(WORD))
-            os.link(part, path)  # refused where another process has made the file meanwhile
+            os.link(part, path)  # fails where another process has made the file meanwhile
         except FileExistsError:
             return cls.of(path, mark, rows, dtype)
         except OSError as error:
@@ -143,7 +143,7 @@ UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
 SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
-EXTREME = 2.0**240  # beyond it or its inverse, squares of entries and cubes of steps in bounds overflow or underflow
+EXTREME = 2.0**240  # beyond this or its inverse, squares of entries and cubes of steps in bounds overflow or underflow
 SAME = 1e-6  # largest allowed difference of a file's entries from newly computed entries, over the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
@@ -433,7 +433,7 @@ def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np
 
 
 def _crossed(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index of chosen rows at chosen columns: what `np.ix_` gives, which asks for the types first."""
+    """The index of chosen rows at chosen columns: what `np.ix_` gives; `np.ix_` would look at the types first."""
     return np.flatnonzero(rows)[:, None], np.flatnonzero(columns)
 
 

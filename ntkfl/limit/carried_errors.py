@@ -3,8 +3,8 @@
 Several runs share each product with a matrix, so that its entries are read once for all runs.
 
 Plain averaging needs few products for many rounds: powers of the round's map are Chebyshev series. The eigenvalues x of
-M = I - H P lie in [low, 1], those of X = (2 M - (1 + low) I) / (1 - low) in [-1, 1]. On [-1, 1] the Chebyshev series of
-x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
+M = I - H P lie in [low, 1], and the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1] the
+Chebyshev series of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ from ntkfl.memory import require
 
 Result = TypeVar("Result")
 Vectors = Float[np.ndarray, "n k"]
-Asking = Generator[Vectors, Vectors, Result]  # yields V, is sent H V, and returns its result
+Asking = Generator[Vectors, Vectors, Result]  # a run that yields V, receives H V, and returns its result
 
 
 def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
@@ -142,7 +142,7 @@ class Margins:
             q, u = work.clients.values[owned], response[owned]
             top, walked = float(q.max()), float(length[owned[0]])
             steepest = cut[owned[0]] * (top + off + round.pull)
-            grown = max(1.0, steepest - 1) ** (count - 1)  # 1 if every step contracts
+            grown = max(1.0, steepest - 1) ** (count - 1)  # an error's growth by later steps; 1 if every step contracts
             weight = float((u / plain[owned]).max())
             rounded = turning + (8 + 4 * count) * UNIT
             turned = weight * walked * grown * rounded
@@ -188,7 +188,7 @@ class Margins:
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
         """These margins, if error bounds of the rounds are proved for these steps.
 
-        `passing`: other steps follow, so that a round of plain averaging may lengthen errors.
+        `passing`: whether other steps follow; a round of plain averaging may then lengthen errors.
 
         Raises:
             ValueError: no error bound is proved for these steps.
@@ -388,9 +388,10 @@ class _InTurn(Carried):
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
         (_, lost, farther), size = lost_in(local, old, move, new), float(np.linalg.norm(move))
-        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size  # rounding of a product of whole rows
+        # the second term bounds the rounding of a product of whole rows
+        rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
-        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # for all clients together
+        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # a bound for all clients together
         slip = root * local.response / margins.least * size
         energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
         energy += np.sqrt(local.size) * (slip + lost)
@@ -414,7 +415,7 @@ class Changing(Carried):
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         round, margins, own = self.of_round(old.round)
         drift, energy, defects, _ = own.added(old, move, new)
-        if round.response is None:  # clients in turn
+        if round.response is None:  # clients train in turn
             return drift, energy, np.inf, 0.0
         weight, norm, grown = np.sqrt(margins.most / margins.least), old.sums[2], margins.grown
         energy += (grown - 1) * old.sums[1]
@@ -509,9 +510,9 @@ class SeriesState(NamedTuple):
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds with, and then without, the errors of the stored matrices; each of residuals, then of sums
+    # error bounds, on the axes: with and without the errors of the stored matrices; residuals and sums; rounds
     reached: Float[np.ndarray, "2 2 T"]
-    # slips, far: error bounds of a step of the recursion and of `now`, with and without the errors of the stored
+    # error bounds of a step of the recursion (slips) and of `now` (far): with, then without the errors of the stored
     # matrices
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
@@ -577,8 +578,8 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # the series sums rounds with the stored matrices: errors of these rounds, and their distance from rounds
-            # with H and P
+            # the series sums rounds with the stored matrices; first the errors of these rounds, then the distance of
+            # these rounds from rounds with H and P
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most this times most^(1/2)

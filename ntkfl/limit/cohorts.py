@@ -63,7 +63,7 @@ class CohortWeights:
             for b in range(a, len(kinds)):
                 other = first[b] if b != a else next((int(i) for i in np.flatnonzero(kind == a)[1:]), None)
                 if other is None:
-                    continue  # one client of this size: no pair
+                    continue  # there is only one client of this size, and so no pair
                 chance_two, rest = _law_of_the_sum(np.delete(sizes, [place, other]), cohort - 2)
                 both = kinds[a] * kinds[b] / (kinds[a] + kinds[b] + rest) ** 2
                 product[a, b] = product[b, a] = twice * chance_two @ both
@@ -75,7 +75,7 @@ class CohortWeights:
 def _law_of_the_sum(sizes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The probability of each sum 0, 1, ... of `count` of these numbers, all choices being equally likely."""
     total = int(sizes.sum())
-    share = count / max(len(sizes), 1)  # given their number, all choices are equally likely
+    share = count / max(len(sizes), 1)  # chance of a number; given how many are taken, all choices are equally likely
     ways = np.zeros((count + 1, total + 1))
     ways[0, 0] = 1.0
     for size in sizes:

@@ -132,7 +132,7 @@ class ConvexRegime(Regime):
                 gradient = ridge * s + root.T @ self.loss.slope(at, y)
                 hessian = ridge * np.eye(len(s)) + root.T @ (self.loss.curvature(at, y)[:, None] * root)
                 step, length = np.linalg.solve(hessian, gradient), 1.0
-                fall = gradient @ step  # near the minimum at most twice the largest decrease by a step
+                fall = gradient @ step  # near the minimum some part of `step` lowers the objective by fall / 2 or more
                 if fall <= PRECISE * now:
                     break
                 while length > 1e-6 and objective(s - length * step, f, y) > now - 0.1 * length * fall:
@@ -159,7 +159,7 @@ class ConvexRegime(Regime):
         blocks = [self.gram[np.ix_(owned, owned)] for owned in members]
         alpha, total, coefficients = np.zeros_like(start), 0.0, np.empty((len(t), *start.shape))
         last = int(t.max(initial=0))
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports an overflow
             for now in range(last + 1):
                 coefficients[t == now] = alpha
                 if now == last:

@@ -167,7 +167,7 @@ class FourthMoments:
     """The moments of the states z_k of all outputs k, summed over outputs."""
 
     second: Float[np.ndarray, "s s"]  # sum_k E z_k z_k^T
-    fourth: Float[np.ndarray, "s s s s"]  # G
+    fourth: Float[np.ndarray, "s s s s"]  # G, the mean of the outer product of sum_k z_k z_k^T with itself
     outputs: int
 
     @classmethod
@@ -179,7 +179,8 @@ class FourthMoments:
     def after(
         self, maps: Sequence[tuple[float, Float[np.ndarray, "s s"]]], added: Float[np.ndarray, "s s"] | None
     ) -> FourthMoments:
-        """The moments after a round: `maps` have probabilities, and Gaussian noise has the covariance `added`."""
+        """The moments after a round: `maps` are the round's possible maps with their probabilities, and `added` is the
+        covariance of Gaussian noise."""
         second, fourth = np.zeros_like(self.second), np.zeros_like(self.fourth)
         for chance, step in maps:
             interruption.check()

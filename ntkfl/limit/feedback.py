@@ -51,7 +51,7 @@ def relative(error: float, least: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """A round with the move v, whose errors are e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
+    """A round with the move v and the errors e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
 
     Here d and f are the errors of a round in the residual and in the memory, E = s (kept + ahead z)/(w + b) and T(w) v
     = (1 - w s passed/(w + b)) d + w E f. If `ahead` is not 0, the move contains `ahead` times the new memory as
@@ -133,7 +133,7 @@ class Gains(NamedTuple):
         def over_the_circle(norm: np.ndarray, top: float) -> np.ndarray | None:
             """The integrals with x = s norm and |A| at most `top`; None where A + delta may be singular."""
             sloping, shifted = float((steep / norm).max()), moved / float(norm.min())
-            most, across = len(clients.members) * own(norm), root / np.sqrt(norm)  # across: s x^-1/2
+            most, across = len(clients.members) * own(norm), root / np.sqrt(norm)  # `across` is s x^-1/2
             entering = float(np.sqrt(loose / (s * norm)).max())
 
             def least(angle: float) -> tuple[float, float]:
@@ -142,7 +142,7 @@ class Gains(NamedTuple):
                 delta = w * (w + p) / (w + b) / norm
                 turned = TURNS @ np.stack([delta.real, delta.imag])
                 lows = turned.min(axis=1)
-                back = TURNS[:, 0] < 0  # turns for which A lowers the bound
+                back = TURNS[:, 0] < 0  # turns by more than a right angle: there a larger A lowers the bound
                 cosines = TURNS[back, 0]
                 by_client = (turned[back] + cosines[:, None] * most).min(axis=1)
                 lows[back] = np.maximum(by_client, lows[back] + cosines * top)
@@ -170,7 +170,7 @@ class Gains(NamedTuple):
                 past, straight = (float((root**2 * beside * part).max()) for part in (through, passed))
                 entered = entering + far * delayed
                 energy = np.sqrt(low + size) / low
-                # by k H v, where e = (d - k H v) / w
+                # a bound of the part k H v, since e = (d - k H v) / w
                 pulled = float((root * np.sqrt(norm)).max()) * np.sqrt(top) * energy
                 terms = [
                     min(out * entered / low + straight, (1 + pulled * entered) / near),
@@ -183,12 +183,13 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # with x = `even` delta is a single number at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # if x = `even`, delta is a single number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
-            # x has the exact s and the computed (2 - p) / (2 - b), which is at least the exact quotient over `uneven`
+            # x is made of the exact s and the computed (2 - p) / (2 - b); the computed quotient is at least the exact
+            # quotient over `uneven`
             uneven = (1 + wobble.zero / float((2 - p).min())) / (1 - wobble.pole)
             top = uneven * (largest(feedback.weights) + errors.size * wobble.weights)
             totals = over_the_circle(even, min(top, by_sums(even)))
@@ -196,5 +197,5 @@ class Gains(NamedTuple):
             raise ValueError(
                 "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
             )
-        # an error of the start counts as an error of a round before the first
+        # an error of the start counts like an error in a round before round 0
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))

@@ -29,9 +29,9 @@ _CHUNK = 64  # rounds evaluated by one matrix product
 def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], target: float) -> int:
     """First t with |r(t)|_F <= target, up to the rounding of this comparison.
 
-    r(t+s) - r(t) = -outward (energy g_s d^t w), with norm at most gain |energy g_s d^t w|. This bound grows with s.
-    Rounds in which this bound keeps the residual above the target are skipped; all others are evaluated. Every mode
-    must have 0 <= rho nu < 2.
+    In the notation of `RoundModes`, r(t+s) - r(t) = -outward (energy g_s d^t w), and the norm of this difference is at
+    most gain |energy g_s d^t w|. This bound grows with s. Rounds in which this bound keeps the residual above the
+    target are skipped; all others are evaluated. Every mode must have 0 <= rho nu < 2.
 
     Raises:
         ValueError: the norm never falls that far, or not within 2^53 rounds.
@@ -40,7 +40,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
     size, pace = np.linalg.norm(w, axis=1), np.minimum(x, 2 - x)
     start = None if modes.start is None else np.linalg.norm(modes.start @ initial, axis=1)
 
-    def still_above(t: int) -> bool:  # if the modes span the residual, gain_min |d^t z| bounds it from below
+    def still_above(t: int) -> bool:  # if the modes span the residual, |r(t)| >= gain_min |d^t z|
         return start is not None and least * float(np.linalg.norm(decay(pace, t) * start)) > target * (1 + 1e-6)
 
     t = _last_true(still_above)

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
 SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported round
-A_ROUND = 20 * CALL  # operations of a round beside its product: two tenths of a millisecond, measured
-QUICK = 2000  # most samples at which powers of a round take seconds
+A_ROUND = 20 * CALL  # operations of a round without the product with H: two tenths of a millisecond, measured
+QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
 ROWS = 16  # rows of the kernel in the mark; two kernels may agree in some rows, such as those of common landmarks
-VERSION = 2  # of the rules of error bounds: another number where a run gets other bounds, which are not to be mixed
+VERSION = 2  # of the rules of error bounds; it changes when bounds change, as a run must not mix them
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class KeptRun:
         """
         _, kept = self._kept
         if "rounding" not in kept or kept["rounding"] > SAFE * self.regime.tiles.product_rounding:
-            return  # a device's sums round more
+            return  # the file's bounds are for sums that round more, as a device's do
         if np.array_equal(kept["bases"], self._bases):
             self.regime._tops.recall(kept)
             self.regime._block_errors.recall(kept)
@@ -194,7 +194,8 @@ class KeptRun:
         """The file's content.
 
         Raises:
-            ValueError: it is no state, of another run or kernel, has bounds by other rules, or was changed.
+            ValueError: the file is no state, belongs to another run or kernel, has bounds by other rules, or was
+                changed.
         """
         assert self.file is not None
         kept, tiles = _read(self.file), self.regime.tiles

@@ -15,8 +15,8 @@ from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
 EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
-HELD = 2**26  # most numbers in the vectors of runs that share products
-BLOCK = 512  # columns of a whole spectrum whose products are taken at a time
+HELD = 2**26  # the largest number of entries in all vectors of the runs that share products
+BLOCK = 512  # columns that are multiplied at a time for a whole spectrum
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Lanczos:
             interruption.check()
             now, rest = bases[:, k], np.ascontiguousarray(product(bases[:, k].T).T)
             diagonals[:, k] = (now * rest).sum(axis=1)
-            off = rest - diagonals[:, k, None] * now  # becomes this column of R
+            off = rest - diagonals[:, k, None] * now  # after further subtractions this is column k of R
             if k:
                 off -= besides[:, k, None] * bases[:, k - 1]
             for _ in range(2):
@@ -112,7 +112,7 @@ class WholeSpectrum:
     """
 
     diagonal: Float[np.ndarray, " n"]  # the eigenvalues
-    weights: Float[np.ndarray, " n"]  # one rule for all starts together
+    weights: Float[np.ndarray, " n"]  # the weights of one rule for all starts together
     residual: float  # |R|
     skew: float
 
@@ -121,7 +121,7 @@ class WholeSpectrum:
         """The spectrum, by twice as many products as A has rows, `BLOCK` at a time."""
         n = len(starts)
         require("the eigenvectors of a round", lambda n: 8 * (2 * n * n + 6 * n * min(n, BLOCK)), n=n)
-        whole = np.empty((n, n), order="F")  # LAPACK takes it without a copy, and reads the lower triangle alone
+        whole = np.empty((n, n), order="F")  # LAPACK needs no copy of this order, and reads the lower triangle only
         for some in _pieces(n):
             whole[:, some] = product(np.eye(n, len(range(n)[some]), -some.start))
         values, vectors = eigh(whole, overwrite_a=True, driver="evr")
@@ -134,8 +134,8 @@ class WholeSpectrum:
         return cls(values, weights, residual, _skew(vectors.T))
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """The nodes and weights of the spectrum for both rules, since they are exact; all eigenvalues lie between low
-        and high."""
+        """The nodes and weights of the spectrum in place of Gauss's rule and of Lobatto's rule, since a sum over all
+        eigenvalues is exact; all eigenvalues lie between low and high."""
         rule = np.clip(self.diagonal, low, high), self.weights
         return rule, rule
 
@@ -165,12 +165,12 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
     return float(1 / pivot)
 
 
-WHOLE = 500  # most samples for which the matrix is decomposed
-KEPT = 16  # most functions of the clients' blocks whose largest eigenvalue is remembered
-PRODUCTS, VECTORS = 60, 20  # products with H; most Ritz vectors to remove before a norm is taken
+WHOLE = 500  # the largest number of samples for which the matrix is decomposed
+KEPT = 16  # functions of the clients' blocks whose largest eigenvalues are remembered, at most
+PRODUCTS, VECTORS = 60, 20  # products with H; Ritz vectors to remove before a norm is taken, at most
 KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # vectors of n numbers that a search holds at most
-TOGETHER = 512  # samples of small clients whose blocks are multiplied at a time
-SLACK = 1e-9  # covers rounding, relative to |.|_F^2
+TOGETHER = 512  # clients are grouped until a group has so many samples; a group's blocks are multiplied together
+SLACK = 1e-9  # allowance for rounding, relative to |.|_F^2
 
 
 @dataclass(eq=False)
@@ -178,10 +178,10 @@ class _Search:
     """A search for the largest eigenvalue at the values w of a function, with the results of the search."""
 
     values: Float[np.ndarray, " n"]  # w
-    # a Ritz value and its residual's norm; an upper bound, NaN until it is computed
+    # a Ritz value, the norm of its residual, and an upper bound, which is NaN until it is computed
     numbers: Float[np.ndarray, " c"]
-    inside: Float[np.ndarray, "k k"]  # A between the Ritz vectors
-    crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q| of the first 1, 2, ... vectors Q
+    inside: Float[np.ndarray, "k k"]  # Q' A Q for the Ritz vectors Q
+    crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q|, Q the first 1, 2, ... vectors
 
     def bound(self, squared: float) -> float:
         """An upper bound of A's eigenvalues, whose squares sum to `squared`."""
@@ -324,8 +324,8 @@ class RitzRounds:
     """
 
     values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
-    starts: Float[np.ndarray, "C k"]  # the labels in their Krylov vectors
-    roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of these vectors V
+    starts: Float[np.ndarray, "C k"]  # coordinates of P^(1/2) y in A's Ritz vectors V, y a column of labels
+    roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of the vectors V
     largest: float  # largest Ritz value plus its residual's norm: an estimate (no bound) of A's largest eigenvalue
 
     @classmethod
@@ -357,5 +357,5 @@ class RitzRounds:
         return state
 
     def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
-        """For each of these states, side by side, a vector whose norm is the residual's."""
+        """For each state, along the last axis, a vector with the norm of the residual."""
         return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

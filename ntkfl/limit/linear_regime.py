@@ -68,7 +68,7 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         (packed,) = memory
         move, inner = own.step(residual, tuple(np.split(packed[:kept], own.memory)) if own.memory else ())
-        others = packed[kept:].reshape(size - 1, n, -1)  # newest first
+        others = packed[kept:].reshape(size - 1, n, -1)  # the newest model first
         shift = (move + others.sum(axis=0)) / size
         behind = np.concatenate([move[None], others[:-1]]) - shift
         return shift, (np.concatenate([*inner, behind.reshape((size - 1) * n, -1)]),)
@@ -92,16 +92,16 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     )
 
 
-DENSE = 2000  # most rows of a round map for which all eigenvalues are computed; beyond, only the largest
-SMALL = 150  # most rows whose eigenvalues cost no more than a few Cholesky factors of half as many rows
+DENSE = 2000  # all eigenvalues of a round map are computed up to so many rows; only the largest of a larger map
+SMALL = 150  # up to so many rows eigenvalues cost no more than a few Cholesky factors of half as many rows
 ESTIMATED = 1e-6  # estimated error of the rate of a large map without a formula
-SEARCHED, CLOSE = 800, 1e-9  # most rows of a round map for the search of the largest server rate; its relative accuracy
+SEARCHED, CLOSE = 800, 1e-9  # search for the largest server rate: most rows of a map; relative accuracy
 # restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
-MOST_ROUNDS = 1_000_000  # most rounds that `rounds_to` counts
-KEPT, HELD = 8, 2**24  # most responses of the clients that are kept, and most numbers in a response's matrix
+MOST_ROUNDS = 1_000_000  # the largest number of rounds that `rounds_to` counts
+KEPT, HELD = 8, 2**24  # limits of the number of kept responses, and of their number times n^2
 ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
-UNEVEN, AT_ONCE = 1e4, 64  # largest condition of a basis of modes; rounds taken at a time
+UNEVEN, AT_ONCE = 1e4, 64  # the largest condition number of a basis of modes; rounds that are taken at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class ClientsResponse:
 
     share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
     nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
-    # eigenvalues of P^(1/2) H P^(1/2), P^(-1/2) Q and Q^T P^(1/2), Q its eigenvectors
+    # the eigenvalues of P^(1/2) H P^(1/2); P^(-1/2) Q; Q^T P^(1/2); Q has the eigenvectors of P^(1/2) H P^(1/2)
     modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
@@ -219,7 +219,8 @@ class LinearRegime(Regime):
 
     @cached_property
     def _mean_response(self) -> ClientsResponse:
-        """The clients' response; regimes that share a list `_responses` share it if only their servers differ."""
+        """The clients' response; regimes with a common list `_responses` share the response if only their servers
+        differ."""
         share, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
             if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
@@ -330,7 +331,7 @@ class LinearRegime(Regime):
             return int(side_of_one(self.round_map, error))
         if self.round.in_turn is not None:
             moves = self.round.in_turn * self._clients.values
-            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # each client's turn contracts its own residual
+            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # a client's turn contracts this client's residual
                 return -1
         side = None if self.round.outer is None else self.round.outer.side_of_one(self.gram, self._clients)
         if side is None:
@@ -457,7 +458,7 @@ class LinearRegime(Regime):
         if self._takes_at_once(int(t.max(initial=0)) - settled, initial.shape[1]):
             return run_of(t, initial, self, self._of_round, settled, 1)
         states = np.empty((2, len(t), *initial.shape))
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller reports an overflow
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
                 states[0, t == now], states[1, t == now] = residual, moved
                 interruption.check()
@@ -561,7 +562,7 @@ class WindowedRegime(LinearRegime):
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
         fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}
         windowed = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
-        vars(windowed)["_clients"] = regime._clients  # `cached_property` looks here first
+        vars(windowed)["_clients"] = regime._clients  # the value that `cached_property` returns
         return windowed
 
     @property
@@ -573,7 +574,7 @@ class WindowedRegime(LinearRegime):
         return False  # the reported mean is no linear map of one state
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        plain = replace(self, round=self.inner)  # the window's memory has the method's memory in it
+        plain = replace(self, round=self.inner)  # the memory here is the method's, without the window's
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model
@@ -610,7 +611,7 @@ def run_of(
 
     states, steps = np.empty((2, len(t), *initial.shape)), np.unique(t).tolist()
     start = np.concatenate([initial, *regime._empty(initial)]), np.zeros_like(initial)
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller reports it
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller reports an overflow
         cycle = (of_round(settled + number).as_map() for number in range(period))
         for now, (state, moved) in visited(steps, start, step, settled, period, cycle):
             states[0, t == now], states[1, t == now] = state[:n], moved

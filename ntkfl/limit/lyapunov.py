@@ -21,10 +21,10 @@ from ntkfl.limit.feedback import Feedback
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
-SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, at which constants are searched for
+SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, that a search for constants looks at
 ROUNDING = 1e-12  # numbers of order 1 below this may be 0 up to rounding
 LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether the growth suffices
-HUGE = 1e300  # in place of infinity where a search takes differences
+HUGE = 1e300  # a search that takes differences has this number in place of infinity
 REFUSED = "no error bound is proved for these steps"
 
 
@@ -41,7 +41,7 @@ class Constants(NamedTuple):
 
     shift: float  # c
     taken: float  # h
-    # factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0, where C is not one number
+    # the factor, in the norm, of m'Hm - (Hm)' Lambda^-1 Hm >= 0; only where C is not one number
     spared: float = 0.0
 
     @property
@@ -58,8 +58,8 @@ class Motion:
     scale: Float[np.ndarray, " n"]  # S
     friction: Float[np.ndarray, " n"]  # p
     ahead: Float[np.ndarray, " n"]  # C
-    most: Float[np.ndarray, " n"]  # H is at most most S
-    # distances of the exact values from these, relative for the scale
+    most: Float[np.ndarray, " n"]  # H is at most the product of `most` and S
+    # distances of the exact values from S, p and C; relative for S
     scale_error: float
     friction_error: float
     ahead_error: float
@@ -76,8 +76,7 @@ class Motion:
             raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
         scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
-        # covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p), which are single numbers at one
-        # eigenvalue q
+        # covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p) at each eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
         # if p and C are single numbers, H below 2 / weight is stable
         weight, most = feedback.weights, clients.values + local.blocks
@@ -106,7 +105,7 @@ class Motion:
         p, ahead = self.friction, self.ahead
         if not spared:
             # C |n - m|^2 of (2 - p) S - (C + 1/2) H, and |n + m|^2 of p S / 2
-            if self.even is None or c != self.even - 0.5:  # the closed form is of one C
+            if self.even is None or c != self.even - 0.5:  # the closed form needs a C that is one number
                 return np.ones(len(p)), np.full(len(p), -10.0)
             lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
             room, along = p - lost, 2 - p - lost - (ahead + 0.5) * self.most
@@ -295,7 +294,8 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
     """The norms of successive rounds, with these constants, or with new constants where a round needs them.
 
     Raises:
-        ValueError: a round may lengthen every norm tried, by any factor unless `growing`.
+        ValueError: a round may lengthen every norm that was tried; with `growing` this is refused only where no factor
+            is known.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None
@@ -304,7 +304,7 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
         if not motion.room(constants) > ROUNDING:
             constants = constants_of([some := _sampled(motion)])
             if growing and not motion.room(constants) > ROUNDING:
-                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # lengthened least
+                constants = _least(lambda norm: some.lengthened(norm)[1], [some])  # the norm that is lengthened least
         now = _Known.of(motion, constants, growing)
         if before is not None:
             norms[-1] = norms[-1]._replace(stretched=before.stretched(now))
@@ -340,7 +340,7 @@ class Moving(Carried):
 
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
         drift, length, _, reach = sums
-        margins, energy = self.steps_of(0).margins, reach * length  # its bounds of H are those of every round
+        margins, energy = self.steps_of(0).margins, reach * length  # the bounds of H are the same in every round
         norm, entry = (drift + np.sqrt(size) * energy for size in (margins.local.size, margins.entry))
         return norm, min(norm, entry), energy
 

@@ -65,12 +65,12 @@ if TYPE_CHECKING:
     from distributed import Client
 
 VECTORS, ITERATIONS = 4, 60  # vectors and iterations of the search for the smallest eigenvalue
-PRODUCTS, SEARCHED = 60, 40  # products of a quadrature, and of the space in which steps are searched for
-MANY = 8  # this many times n products with vectors take longer than all eigenvectors
+PRODUCTS, SEARCHED = 60, 40  # products with H for a quadrature; for a Krylov space to search steps in
+MANY = 8  # MANY n products with vectors take longer than all eigenvectors
 QUADRATURE = 1e-12  # rounding of nodes and weights
 LONGEST = 1e60  # a run stops at responses of this size, since squares of later products would overflow
 RITZ = "eigenvectors with their residuals"
-RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
+RESOLVED = 1e-3  # an eigenvalue counts as known up to this relative width of its interval
 OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that a regime with a whole Gram matrix needs
 DECOMPOSED = 4  # (m, m) matrices that a client of m samples needs until its block is decomposed, beside its basis
@@ -123,8 +123,8 @@ def tiles_of(
         """Bytes beside the tiles. Building the tiles takes `room`, which later work may use again."""
         vectors = methods * (STATE + REPORTED * reported_rounds)
         share = n / problem.n
-        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # one held, one computed
-        pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # `LargestEigenvalues`
+        pieces = 2 * min(tested, max(1, STREAMED // n)) * n if rounds else 0  # a piece held, another computed
+        pairs = 3 * min(n, TOGETHER + sizes[-1] * share) ** 2 + KRYLOV * n  # the memory of `LargestEigenvalues`
         later = max(decomposed * share**2, pieces, pairs)
         return 8 * (bases * share**2 + vectors * label_columns * n) + max(room, 8 * later)
 
@@ -319,7 +319,7 @@ class MatrixFreeRegime(LinearRegime):
     def ritz(self) -> RitzRounds:
         """The labels' Krylov space of this local work, where `has_ritz`; the same for every server."""
         response = self.round.mean_response
-        key = response.astype(np.float32).tobytes()  # the same for every server rate, up to rounding
+        key = response.astype(np.float32).tobytes()  # `mean_response` is the same for every server rate, up to rounding
         if key not in self._spaces:
             root = np.sqrt(response)
             self._spaces[key] = RitzRounds.of(
@@ -347,7 +347,7 @@ class MatrixFreeRegime(LinearRegime):
         largest = self._outermost_largest
         if largest is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
-        if not largest.lo > 0:  # no digit of it is known
+        if not largest.lo > 0:  # no digit of the eigenvalue is known
             return StepLimits(float("nan"), local)
         return StepLimits(float(self.round.server_rate * self.round.limit / largest.value), local)
 
@@ -678,7 +678,7 @@ class MatrixFreeRegime(LinearRegime):
             margins = own._margins if own is self else own._sharper.proved(own.work, own.round, passing=True)
             return own.round, margins, carried(own.work, own.round, margins, rounds)
 
-        for t in range(min(rounds, self.before.count) + 1):  # refused before the first round
+        for t in range(min(rounds, self.before.count) + 1):  # steps without a bound are refused before the first round
             interruption.check()
             of_round(t)
         return Changing(of_round)
@@ -710,13 +710,13 @@ class MatrixFreeRegime(LinearRegime):
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None = None) -> list[BoundedRound]:
         """Residuals and coefficients of these rounds with their error bounds."""
         initial = self._initial_residual(initial_outputs)
-        wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounding of labels less outputs
+        wrong = 0.0 if initial_outputs is None else UNIT * float(norm(initial))  # rounding of labels minus outputs
         require("a report of these rounds", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         (states,) = run_together(self.tiles.__matmul__, [KeptRun(self, t, initial, wrong, proved=True).asking()])
         return states
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        return False  # there is no matrix
+        return False  # a power needs the map as a matrix, which this regime does not have
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.before is not None and not self.round.memory and t.max(initial=0) > self.before.count:

@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
 BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where the mean round has no good eigenvectors
-# steps of Davidson's search; most second moments that it combines; how many stay when there are that many
+# Davidson's search: steps at most; second moments that are combined at most; how many of these stay at that number
 TURNS, KEPT, STAY = 200, 12, 4
 FURTHER = 8  # further second moments that are tried for bounds of a radius, after the search for the radius
 ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its bounds are looked for
-SINGLE = 1e-4  # least relative distance of a radius from that of the mean at which single precision preconditions
+SINGLE = 1e-4  # single precision preconditions if the radius is at least this relative distance from that of the mean
 SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
-RESTART = 20  # fewest vectors that GMRES keeps; with so few it stalls where the radius is close to 1
+RESTART = 20  # the least number of vectors that GMRES keeps; with so few, GMRES stalls where the radius is close to 1
 WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
-LOOSE = 1e-4  # the same for eigenvectors that only precondition a search
+LOOSE = 1e-4  # the largest such error of eigenvectors that only precondition a search
 MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
 WITH_RESTS = 1 + 1e-4  # takes the place of 1 where part of the residual stays, since 1 is then an eigenvalue
 ROUNDED = 16  # rounding errors that are allowed for each row of the state
@@ -70,7 +70,7 @@ class RealBasis:
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
         """The basis; None if the eigenvectors are too nearly dependent to rebuild the matrix."""
         values, vectors = np.linalg.eig(matrix)
-        first = np.flatnonzero(values.imag > 0)  # LAPACK puts the conjugate next
+        first = np.flatnonzero(values.imag > 0)  # the next column is the conjugate
         columns = vectors.real.copy()
         columns[:, first + 1] = vectors.imag[:, first]
         with suppress(np.linalg.LinAlgError), np.errstate(over="ignore", invalid="ignore"):
@@ -167,7 +167,7 @@ class StateMoments:
     rests: bool  # whether part of the residual stays: in the null space of H, or at clients that never take part
     rounds: int = 1  # number of rounds in the map
     onward: Callable[[Second], Second] | None = None  # the map, where it takes less work than products with M
-    between: float = 0.0  # where `onward` applies factors of a part of M: bound of the product of their norms
+    between: float = 0.0  # if `onward` applies a part of M as factors: a bound of the product of the factors' norms
 
     def following(self, second: Second) -> Second:
         """The second moments after `rounds` rounds."""
@@ -303,7 +303,7 @@ class StateMoments:
 
     @property
     def limit(self) -> float:
-        """The largest factor on the server's step: unknown."""
+        """NaN, since the largest factor on the server's step is unknown."""
         return float("nan")
 
     def resting(self, driven: Second) -> Second:
@@ -322,7 +322,7 @@ class StateMoments:
         """
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
-        for basis in (self._basis, self._basis, None):  # again for the remainder
+        for basis in (self._basis, self._basis, None):  # each turn solves for the remainder
             solved = solved + self._nearly_resting(left, basis)
             left = driven + self.following(solved) - solved
             if np.linalg.norm(left) <= precise * np.linalg.norm(driven):
@@ -447,7 +447,8 @@ def _unpacked(packed: Float[np.ndarray, " d"]) -> Second:
 def _definite(matrix: Second, off: float) -> bool:
     """Whether every matrix that differs by at most `off` in norm is known to be positive definite.
 
-    A Cholesky factor that was found is that of a matrix near by: up to (s + 1) rounding errors of the trace.
+    A Cholesky factor that was found is the exact factor of a matrix at a distance of up to (s + 1) rounding errors of
+    the trace.
     """
     size = len(matrix)
     off = off + (size + 2) * EPSILON * float(np.abs(np.diag(matrix)).sum())
@@ -457,14 +458,14 @@ def _definite(matrix: Second, off: float) -> bool:
     return False
 
 
-PRECISE = 1e-10  # relative, of rates and limits
-GAIN_ERROR = 1e-9  # relative, of a gain by Arnoldi's method, beside the error of the slowest mode
+PRECISE = 1e-10  # relative error of rates and limits
+GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, beside the error of the slowest mode
 ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
 DENSE = 8  # most modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # restarts of the solver of the stationary equation
 # most doublings of a level or factor until the gain is at most 1: they span the range of float64
 DOUBLINGS = 2100
-COLD, WARM = 20, 8  # vectors of a search for an eigenvalue, without and with a start
+COLD, WARM = 20, 8  # vectors of a search for an eigenvalue: without a start, with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # advice where the exact moments do not fit
 POWERS = 10_000  # iterations of the power method, if Arnoldi's method does not converge
 
@@ -506,7 +507,7 @@ class MeanSquare:
             low = square * (1 + 1e-9)
             if self._gain(1.0, low) > 1:
                 high = self._first_small(lambda level: self._gain(1.0, level), 2 * low if low >= 1 else 1.0, 2.0)
-                from scipy.optimize import brentq  # here, since the import takes a third of a second
+                from scipy.optimize import brentq  # imported here, since it takes a third of a second
 
                 square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
         return max(float(np.sqrt(square)), least)
@@ -574,7 +575,7 @@ class MeanSquare:
         mean = self.round.limit / (rate * float(self.nu[-1]))
         if self.draws is None:
             return mean
-        if not self.round.memory:  # C - g L1(C) + g^2 L2(C): the limit is 1 / radius(L1^-1 L2)
+        if not self.round.memory:  # C becomes C - g L1(C) + g^2 L2(C): the limit of g is 1 / radius(L1^-1 L2)
             both, pairs = np.outer(self.nu, self.nu), np.add.outer(self.nu, self.nu)
             return 1 / (rate * self._largest(lambda second: (both * second + self._noise(second)) / pairs))
         high = mean * (1 - 1e-9)
@@ -670,7 +671,7 @@ class MeanSquare:
         parts, count = len(jump), len(self.nu)
         driven, unit = np.outer(jump, jump).reshape(-1, 1), level * np.eye(parts**2)
         becomes = np.empty((count, count))
-        for row, mode in zip(becomes, onward, strict=True):  # for all pairs at once it is parts^4 matrices
+        for row, mode in zip(becomes, onward, strict=True):  # all pairs at once would take parts^4 matrices
             interruption.check()
             pairs = np.einsum("ab,jcd->jacbd", mode, onward).reshape(count, parts**2, parts**2)
             row[:] = np.linalg.solve(unit - pairs, np.broadcast_to(driven, (count, parts**2, 1)))[:, 0, 0]
@@ -697,7 +698,7 @@ class MeanSquare:
             values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=basis, tol=PRECISE / 10)
         except ArpackError:
             return _by_powers(product, start)
-        self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))  # a positive matrix
+        self.warm.append(vectors[:, 0].real * np.sign(vectors[:: count + 1, 0].real.sum()))  # as a positive matrix
         return float(values[0].real)
 
 

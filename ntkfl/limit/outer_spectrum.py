@@ -38,10 +38,10 @@ from ntkfl.limit.round_modes import ClientModes
 
 ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
 NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c, as multiples of the outermost zero's friction less the least friction, or of all its friction
+FRICTION = 1.5, 0.01  # c = first (friction of the outermost zero - least friction) + second (friction of that zero)
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
-MARGIN = 1e-9  # left out of the search beyond `radius`; relative, how much farther in other zeros are proved to be
+MARGIN = 1e-9  # a search starts this far beyond `radius`; all other zeros are proved to be this much farther in
 
 Square = Float[np.ndarray, "n n"]
 
@@ -59,7 +59,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     half, squared = slowest @ damping @ slowest / 2, slowest @ stiffness @ slowest
     if squared <= half**2:
         return None
-    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # near a zero, but not equal to it
+    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # near a zero, but not equal to this zero
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
         nearest = _nearest(damping, stiffness, shift, inverse, wanted)
@@ -87,7 +87,7 @@ def others_within(
 
     False means: not proved.
     """
-    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as a phase can make them
+    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # vectors as real as a phase can make them
     turned /= np.linalg.norm(turned, axis=0)
     count, moved = len(w), turned * w
     x, xt, xtt = (np.hstack([part.real, part.imag]) for part in (turned, moved, moved * w))
@@ -328,6 +328,6 @@ def _rayleigh_zero(
 
     if not quotient(low) < 0 < quotient(high):
         return low
-    from scipy.optimize import brentq  # here, since the import takes a third of a second
+    from scipy.optimize import brentq  # imported here, since it takes a third of a second
 
     return float(brentq(quotient, low, high, xtol=CLOSE / 100))

@@ -17,7 +17,7 @@ from ntkfl import interruption
 
 EPSILON = np.finfo(float).eps  # twice `UNIT`, the rounding error of one operation
 SQUARINGS = 60
-WRITTEN_OUT = 4  # rows of a matrix whose Lyapunov equation is solved as any linear one
+WRITTEN_OUT = 4  # up to so many rows a Lyapunov equation is solved as a general linear system
 ROUNDED = 16  # number of rounded terms in a sum, for each row
 
 
@@ -42,7 +42,7 @@ def sides(
             interruption.check()
             trace = np.abs(np.trace(power, axis1=-2, axis2=-1)) - n**0.5 * off
             size = np.linalg.norm(power, axis=(-2, -1)) + off
-            slack = 8 * EPSILON * (1 + np.abs(log))  # of the logarithms, which each squaring halves
+            slack = 8 * EPSILON * (1 + np.abs(log))  # rounding of the logarithms, which each squaring halves
             low = np.fmax(low, np.exp(log + np.log(np.maximum(trace, 0) / n) / 2**squared - slack))
             high = np.fmin(high, np.exp(log + np.log(size) / 2**squared + slack))
             if not (off < 1).any():
@@ -66,7 +66,7 @@ def side_of_one(
     n, unit = matrix.shape[-1], np.eye(matrix.shape[-1])
     solved = np.full(matrix.shape, np.nan)
     with suppress(LinAlgError, ValueError), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of an inexact X; checks below decide whether it proves anything
+        warnings.simplefilter("ignore")  # warnings that X is inexact; the checks below decide whether X proves anything
         if n <= WRITTEN_OUT:
             pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
             right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))

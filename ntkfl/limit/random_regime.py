@@ -89,7 +89,7 @@ class Noise:
     blocks: Blocks  # the clients' blocks, with their steps
     weighting: str  # weights of the clients in the server's mean: "size" or "uniform"
     pull: float  # the pull of FedProx
-    batch: int | None  # most samples in a local step; None: all samples of the client
+    batch: int | None  # the largest number of samples in a local step; None: all samples of the client
     gaussian: float = 0.0  # s, the standard deviation of the noise that is added to every weight of the mean
 
     @cached_property
@@ -342,7 +342,7 @@ class RandomRegime(Regime):
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
         last, (settled, period) = int(t.max(initial=-1)), self._recurring()
         regimes = [self._of_round(number) for number in range(min(last, settled + period))]
-        if all(regime.noise.nothing_drawn for regime in regimes):  # r is Gaussian
+        if all(regime.noise.nothing_drawn for regime in regimes):  # then r is Gaussian
             variance = self._moments(t, initial_outputs, _variance_of_gaussian)
             return variance.reshape(np.shape(rounds))
         one = require_few(self.noise, self._size(self.problem.n))
@@ -408,7 +408,7 @@ class RandomRegime(Regime):
         n, outputs, rng = self.problem.n, initial.shape[1], np.random.default_rng(seed)
         states = np.tile(self._state(initial), runs)
         mean = states[: self.mean._size, :outputs]
-        need = 8 * (8 + self._most_steps) * outputs * runs * len(states) / n  # bytes a sample
+        need = 8 * (8 + self._most_steps) * outputs * runs * len(states) / n  # bytes for each sample
         require("runs of random rounds", lambda n: need * n, n=n)
         kept: dict[int, tuple[np.ndarray, ...]] = {}
         last = int(t.max(initial=-1))
@@ -684,7 +684,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def _quiet(self) -> Self:
-        """The same rounds without Gaussian noise, and without the server's record of it."""
+        """The same rounds without Gaussian noise, and without the server's record of this noise."""
         return replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
 
     @property
@@ -721,7 +721,7 @@ class RandomRegime(Regime):
         noise, n = self.noise, self.problem.n
         mean = mean[:n]
         if noise.nothing_drawn and not noise.gaussian and not covariance.any():
-            return covariance  # it is 0 and stays 0
+            return covariance  # the covariance is 0 and stays 0
         known, jump = gram[:, :n], self.mean.round.numbers[1]
         drawn: np.ndarray | float = 0.0
         if not noise.nothing_drawn:

@@ -35,13 +35,13 @@ class Regime(ABC):
     # names that only other regimes have: the reason, and the regime that has them
     no_answer: ClassVar[dict[str, str]] = {}
 
-    if TYPE_CHECKING:  # each class has it as a field, a property or an attribute
+    if TYPE_CHECKING:  # each class has `method` as a field, a property or an attribute
 
         @property
         def method(self) -> str:
             """The name of the method."""
 
-    else:  # hidden from the type checker, so that it refuses unknown names
+    else:  # hidden from the type checker, which then refuses unknown names
 
         def __getattr__(self, name: str) -> Any:
             """Raise an AttributeError; for a name that only other regimes have, the error says why this regime lacks
@@ -260,7 +260,7 @@ class Regime(ABC):
 
     def _from_start(self, residual: np.ndarray, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         residual = self._finite(residual)
-        residual[t == 0] = initial  # an eigenbasis returns it only up to rounding
+        residual[t == 0] = initial  # an eigenbasis returns `initial` only up to rounding
         return residual
 
     def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:

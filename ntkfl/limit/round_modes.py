@@ -21,8 +21,8 @@ Value = TypeVar("Value")
 
 # The least f_K / eta_local whose inverse has an accurate root; for even K, f_K tends to 0 at eta_local q = 2.
 SAFELY_POSITIVE = 1e-2
-SHARED = 4096  # fewest samples for which threads share the clients; below, starting threads takes longer
-SMALL = 16  # most samples of clients that are stacked: for such a block a call takes longer than its products
+SHARED = 4096  # threads share the clients from so many samples on; with fewer, starting the threads takes longer
+SMALL = 16  # clients of up to so many samples are stacked: for their blocks a call takes longer than the products
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
@@ -190,7 +190,8 @@ class RoundModes:
 
     @classmethod
     def _of_positive_p(cls, gram, clients, response, rho) -> RoundModes:
-        """Through P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by its eigenvalues."""
+        """The modes by the eigenvectors of P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by H's
+        eigenvalues."""
         root = np.sqrt(response)
         nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
         nu = np.where(nu > _rounding(nu), nu, 0.0)
@@ -201,19 +202,20 @@ class RoundModes:
 
     @classmethod
     def _of_any_p(cls, gram, clients, response, local_time, rho) -> RoundModes:
-        """Through L^T P L with H = L L^T of full column rank: P may be indefinite or nearly singular."""
+        """The modes by the eigenvectors of L^T P L, where H = L L^T and L has full column rank: P may be indefinite or
+        nearly singular."""
         size, u = np.linalg.eigh(gram)
         kept = size > _rounding(size)
         root = np.sqrt(size[kept])
         factor = u[:, kept] * root
         nu, q = np.linalg.eigh(_symmetric(factor.T @ clients.apply(response, factor)))
-        response_noise = local_time * _rounding(root)  # times |L|, this is the noise of P L
+        response_noise = local_time * _rounding(root)  # noise of P L: the noise of P times |L|
         nu = np.where(np.abs(nu) > max(_rounding(nu), response_noise * root.max(initial=0.0)), nu, 0.0)
         outward, coefficients = factor @ q, (u[:, kept] / root) @ q
         drive = clients.apply(response, outward).T
         with np.errstate(over="ignore"):  # a mode too large to be squared is not at rest
             at_rest = (nu == 0) & (np.linalg.norm(drive, axis=1) <= response_noise)
-        drive[at_rest] = 0.0  # noise would drift with t
+        drive[at_rest] = 0.0  # the noise in these modes would drift with t
         start = coefficients.T if kept.all() and nu.all() else None
         gain = (float(root.min()), float(root.max())) if len(root) else (0.0, 0.0)
         return cls(nu, outward, coefficients, drive, np.ones_like(nu), start, gain, rho, powers_after=1.0)

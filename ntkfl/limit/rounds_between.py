@@ -15,10 +15,10 @@ from ntkfl.limit.matrix_free import MatrixFreeRegime
 # exponent of two: the first 2^6 rounds are checked one by one; later only the block of 2^6 rounds in which the residual
 # passes eps
 STRETCH = 6
-SMALL = 300  # most rows of a round map whose powers are taken; a larger map is replaced by its Krylov space
-SPACE = 160  # rounds that span such a space
+SMALL = 300  # powers are taken of maps of up to so many rows; a larger map is replaced by its Krylov space
+SPACE = 160  # rounds that span a Krylov space
 GROWN = 1e6  # a run stops at this multiple of the first residual
-ROUNDING = 1e-12  # share of the first residual below which rounding may make the residual rise
+ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
 NEVER = 1e12  # number of rounds for a residual that does not fall
 EXHAUSTED = 1e-13  # a new part of an image below this is rounding: the space already contains all later states
 
@@ -106,7 +106,7 @@ class KrylovRounds:
         return cls(maps, first, roots)
 
     def seen(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
-        """For each of these states, side by side, a vector whose norm is the residual's."""
+        """For each state, along the last axis, a vector with the norm of the residual."""
         return (self.roots @ states).reshape(-1, states.shape[2])
 
 
@@ -115,7 +115,7 @@ class _Run:
     """A state and the map of a round, in blocks that do not mix: a block for each mode, or one block."""
 
     step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
-    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # gives the map for powers; None if rounds cost less
+    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # gives the map for powers; None if single rounds cost less
     state: Float[np.ndarray, "m b C"]
     residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of states side by side
 

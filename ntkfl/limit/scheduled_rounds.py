@@ -52,18 +52,19 @@ class ByClient:
 
 @dataclass(frozen=True, eq=False)
 class DrawnRound:
-    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row is of its sample's client."""
+    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row belongs to the client of its
+    sample."""
 
     always: Map  # the part of the move that does not depend on the draw
     moves: Map  # each drawn client's contribution to the move at its own samples
     changes: Map  # each drawn client's change of its memory
     shared: Map  # each client's contribution to the move at all samples, times its weight
     drift: Map  # effect of the memories on each sample's residual in a local step, for a unit of step length
-    noise: Float[np.ndarray, "2 n"]  # factors of the noise of a client's displacement in its move and memory
+    noise: Float[np.ndarray, "2 n"]  # factors by which the noise of a client's displacement enters move and memory
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
     owner: Float[np.ndarray, " n"]  # client of each sample
     cohort: int  # clients that are drawn, without replacement
-    jump: float  # factor of noise on the mean in the residual
+    jump: float  # factor by which noise on the mean enters the residual
     remembered: float = 0.0  # share of the noise on the mean by which every later round moves the model again
     given: tuple[int, ...] = ()  # the participants, if they are not drawn
 
@@ -223,7 +224,7 @@ class DrawnMemoryRegime(StateRegime):
     def mean_square(self) -> StateMoments:  # type: ignore[override]
         noise = None
         if not self.noise.nothing_drawn:
-            require_search(self._quiet._size(self.problem.n))  # before H is decomposed
+            require_search(self._quiet._size(self.problem.n))  # refused before H is decomposed
             noise = self._quiet._moments_of_samples.added
         moments = self._quiet._moments_of_samples
         rests, size = bool(self.mean.unreachable.shape[1]), moments.between
@@ -265,7 +266,7 @@ class DrawnMemoryRegime(StateRegime):
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
         if self.noise.gaussian:
             noised = np.delete(np.arange(len(after)), len(gram) + np.arange(self.problem.n))
-            jump = self._jump[::2]  # the parts in the residual and, where the state has it, in the sum of noises
+            jump = self._jump[::2]  # factors for the residual and, where the state has one, for the sum of noises
             after[np.ix_(noised, noised)] += np.kron(np.outer(jump, jump), self.noise.gaussian**2 * gram)
         return (after + after.T) / 2
 
@@ -406,7 +407,7 @@ class ScheduledRegime(RandomRegime):
         """The means of r(t) and c_t of these rounds."""
         last, mean = int(t.max(initial=0)), self.of_round(self.settled).mean
         at_once = mean._takes_at_once((last - self.settled) // self.period, initial.shape[1])
-        settled = self.settled if at_once else last  # one by one up to this round
+        settled = self.settled if at_once else last  # rounds are run one by one up to this round
         return run_of(t, initial, mean, lambda number: self.of_round(number).mean, settled, self.period)
 
     def _recurring(self) -> tuple[int, int]:

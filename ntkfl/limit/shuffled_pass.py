@@ -23,7 +23,7 @@ from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, Vectors
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
-WORK = 1e9  # most numbers that the sets of a client may take
+WORK = 1e9  # the largest number of entries for all sets of a client's samples
 
 Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]  # mean and covariance of W; None: 0
 
@@ -32,7 +32,7 @@ Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]  
 class ShuffledPass:
     """The moments of W over the orders of a client's batches, and of its displacement after some passes.
 
-    W is a map of u alone where only its own samples move the client, without a pull or a correction of its gradients.
+    W is a map of u alone where only the client's own samples move it, without a pull or a correction of its gradients.
     """
 
     own: Float[np.ndarray, "k k"]  # Q
@@ -55,7 +55,7 @@ class ShuffledPass:
             ValueError: too many sets.
         """
         size, batch, inputs = len(own), min(batch, len(own)), 2 if sloped or pull else 1
-        taken = [*range(batch, size, batch), size]  # samples so far; the last batch may be smaller
+        taken = [*range(batch, size, batch), size]  # numbers of samples after each batch; the last batch may be smaller
         sizes = np.diff(taken, prepend=0).tolist()
         work = sum(comb(size, k) * comb(k, b) * float(inputs * k**2) ** 2 for k, b in zip(taken, sizes, strict=True))
         if work > WORK and batch < size:
@@ -87,7 +87,7 @@ class ShuffledPass:
                 following[now] = _mixed(after, turned, kept)
             before = following
         mean, square = before[tuple(range(size))]
-        for part in np.split(mean, inputs, axis=1):  # symmetric up to rounding
+        for part in np.split(mean, inputs, axis=1):  # each part is symmetric up to rounding
             part[:] = (part + part.T) / 2
         return cls(own, eta, len(taken), pull, mean, square)
 
