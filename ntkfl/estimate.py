@@ -30,7 +30,7 @@ class Rigour(IntEnum):
 
     EXACT = 0  # no error: an input, a count
     ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
-    MEASURED = 2  # float64, its error estimated: two orders of summation, a bound of an author's own making
+    MEASURED = 2  # float64 with an estimated error: two orders of summation, a bound of an author's own making
     SAMPLED = 3  # a confidence interval
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Estimate:
 
     @classmethod
     def exact(cls, value) -> Estimate:
-        """A value without error, in its shape: an input, or an integer count.
+        """A value without error, in the shape of `value`: an input, or an integer count.
 
         Args:
             value: a number or an array.
@@ -143,7 +143,8 @@ class Estimate:
 
     @classmethod
     def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
-        """Estimates of one shape, or exact numbers, stacked along a new axis; the result gets their largest rigour.
+        """Estimates of one shape, or exact numbers, stacked along a new axis; the result gets the parts' largest
+        rigour.
 
         Args:
             parts: Estimates of one shape, or exact numbers.
@@ -246,7 +247,7 @@ class Estimate:
         return -(-self).max(axis)
 
     def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
-        """A result computed from two Estimates; it gets the larger rigour."""
+        """A result computed from two Estimates; the result gets the larger rigour of the two."""
         known = dict.fromkeys(estimate.method for estimate in (self, other) if estimate.rigour is not Rigour.EXACT)
         method = "; ".join(known) or "rounding bound"
         return Estimate(value, error, method, max(self.rigour, other.rigour, Rigour.ENCLOSED))

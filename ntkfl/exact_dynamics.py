@@ -223,8 +223,8 @@ def kernel_regime(
         loss = _loss_of(loss, problem)
     if schedules and ima:
         raise ValueError(f"ima is {ima} with schedules ({', '.join(schedules)}); a moving window has equal rounds")
-    # Methods and options are tried before the Gram matrix is computed, except, with a whole matrix, those of a user's
-    # file: they may fit only the problem's own number of clients.
+    # Methods and options are tried before the Gram matrix is computed. With a whole matrix, the methods of a user's
+    # file are not tried: such a method may fit only the problem's own number of clients.
     if another and (matrix_free or not is_file(method)):
         few = on_few_samples(problem, setup, client_steps)
         some = steps | {"client_steps": client_steps and client_steps[: few.problem.n]}
@@ -613,7 +613,7 @@ def random_of_method(
     participation: float = 1.0,
     **drawn: Any,
 ) -> RandomRegime:
-    """The random rounds of a method with the same data, Gram matrix and steps; both share the decomposition.
+    """The random rounds of a method with the same data, Gram matrix and steps; both regimes share the decomposition.
 
     Raises:
         ValueError: as `random_rounds`. There is no warning of unstable steps, and no search for their limit.

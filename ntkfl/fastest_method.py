@@ -27,7 +27,7 @@ FARTHEST, DENSE = 2**39, 1000  # the largest number of rounds by powers of a rou
 MOST_RUN = 1000  # the largest number of rounds run for a count, where tiles hold the Gram matrix
 LEAST_ROUNDS, FARTHER = 64, 2  # a count stops at FARTHER times the fewest rounds so far, but not before LEAST_ROUNDS
 SAMPLED = 1000  # about so many samples are used in a search that runs every setting round by round
-WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, else SOME of them
+WHOLE, SOME = 150, 60  # with a whole matrix the search uses all samples if there are at most WHOLE, otherwise SOME
 VECTORS = {"scaffold": 4}  # vectors of the model's size to and from a client in a round; 2 for other methods
 
 

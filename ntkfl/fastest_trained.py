@@ -118,7 +118,8 @@ def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
 def _trained(
     problem: Problem, weights: Weights, tuned: Tuned, regime: LinearRegime, most: int, eps: float
 ) -> tuple[int | None, float, int, float]:
-    """Rounds of the network to eps, its distance from the regime, the rounds run, the residual left."""
+    """The network's rounds to eps, the network's distance from the regime, the number of rounds run, the residual
+    left."""
     from ntkfl.training.methods import build  # torch is slow to load
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation

@@ -23,7 +23,7 @@ Setting = tuple[float, Options]  # eta_local and the method's options
 
 SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # starting local steps, as multiples of 1 / max_c |H_cc|
 LOWEST = 0.03  # the smallest such multiple that is tried
-RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, where no formula gives one
+RATES = 2.0 ** np.arange(-2, 6)  # server rates to start from, where no formula gives a rate
 PULLS = 4.0 ** np.arange(-3, 4)  # starting alpha and mu, in units of 1 / (K eta_local)
 QUARTERS = np.linspace(0, 1, 5)  # quantiles: closed forms give the best steps for the eigenvalues above each quantile
 WIDTH, CLOSE, CLOSER = 0.3, 2e-2, 1e-3  # the search's first step; its last step with several numbers, with one number
@@ -33,7 +33,7 @@ FEW, HALVED = 6, 8  # after a search on fewer samples: settings to try for each 
 LOOKED = 256  # rounds that are run with a setting where no formula predicts the rounds; later rounds are extrapolated
 PULLING = "alpha", "mu"  # options in units of 1 / (K eta_local)
 NO_MODES = "scaffold", "feddyn", "cyclic"  # methods whose rounds are no functions of one symmetric matrix
-# A scale for each number, on which equal steps have about equal effects: the map to the scale, its inverse, and the
+# A scale for each number, on which equal steps have about equal effects: the map to the scale, the inverse map, and the
 # bounds.
 SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
     "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),

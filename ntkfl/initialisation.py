@@ -15,7 +15,7 @@ from ntkfl.memory import require
 from ntkfl.problem import Weights
 from ntkfl.ranges import require_number, require_seed, require_size
 
-CHUNK = 1024  # neurons drawn from one key; changing it changes every network
+CHUNK = 1024  # neurons drawn from one key; another number would change every network
 SIZE = 8192  # values that one compiled call draws
 
 
@@ -93,7 +93,7 @@ def _normal() -> Callable[[np.ndarray], Any]:
         least = np.nextafter(-1.0, 0.0)  # erf_inv(-1) is not finite
         return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
 
-    return jax.jit(values)  # always this size: code compiled for another size may round erf_inv differently
+    return jax.jit(values)  # always SIZE values: code compiled for another size may round erf_inv differently
 
 
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import CALL, require_work
 
 CLIPPED = 0.01  # largest chance that any displacement of the whole training is clipped
-SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as shares of the largest stable one
+SERVER_SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # server rates to try, as shares of the largest stable rate
 LOCAL_SHARE = 0.5  # share of the largest eta_local at which a client alone contracts
 UNSEEN = 1e-6  # chance that a clip from simulated runs is exceeded more often than the plan says
 SEED = 0  # seed of the simulated runs
@@ -48,7 +48,7 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkf
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
-MOST = 1e6  # largest epsilon, and the inverse of the smallest; beyond them dp-accounting's sigma is lost to rounding
+MOST = 1e6  # epsilon is from the inverse of this to this; beyond, dp-accounting's sigma is lost to rounding
 LEAST_DELTA = 1e-300  # smallest delta, for the same reason
 TWICE = 70  # so many steps by the factor FINER double a number
 LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise
@@ -284,7 +284,7 @@ class PrivateRounds:
         regime: the rounds without noise.
         unit: the rounds with noise of variance 1.
         rounds: the most rounds.
-        eta_global: the server's rates by round, where they change; the last one stays.
+        eta_global: the server's rates by round, where they change; the last rate stays.
         chance: the smallest chance of an active clip that a plan may ask for, where clients are drawn.
         everyone: the same rounds with all clients, if clients are drawn here and the comparison includes all clients.
     """
@@ -303,7 +303,7 @@ class PrivateRounds:
 
     @property
     def _rates(self) -> tuple[float, ...]:
-        """The server's rates by round; the last one stays."""
+        """The server's rates by round; the last rate stays."""
         return self.eta_global or (self.regime.mean.round.server_rate or 1.0,)
 
     @property
@@ -514,7 +514,7 @@ def _checked_clip(clip: float | None) -> float | None:
 
 
 def _active(clip: float, clipped: float, least: Plan | None) -> ValueError:
-    """The error for a clip that may be active; it names the smallest clip that would do."""
+    """The error for a clip that may be active; the message names the smallest clip that would do."""
     assert least is not None
     rounds = f"{least.rounds} round" + "s" * (least.rounds > 1)
     would = (
@@ -688,7 +688,8 @@ Stack = tuple[np.ndarray, np.ndarray, np.ndarray]
 def _moments(
     stacks: Sequence[Stack], mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]
 ) -> Float[np.ndarray, "N 3"]:
-    """The norm of the mean of each client's displacement, and trace and top eigenvalue of its covariance."""
+    """The norm of the mean of each client's displacement, and trace and top eigenvalue of the displacement's
+    covariance."""
     moments = np.empty((sum(len(clients) for clients, *_ in stacks), 3))
     for clients, owned, scaled in stacks:
         parts = scaled @ covariance[:, owned[:, :, None], owned[:, None]] @ scaled.swapaxes(1, 2)
@@ -907,7 +908,7 @@ def best_cohorts(
         own = [setting for setting in settings if setting.cohort == cohort]
         choice, least = _best(own, float(np.nextafter(lowest, np.inf)), epsilon, delta, clipped, clip)
         as_good = choice is not None and least <= lowest
-        if choice is not None:  # the plan that may be as good as the best of all need not be the cohort's best one
+        if choice is not None:  # the plan that may be as good as the best of all need not be the cohort's best plan
             reached = float(np.nextafter(choice.plan.mean_square, np.inf))
             choice, _ = _best(own, reached, epsilon, delta, clipped, clip)
         choices.append(CohortChoice(cohort, choice, least if choice else None, cohort == best.cohort, as_good))

@@ -67,7 +67,7 @@ class Trajectory:
 def provenance(**seeds: Any) -> dict[str, Any]:
     """Versions, dtype and device of this process, with the seeds that the caller names."""
     device = "cpu:0"
-    if "jax" in sys.modules:  # slow to load: a process that has not loaded it has computed on the host
+    if "jax" in sys.modules:  # slow to load: a process that has not loaded JAX has computed on the host
         import jax
 
         device = str(jax.devices()[0])

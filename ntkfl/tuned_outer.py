@@ -273,7 +273,7 @@ class _Search:
     def __init__(self, base: KernelRegime, steps: int, rounds: int, drawn: Drawn) -> None:
         self.base, self.steps, self.rounds, self.drawn = base, steps, rounds, drawn
         self.largest = base.step_limits.eta_local
-        self.regimes: dict[str, RandomRegime] = {}  # one regime for each outer optimizer, to count its work
+        self.regimes: dict[str, RandomRegime] = {}  # one regime for each outer optimizer, to count the work
 
     def work(self, outer: Sequence[str], rounds: int) -> float:
         """Operations of all losses at the end of this number of rounds."""

@@ -15,7 +15,8 @@ PLACES[[(int(DE_BRUIJN) << place) % 2**64 >> 58 for place in range(64)]] = np.ar
 
 
 def near_entry(dtype: str) -> np.dtype:
-    """A pair of a neuron and a sample on which it may switch within the round, at its place in the client's training.
+    """A neuron and a sample on which the neuron may switch within the round, at this pair's place in the client's
+    training.
 
     sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
     switch before the sample's reach exceeds this number. extra: the neuron's coefficient less the coefficient of a

@@ -55,7 +55,7 @@ def _dealt(rows: np.ndarray, dtype: str) -> np.ndarray:
 
 ROWS = 512  # samples of a tile, of LANES neurons
 PIECES = 64  # the largest number of pieces of the neurons; sums over neurons do not depend on the number of threads
-CHUNKS = 4  # fewest chunks of a piece: with fewer, dealing them out takes as long as the work
+CHUNKS = 4  # the least number of chunks of a piece: with fewer, dealing chunks out takes as long as the work
 MARGIN = 1.25  # the next round's expected reach over this round's reach; a round that needs more is computed again
 
 
@@ -154,8 +154,8 @@ class SwitchTracking:
         return True
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
-        """The reach of a round with these outputs before and after each local step; it is expected in the next round
-        too."""
+        """The reach of a round with these outputs before and after each local step; this reach is expected in the next
+        round too."""
         needed = sum(map(self._farthest, self._pulls(eta_local, outputs[:-1])), np.zeros_like(self.labels))
         self.reach = MARGIN * needed
         return needed

@@ -1,4 +1,5 @@
-"""The tables that lie in scikit-learn's folder, read without importing it, which takes two seconds of processor."""
+"""The tables that lie in scikit-learn's folder, read without importing scikit-learn, which takes two seconds of
+processor."""
 
 from functools import cache
 from importlib.util import find_spec

@@ -72,7 +72,7 @@ def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
     Raises:
         OSError: no such file. ValueError: the file is no archive.
     """
-    with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
+    with path.open("rb") as file:  # opened here because numpy leaves the file open when the archive is damaged
         try:
             archive = np.load(file, allow_pickle=False)
         except (ValueError, EOFError, zipfile.BadZipFile):  # whatever the file is, numpy's own message is about pickles
@@ -147,7 +147,7 @@ MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan 
 YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 INTEGER = re.compile(r"[+-]?\d+")
-SAID = 10  # most names of classes that a note lists
+SAID = 10  # the largest number of class names that a note lists
 
 Where = Callable[[int], str]  # the place in the file of the word with this number, for messages
 
@@ -315,7 +315,7 @@ NUMBER = re.compile(r"[-+]?[.\d][-+.\deE]*")
 GZIP = b"\x1f\x8b"  # the first bytes of a file compressed by gzip
 # the first bytes of other compressed files
 COMPRESSED = {b"PK\x03\x04": "zip", b"BZh91A": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-Row = tuple[int, list[str]]  # the line, and its cells
+Row = tuple[int, list[str]]  # the line's number, and the line's cells
 
 
 def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
@@ -403,7 +403,7 @@ def _delimiter(line: str) -> str:
     def cells(mark: str) -> int:
         try:
             return sum(len(row) for row in csv.reader([line], delimiter=mark))
-        except csv.Error:  # with another separator than the file's a long header is one cell beyond csv's limit
+        except csv.Error:  # with a wrong separator a long header is one cell beyond csv's limit
             return 0
 
     return max(DELIMITERS, key=cells)

@@ -261,7 +261,8 @@ def _layer(problem, setup, residual, i, draws, starts, margin, rng) -> KinkLayer
 
 
 def _patterns(x, i, draws, rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct patterns of each replicate, their shares of its draws, and their replicate."""
+    """The distinct patterns of each replicate, the share of the replicate's draws with each pattern, and each pattern's
+    replicate."""
     rows, weights, replicates = [], [], []
     for replicate in range(REPLICATES):
         w = rng.standard_normal((draws, x.shape[1]))

@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Weights
 
 UNIT_ROUNDOFF = 2.0**-53
-UNDERFLOW = 2.0**-480  # added to |w|: with norms in [1e-100, 1e100] it exceeds all that underflow can lose
+UNDERFLOW = 2.0**-480  # added to |w|: with norms in [1e-100, 1e100] this exceeds all that underflow can lose
 LARGEST = 1e100
 _ENTRIES = 2**18  # neurons of a block: its distances stay in cache, and its counts are exact in float32
 

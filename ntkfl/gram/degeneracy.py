@@ -13,7 +13,7 @@ Pairs = tuple[tuple[int, int], ...]
 Groups = tuple[tuple[int, ...], ...]
 _SAME = 1e-15  # radians; rows that are parallel up to the rounding of their entries are closer than this
 _SAME_NORM = 8 * np.finfo(float).eps  # relative difference of the norms of equal rows
-_NAMED = 100  # most sets of rows in a message
+_NAMED = 100  # the largest number of sets of rows in a message
 
 
 class Degeneracy(NamedTuple):

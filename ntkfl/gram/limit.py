@@ -333,7 +333,7 @@ def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -
 
 
 def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The angle and its distance to pi, both of small relative error; with `upper` only those above the diagonal
+    """The angle and its distance to pi, both of small relative error; with `upper` only the entries above the diagonal
     count."""
     cosine = a.value @ b.value.T / np.sqrt(a.square[:, None] * b.square)
     steep = np.abs(cosine) > STEEP

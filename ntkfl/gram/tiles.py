@@ -512,7 +512,7 @@ def _require_room(largest: float, dtype: str) -> None:
 
 
 def _require_size(largest: float, dtype: str) -> None:
-    """Refuse entries so large or small that float32, or an error bound, would lose its relative accuracy."""
+    """Refuse entries so large or small that float32 numbers, or an error bound, would lose their relative accuracy."""
     least = SMALL if STORED[dtype] else 1 / EXTREME
     if largest < least and (largest or STORED[dtype]):
         other = "take float64 tiles, or " if STORED[dtype] and largest >= 1 / EXTREME else ""

@@ -472,7 +472,7 @@ class Series(NamedTuple):
     sums: Float[np.ndarray, "T terms"]
     cut: Float[np.ndarray, "2 T"]  # (2, T), truncation and rounding of powers and of sums
     rounds: Float[np.ndarray, " T"]
-    nodes: int  # degree of the interpolation: outside [-1, 1] no omitted term is larger than the term of this number
+    nodes: int  # degree of the interpolation: outside [-1, 1] no omitted term is larger than this degree's term
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
@@ -582,7 +582,7 @@ def bounded_powers(
             # these rounds from rounds with H and P
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
-            # |P^(1/2) r| is at most this times most^(1/2)
+            # |P^(1/2) r| is at most `left` times most^(1/2)
             left = start * float(np.exp(min(series.rounds[i] * _off(margins), 100.0)))
             seen = np.sqrt(margins.most) * (local.stored * way + local.response / margins.least * left)
             apart = np.sqrt(series.rounds[i]) * spread_within(seen, margins.largest)
@@ -607,6 +607,6 @@ def _way(margins: Margins, length: float, wrong: float) -> float:
 
 
 def _off(margins: Margins) -> float:
-    """A bound of the distance between eigenvalues of H P and those of the stored matrices."""
+    """A bound of the distance between eigenvalues of H P and eigenvalues of the stored matrices' product."""
     local = margins.local
     return margins.most * local.stored + local.size * local.response

@@ -62,7 +62,7 @@ class ConvexRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The warning that `bound` does not hold at these steps, with steps at which it does; None: it holds."""
+        """The warning that `bound` does not hold at these steps, with steps at which it holds; None if it holds."""
         if self.setup.eta_local < self.eta_limit and self.setup.eta_global <= 1:
             return None
         setup = self.setup
@@ -84,7 +84,8 @@ class ConvexRegime(Regime):
         return self.loss.value(outputs, self._labels).sum(axis=(1, 2)).reshape(np.shape(rounds))
 
     def mean_loss(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-        """The mean, over the first rounds and their local steps, of the sum of the clients' losses; `bound` bounds it.
+        """The mean, over the first rounds and their local steps, of the sum of the clients' losses; `bound` bounds this
+        mean.
 
         A client's loss is that of its own model before the step. Raises: as `bound`.
 

@@ -29,7 +29,7 @@ class Draws:
 
     noise: Noise  # the noise that is drawn
     taking: Bool[np.ndarray, "N m"]  # whether the client is drawn
-    batches: Callable[[int], Iterator[Scale]]  # (client) -> its batches, step by step
+    batches: Callable[[int], Iterator[Scale]]  # (client) -> the client's batches, step by step
 
     @classmethod
     def at_random(cls, noise: Noise, runs: int, outputs: int, rng: np.random.Generator) -> Draws:
@@ -123,7 +123,7 @@ def _ways(size: int, batch: int, turns: int, passes: int) -> int:
 
 
 def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[Float[np.ndarray, " k"]]]:
-    """Every sequence of batches of a client, as scales of its samples' gradients; all are equally likely."""
+    """Every sequence of batches of a client, as scales of its samples' gradients; all sequences are equally likely."""
     if batch >= size:
         yield [np.ones(size)] * (turns * passes)
         return
@@ -146,7 +146,7 @@ def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[
         yield scales
 
 
-WORK = 1e10  # most multiplications in a round
+WORK = 1e10  # the largest number of multiplications in a round
 
 
 def require_few(noise: Noise, size: int) -> float:

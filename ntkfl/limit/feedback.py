@@ -30,8 +30,8 @@ class LocalErrors(NamedTuple):
     response: float  # error of the response u(H_D)
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
-    stored: float  # distance of the stored matrix from H: `product` less its rounding
-    turned: float  # rounding error of a product with the computed response: `response` less the errors of the blocks
+    stored: float  # distance of the stored matrix from H: `product` without the rounding
+    turned: float  # rounding error of a product with the computed response: `response` without the errors of the blocks
     grown: float = 1.0  # bound of the growth of an error by a client's remaining steps; 1 if every step contracts
 
 
@@ -45,7 +45,7 @@ class Wobble(NamedTuple):
 
 
 def relative(error: float, least: float) -> float:
-    """A bound of the relative distances, either way, of two numbers `error` apart, one of which is at least `least`."""
+    """If two numbers differ by `error` and one is at least `least`: a bound of the difference over either number."""
     return error / (least - error) if error < least else np.inf
 
 

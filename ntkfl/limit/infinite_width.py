@@ -73,7 +73,8 @@ def _rest(modes: RoundModes, initial: np.ndarray) -> np.ndarray:
 
 
 def _last_true(holds: Callable[[int], bool]) -> int:
-    """The largest s <= 2^53 at which a monotone predicate (once false, always false) holds; 0 if it is false at 1."""
+    """The largest s <= 2^53 at which a monotone predicate (once false, always false) holds; 0 if the predicate is false
+    at 1."""
     high = 1
     while high < EXACT_INTEGERS and holds(high):
         interruption.check()
@@ -130,7 +131,8 @@ class KernelRegime(Regime):
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"]:
-        """Eigenvalues of H P, ascending. Real: those of a symmetric matrix. Source: fl-ntk/X.2."""
+        """Eigenvalues of H P, ascending; real, since a symmetric matrix has the same eigenvalues. Source:
+        fl-ntk/X.2."""
         return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
 
     @property

@@ -37,7 +37,7 @@ SAVED_EVERY = 10  # a file is written after this many rounds, and at each report
 A_ROUND = 20 * CALL  # operations of a round without the product with H: two tenths of a millisecond, measured
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
 ROWS = 16  # rows of the kernel in the mark; two kernels may agree in some rows, such as those of common landmarks
-VERSION = 2  # of the rules of error bounds; it changes when bounds change, as a run must not mix them
+VERSION = 2  # of the rules of error bounds; it changes when bounds change, as a run must not mix two kinds
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class KeptRun:
 
     @cached_property
     def _series(self) -> Series | None:
-        """The series that replaces rounds if it takes fewer products; its errors are bounded."""
+        """The series that replaces rounds if it takes fewer products; the errors of the series are bounded."""
         margins = self._bounds[1]
         if margins is None:
             return None
@@ -98,8 +98,8 @@ class KeptRun:
 
     @cached_property
     def _bases(self) -> np.ndarray:
-        """Numbers whose bits change with those of the clients' bases: bounds computed for some bases hold for no
-        others."""
+        """Numbers whose bits change with the bits of the clients' bases: bounds computed for some bases hold for no
+        other bases."""
         numbers = np.cos(np.arange(len(self.regime.tiles)))
         return self.regime._clients.apply(numbers, numbers)
 

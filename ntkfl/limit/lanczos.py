@@ -33,7 +33,7 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
-        """A run from each start, with its V; a run ends early if its space is exhausted.
+        """A run from each start, with the run's V; a run ends early if its space is exhausted.
 
         As many runs as fit HELD numbers share products. Every vector is made orthogonal to all earlier vectors, twice.
         """

@@ -465,7 +465,7 @@ class LinearRegime(Regime):
         return states[0], states[1]
 
     def _sizes(self, initial: Float[np.ndarray, "n C"]) -> Iterator[float]:
-        """|r(t)| for t = 0, 1, ...: one by one until that costs as much as a power of the map, then `AT_ONCE` at
+        """|r(t)| for t = 0, 1, ...: one by one until this has cost as much as a power of the map, then `AT_ONCE` at
         once."""
         (n, outputs), size = initial.shape, self._size
         if self.before is not None or not self._takes_at_once(MOST_ROUNDS, outputs):

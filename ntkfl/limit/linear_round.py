@@ -313,7 +313,7 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
 
 
 def _quadratic(total: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """The two roots of z^2 - total z + product, (n, 2); the smaller one from the product, without cancellation."""
+    """The two roots of z^2 - total z + product, (n, 2); the smaller root from the product, without cancellation."""
     root = np.sqrt(np.asarray(total, complex) ** 2 - 4 * product)
     larger = (total + np.where(total < 0, -root, root)) / 2
     return np.stack([larger, np.where(larger == 0, 0, product / np.where(larger == 0, 1, larger))], axis=1)

@@ -66,7 +66,8 @@ class Motion:
 
     @classmethod
     def of(cls, steps: Steps, clients: ClientModes) -> "Motion":
-        """The motion of a round; a ValueError where its clients do not surely contract, or its steps are too large."""
+        """The motion of a round; a ValueError where the round's clients do not surely contract, or the round's steps
+        are too large."""
         feedback, local = steps.round.feedback, steps.margins.local
         assert feedback is not None
         spectrum, wobble = feedback.spectrum, feedback.wobble(local)
@@ -237,7 +238,7 @@ class RoundNorm(NamedTuple):
     spread: float  # root of the growth of the norm's square by such an error, if that is less
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # at least |x|_H over the norm
-    stretched: float  # factor from this norm to that of the next round
+    stretched: float  # factor from this norm to the norm of the next round
     grown: float  # factor by which the round itself lengthens the norm, 1 or more
 
 

@@ -77,7 +77,7 @@ class DrawnRounds(NamedTuple):
 
     @classmethod
     def of(cls, mean: Float[np.ndarray, "m m"], size: int, following: Next) -> DrawnRounds:
-        """A round, read off the covariance that it makes of unit matrices and unit means."""
+        """The map of a round, from the covariances that the round makes of unit matrices and of unit means."""
         nothing, zero, units = np.zeros((size, size)), np.zeros(len(mean)), np.eye(len(mean))
         own, outer = np.triu_indices(size), np.triu_indices(len(mean))
         added = following(nothing, zero)

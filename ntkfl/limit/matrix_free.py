@@ -232,7 +232,7 @@ class MatrixFreeRegime(LinearRegime):
             operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
             start = np.random.default_rng(0).standard_normal((n, VECTORS))
             with warnings.catch_warnings():
-                # no warning that the search was cut short: its residual shows that
+                # no warning that the search was cut short: the residual shows that
                 warnings.simplefilter("ignore", UserWarning)
                 known, vectors = lobpcg(operator, start, largest=False, maxiter=ITERATIONS, tol=1e-12)
             vector = vectors[:, int(np.argmin(known))]
@@ -268,7 +268,8 @@ class MatrixFreeRegime(LinearRegime):
         roots = self.round.roots(ends)
         sizes = np.abs(roots).max(axis=1)
         least, most = float(sizes[1:3].max()), float(sizes.max())
-        # no eigenvalue is beyond these two by more than their errors; such an error moves a root by at most this
+        # no eigenvalue is beyond these two by more than their errors; such an error moves a root by at most the number
+        # subtracted here
         least -= (3 * max(1.0, least) * max(0.0, float(ends[1] - ends[2]))) ** (1 / roots.shape[1])
         return Estimate.between(max(least, 0.0), most, smallest.method)
 
@@ -514,7 +515,7 @@ class MatrixFreeRegime(LinearRegime):
         return (EXACT_INTEGERS if soonest is None else soonest), first(1, float(share[1]) / SAFE)
 
     def _left(self, initial_outputs: ArrayLike | None, products: int) -> Callable[[int], tuple[float, float]]:
-        """A function that gives the interval of `left_estimate` at a round; the last one is remembered."""
+        """A function that gives the interval of `left_estimate` at a round; the last such function is remembered."""
         asked, known = (self._initial_residual(initial_outputs), products), self._last_left
         if known and known[0][1] == products and np.array_equal(known[0][0], asked[0]):
             return known[1]
@@ -524,7 +525,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def _last_left(self) -> list:
-        """The residual and the number of products that `_left` was asked for last, and what it gave."""
+        """The last arguments of `_left`, a residual and a number of products, and their result."""
         return []
 
     def _quadrature(self, initial: np.ndarray, products: int) -> Callable[[int], tuple[float, float]]:
@@ -556,7 +557,7 @@ class MatrixFreeRegime(LinearRegime):
         else:
             runs = [run for run, _ in Lanczos.of(product, starts, products)]
         of_root, turning = local.response / (2 * np.sqrt(margins.least)), 2 * local.rounded * np.sqrt(margins.most)
-        together = np.sqrt(max(len(run.diagonal) for run in runs))  # |V|_F: each product of a run rounds on its own
+        together = np.sqrt(max(len(run.diagonal) for run in runs))  # |V|_F: each product of a run has its own rounding
         noise = margins.most * (local.stored + together * (local.product - local.stored))
         noise += 3 * np.sqrt(margins.most) * local.size * (of_root + together * turning)
         rules, skew = [], max(run.skew for run in runs)

@@ -42,11 +42,11 @@ BASIS, RESTARTS = 80, 40  # iterations of Arnoldi's search for the radius, where
 # Davidson's search: steps at most; second moments that are combined at most; how many of these stay at that number
 TURNS, KEPT, STAY = 200, 12, 4
 FURTHER = 8  # further second moments that are tried for bounds of a radius, after the search for the radius
-ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which its bounds are looked for
+ASIDE_RADIUS = 1e-7, 1e-5, 1e-3  # relative distances from a radius at which bounds of the radius are tried
 SINGLE = 1e-4  # single precision preconditions if the radius is at least this relative distance from that of the mean
 SINGLE_RANGE = 1e-30, 1e30  # radii whose single precision neither vanishes nor overflows
 RESTART = 20  # the least number of vectors that GMRES keeps; with so few, GMRES stalls where the radius is close to 1
-WHOLE = 2_000_000  # most numbers that GMRES keeps before it starts again, if they are more than RESTART vectors
+WHOLE = 2_000_000  # GMRES keeps up to so many entries before it starts again, or RESTART vectors if these are more
 EXACT = 1e-11  # largest error of the matrix rebuilt from its eigenvectors, over its norm plus 1
 LOOSE = 1e-4  # the largest such error of eigenvectors that only precondition a search
 MATRICES = 20  # matrices of the state's size in memory, beside those that a search combines
@@ -64,7 +64,7 @@ class RealBasis:
     columns: Float[np.ndarray, "s s"]
     inverse: Float[np.ndarray, "s s"]
     first: np.ndarray  # the first column of every pair
-    off: float = 0.0  # distance of the rebuilt matrix from the given one, over the latter's norm plus 1
+    off: float = 0.0  # distance of the rebuilt matrix from the given one, over the given matrix's norm plus 1
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "s s"]) -> RealBasis | None:
@@ -179,7 +179,7 @@ class StateMoments:
 
     @cached_property
     def rate(self) -> float:
-        """Factor per round of the root mean square; a ValueError where the search for it does not end.
+        """Factor per round of the root mean square; a ValueError where the search for this factor does not end.
 
         The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a chain are far from
         exact.
@@ -369,7 +369,7 @@ class StateMoments:
 
     @cached_property
     def _radius(self) -> tuple[float, Tried | None]:
-        """The radius, and what Davidson's method has tried if it has found it."""
+        """The radius, and the second moments that Davidson's method has tried, if this method has found the radius."""
         size = len(self.mean)
         if self.noise is None:
             return self._mean_radius**2, None
@@ -461,9 +461,9 @@ def _definite(matrix: Second, off: float) -> bool:
 PRECISE = 1e-10  # relative error of rates and limits
 GAIN_ERROR = 1e-9  # relative error of a gain by Arnoldi's method, beside the error of the slowest mode
 ASIDE = 1e-9, 1e-7, 1e-5, 1e-3  # relative distances from the rate at which proofs of lower and upper bounds are tried
-DENSE = 8  # most modes for which the map of their second moments is formed as a matrix
+DENSE = 8  # the largest number of modes for which the map of their second moments is formed as a matrix
 STATIONARY = 200  # restarts of the solver of the stationary equation
-# most doublings of a level or factor until the gain is at most 1: they span the range of float64
+# the largest number of doublings of a level or factor until the gain is at most 1: so many span the range of float64
 DOUBLINGS = 2100
 COLD, WARM = 20, 8  # vectors of a search for an eigenvalue: without a start, with a start
 ESTIMATE = "ntkfl.sampled_rounds has estimates with their errors"  # advice where the exact moments do not fit

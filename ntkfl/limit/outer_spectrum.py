@@ -164,7 +164,7 @@ def _nearest(
 
 
 def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """A real matrix times complex vectors, without a complex copy of it."""
+    """A real matrix times complex vectors, without a complex copy of the matrix."""
     return matrix @ vectors.real + 1j * (matrix @ vectors.imag)
 
 
@@ -208,7 +208,7 @@ class OuterSpectrum:
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
-        """The spectral radius of the round map; None if it is not proved.
+        """The spectral radius of the round map; None if no radius is proved.
 
         Beyond `radius` it is enclosed to 1e-15, or 1e-15 |w| if |w| > 1. Rounding moves it about as much as n roundings
         of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of 1 - z; if H is singular, 1 - z has no
@@ -320,7 +320,7 @@ def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def _rayleigh_zero(
     matrix: np.ndarray, values: Callable[[float], np.ndarray], vector: np.ndarray, low: float, high: float
 ) -> float:
-    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if it does not go from - to +."""
+    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if it does not rise from - to +."""
     constant, weights = vector @ matrix @ vector, vector**2
 
     def quotient(w: float) -> float:

@@ -35,7 +35,7 @@ from ntkfl.problem import finite_array
 from ntkfl.ranges import require_size
 from ntkfl.work import A_ROUND, CALL, SECOND, require_work
 
-MOST_ROUNDS = 100_000  # most rounds that are counted one by one
+MOST_ROUNDS = 100_000  # the largest number of rounds that are counted one by one
 IN_THE_LONG_RUN = "rate and stationary_mean_square say what many rounds tend to"
 
 
@@ -202,7 +202,7 @@ class Noise:
 
     @cached_property
     def _by_sample(self) -> Float[np.ndarray, "n n"]:
-        """Cov(p_c, p_c') as a matrix over samples, those of c and c'."""
+        """Cov(p_c, p_c') as a matrix over pairs of samples, whose clients are c and c'."""
         owner = self.blocks.owner
         return self.weights.covariance[np.ix_(owner, owner)]
 

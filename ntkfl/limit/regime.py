@@ -32,7 +32,7 @@ class Regime(ABC):
     # (x, z) -> (p, n), the kernel of H; None: H was given as a matrix, and kernel values at other points must be given
     # too
     kernel: Kernel | None = infinite
-    # names that only other regimes have: the reason, and the regime that has them
+    # names that this regime lacks, each with the reason and the regime that has the name
     no_answer: ClassVar[dict[str, str]] = {}
 
     if TYPE_CHECKING:  # each class has `method` as a field, a property or an attribute
@@ -48,7 +48,7 @@ class Regime(ABC):
             it."""
             if why := (self.no_answer | RENAMED).get(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}: {why}")
-            return super().__getattribute__(name)  # raises Python's own error, also where a property raised it
+            return super().__getattribute__(name)  # raises Python's error, also where a property raised the error
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.method}: {self.problem!r}, {self.setup!r}>"

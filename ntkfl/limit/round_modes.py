@@ -102,7 +102,7 @@ class ClientModes:
 
     @cached_property
     def stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """The clients of each small size k together, and every other one alone.
+        """The clients of each small size k together, and every other client alone.
 
         A stack has the numbers of its clients, (m,), their samples, (m, k), and their V_c, (m, k, k).
         """

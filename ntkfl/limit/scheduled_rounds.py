@@ -57,8 +57,8 @@ class DrawnRound:
 
     always: Map  # the part of the move that does not depend on the draw
     moves: Map  # each drawn client's contribution to the move at its own samples
-    changes: Map  # each drawn client's change of its memory
-    shared: Map  # each client's contribution to the move at all samples, times its weight
+    changes: Map  # the change of each drawn client's memory
+    shared: Map  # each client's contribution to the move at all samples, times the client's weight
     drift: Map  # effect of the memories on each sample's residual in a local step, for a unit of step length
     noise: Float[np.ndarray, "2 n"]  # factors by which the noise of a client's displacement enters move and memory
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
@@ -321,7 +321,7 @@ class ScheduledRegime(RandomRegime):
     of_round: Callable[[int], RandomRegime]
     settled: int
     period: int
-    busiest: int  # most local steps of a round
+    busiest: int  # the largest number of local steps of a round
 
     @cached_property
     def absent(self) -> tuple[int, ...]:

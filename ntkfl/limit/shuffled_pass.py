@@ -124,7 +124,7 @@ class ShuffledPass:
         return noise
 
     def _met(self, moved: Float[np.ndarray, "k c"], passes: int) -> Float[np.ndarray, "c c"]:
-        """The map of residual and slope at the start of a round to those that a pass meets after these passes.
+        """The map of residual and slope at the start of a round to residual and slope at the end of these passes.
 
         u = r - t e - Q a, and v = e - mu (r - u), since the pull works against the change r - u.
         """
