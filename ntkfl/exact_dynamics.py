@@ -138,8 +138,8 @@ def kernel_regime(
     (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
     convex `loss` is exact too: a recursion over the rounds takes the place of a matrix, and `bound` bounds the losses
     without a recursion. The warning is then about steps that this bound does not cover. Every regime has the methods
-    and properties of `KernelRegime`. An attribute that a regime cannot compute raises an AttributeError, which says
-    why, and which regime has it.
+    and properties of `KernelRegime`. An attribute that a regime cannot compute raises an AttributeError; the error says
+    why, and which regime has the attribute.
 
     Args:
         problem: data; labels may have several outputs.

@@ -264,7 +264,7 @@ class Plan:
         noise_multiplier: noise on the sum over the clipping norm.
         clip: the norm S.
         noise: standard deviation of the noise on every weight of the mean.
-        mean_square: E |y - f(T)|^2 / n over the training samples; infinite where no clip is known to be inactive.
+        mean_square: E |y - f(T)|^2 / n over the training samples; infinite where every clip may be active.
         moved: the most that the noise may add to a displacement, over the clip; where it is 1 or more there is no clip.
     """
 
@@ -754,9 +754,9 @@ class CohortChoice:
         choice: the best training with this cohort; None if bounds show, without simulated runs, that no training with
             this cohort is as good as the best of all.
         least: a lower bound of the mean square of every training with this cohort. With drawn clients, simulated runs
-            do not determine the right clip, and the accountant's noise is exact to one percent; `least` allows for
-            both. With all clients the clip is only an upper bound, so `least` is taken from the first displacements.
-            None where `choice` is None.
+            do not determine the least clip that the chance `clipped` allows, and the accountant's noise is exact to one
+            percent; `least` allows for both errors. With all clients the clip is only an upper bound, so `least` is
+            taken from the first displacements. None where `choice` is None.
         is_best: whether no other cohort is better.
         as_good: whether `least` is below the best mean square of all, so that this cohort is not told apart from the
             best cohort.
@@ -888,7 +888,8 @@ def best_cohorts(
     """For every cohort the least mean square within a budget, the largest cohort first.
 
     A cohort that bounds show to be worse than the best is not run. A cohort is not told apart from the best (`as_good`)
-    if it may be as good with its right clip and the exact noise, which the accountant finds to one percent.
+    if it may be as good with the exact noise, which the accountant finds to one percent, and with the least clip that
+    the chance `clipped` allows.
 
     Args:
         settings: settings from `private_settings`, with several shares of the clients.

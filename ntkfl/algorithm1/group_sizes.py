@@ -45,8 +45,8 @@ class Outputs(NamedTuple):
 
 
 def in_weight_space(samples: int, d: int) -> bool:
-    """Whether a client trains faster in weight space; it takes fewer operations from 2 d samples on, less time from 4
-    d."""
+    """Whether a client trains faster in weight space, which takes fewer operations from 2 d samples on, and less time
+    from 4 d."""
     return samples >= 4 * d
 
 

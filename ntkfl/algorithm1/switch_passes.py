@@ -19,7 +19,7 @@ def near_entry(dtype: str) -> np.dtype:
     training.
 
     sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
-    switch before the sample's reach exceeds this number. extra: the neuron's coefficient less the coefficient of a
+    switch before the sample's reach exceeds this number. extra: the neuron's coefficient minus the coefficient of a
     neuron that does not switch. shift: the sum that all `extra` of the neuron within the client add to the
     pre-activation, without the sign. next: the neuron's next entry within the client; the last entry names the first.
     switched: whether the pattern differs from the pattern at the start.

@@ -183,7 +183,8 @@ class SwitchTracking:
         return Start(sum(sums), list(entries), max(shares))
 
     def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """The sums of the outputs over some chunks' neurons, the share of entries, and the entries, unless too many."""
+        """The sums of the outputs over some chunks' neurons, the share of entries, and the entries, unless these are
+        too many."""
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
         room, count = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]

@@ -293,7 +293,8 @@ def _distinct(patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reach(pull, server_pull, own, share) -> np.ndarray:
-    """The largest distance from the kink at which a start can cross it, (rows, 2, 2), in its first pattern."""
+    """The largest distance from the kink at which a start can cross it by steps with the initial pattern, (rows, 2,
+    2)."""
     reach = np.empty((pull.shape[-1], 2, 2))
     for side in (0, 1):
         local = np.cumsum(pull + side * own[:, :, None], axis=1)  # (T, K, rows), for a = +1

@@ -12,8 +12,8 @@ Value = TypeVar("Value")
 
 
 def blas_threads() -> int:
-    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits this package's
-    threads too."""
+    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) also limits this package's
+    threads."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 

@@ -1,6 +1,6 @@
 """Bounds of the errors of tiles and rounding in the rounds of linear methods, updated in every round of a run.
 
-Several runs share each product with a matrix, so that its entries are read once for all runs.
+Several runs share each product with a matrix, so that the matrix's entries are read once for all runs.
 
 Plain averaging needs few products for many rounds: powers of the round's map are Chebyshev series. The eigenvalues x of
 M = I - H P lie in [low, 1], and the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1] the
@@ -221,7 +221,7 @@ class RunState(NamedTuple):
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
     memory: tuple[np.ndarray, ...]
-    sums: tuple[float, ...]  # before the first round a bound of the norm of the residual's error
+    sums: tuple[float, ...]  # before the first round: a bound of the norm of the residual's error
     image: Float[np.ndarray, "n C"]  # H times the last move
 
     @classmethod
@@ -252,7 +252,7 @@ class Carried(ABC):
 
 @dataclass(frozen=True)
 class Least(Carried):
-    """The smallest of several bounds, each with its own sums."""
+    """The smallest of several bounds; each bound has sums of its own."""
 
     parts: tuple[Carried, ...]
 

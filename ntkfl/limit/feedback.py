@@ -55,7 +55,7 @@ class Feedback:
 
     Here d and f are the errors of a round in the residual and in the memory, E = s (kept + ahead z)/(w + b) and T(w) v
     = (1 - w s passed/(w + b)) d + w E f. If `ahead` is not 0, the move contains `ahead` times the new memory as
-    computed, with its error f; d is then the remaining error.
+    computed, with this memory's error f; d is then the remaining error.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
@@ -81,7 +81,7 @@ class Feedback:
 
 
 class Gains(NamedTuple):
-    """Upper bounds of the accumulated errors after all rounds so far, for errors whose norms sum to 1.
+    """Upper bounds of the accumulated errors after all rounds so far, if the norms of the rounds' errors sum to 1.
 
     The first two bound the residual's norm, for errors of the residual and of the memory; the other two bound the
     coefficients' (e' H e)^(1/2).
@@ -116,7 +116,7 @@ class Gains(NamedTuple):
             raise ValueError("no error bound is proved for these steps: clients' steps do not surely contract")
         s, p, b = spectrum.scale, spectrum.zero, spectrum.pole
         radius = 1 + 1 / max(rounds, 4)
-        apart = radius - np.abs(1 - b) - wobble.pole  # |w + b| on the circle, at least
+        apart = radius - np.abs(1 - b) - wobble.pole  # a lower bound of |w + b| on the circle
         if apart.min() <= 0:
             raise ValueError("no error bound is proved for these steps: clients' blocks are not known closely enough")
         loose = 1 / (1 - wobble.scale)
@@ -163,7 +163,7 @@ class Gains(NamedTuple):
                 done += 1
                 low, size = bound - (sloping + shifted) * reach, size + (sloping + shifted) * reach
                 w = radius * np.exp(0.5j * (start + end)) - 1
-                beside = 1 / np.maximum(np.abs(w + b) - reach - wobble.pole, apart)  # at least 1 / |w + b| on the arc
+                beside = 1 / np.maximum(np.abs(w + b) - reach - wobble.pole, apart)  # a bound of 1 / |w + b| on the arc
                 near, far = max(abs(w) - reach, radius - 1), abs(w) + reach
                 out = float((across * beside * (np.abs(w + p) + reach + wobble.zero)).max())
                 at_once, delayed = float((across * beside * through).max()), float((across * beside * passed).max())

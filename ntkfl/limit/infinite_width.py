@@ -101,9 +101,9 @@ class KernelRegime(Regime):
 
     The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc), f_K(q) =
     eta_l sum_{k<K} (1 - eta_l q)^k. Unless given, `initial_outputs`, y(0), is 0, the mean of a wide network's outputs.
-    Everything is float64. Rounding enters with the eigendecomposition: about n eps for every round that a mode lasts,
-    as in the recursion. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is rounding noise
-    there.
+    Everything is float64. The eigendecomposition causes a rounding error of about n eps for every round that a mode
+    lasts, as the recursion does. At and near eta_local q = 2 with an even K this error is larger, since f_K(q) is
+    rounding noise there.
     """
 
     method = "fl-ntk"
@@ -137,7 +137,7 @@ class KernelRegime(Regime):
 
     @property
     def response_eigenvalues(self) -> Float[np.ndarray, " n"]:
-        """(eta_g/N) nu, ascending: 1 less the eigenvalues of M."""
+        """(eta_g/N) nu, ascending: 1 minus the eigenvalues of M."""
         return self._rho * self.nu
 
     @property
@@ -165,7 +165,7 @@ class KernelRegime(Regime):
 
     @property
     def _room(self) -> float:
-        """2 less the largest (eta_g/N) nu."""
+        """2 minus the largest (eta_g/N) nu."""
         return 2 - self._rho * float(self.nu[-1])
 
     @property

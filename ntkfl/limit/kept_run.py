@@ -174,7 +174,7 @@ class KeptRun:
     def _require_time(self, done: int, series: bool) -> None:
         """Refuse rounds, or terms of a series, that take more than about a day of one core.
 
-        Where powers of a round are quick and no file keeps the run, a quarter of an hour is the most.
+        Where powers of a round are quick and no file keeps the run, the limit is a quarter of an hour.
 
         Raises:
             ValueError: the rounds or terms take longer; the message says how many rounds would fit.

@@ -108,7 +108,7 @@ class Lanczos:
 class WholeSpectrum:
     """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`.
 
-    For many starts it takes less work than a Lanczos run from each start.
+    For many starts a whole spectrum takes less work than a Lanczos run from each start.
     """
 
     diagonal: Float[np.ndarray, " n"]  # the eigenvalues
@@ -198,8 +198,8 @@ class _Search:
 class LargestEigenvalues:
     """The largest eigenvalues of A = V D V' H V D V', for the stored H, V the clients' bases and D^2 = diag(w).
 
-    If the entries of w grow by factors c_i, the largest eigenvalue grows by a factor between their least and their
-    largest. So one search is enough for all multiples of w, and thus for all rates of the server.
+    If the entries of w grow by factors c_i, the largest eigenvalue grows by a factor between the least and the largest
+    c_i. So one search is enough for all multiples of w, and thus for all rates of the server.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -244,8 +244,8 @@ class LargestEigenvalues:
                 known.numbers = search.numbers
 
     def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Search, float, float]:
-        """The search for these values or for a multiple of them, and the least and the largest factor from its values
-        to these."""
+        """The search for these values or for a multiple of them, and the least and the largest factor from the search's
+        values to these values."""
         for search in self._searches:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factors = np.where(values == search.values, 1.0, values / search.values)

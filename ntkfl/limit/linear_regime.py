@@ -53,10 +53,10 @@ class MovingWindow:
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     """A round from the mean of the last `size` models to the next such mean.
 
-    The round remembers the method's own memory and u_j: the last Q = `size` models without the oldest, each less the
-    mean of all Q. If the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round satisfy
-    z^Q = (l/Q) (1 + z + ... + z^(Q-1)). With z on the unit circle, l is real only for l = 1 and l = -Q. So the round is
-    stable for -Q < l < 1.
+    The round remembers the method's own memory and u_j: the last Q = `size` models without the oldest, each minus the
+    mean of all Q models. If the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round
+    satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). With z on the unit circle, l is real only for l = 1 and l = -Q. So the
+    round is stable for -Q < l < 1.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -173,8 +173,8 @@ class LinearRegime(Regime):
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
     a linear map of the state, `round_map`. Rounds are run in float64, one by one with a product with H each, or many at
-    once by powers of the map. Where steps change with the round, its map, spectrum, rate and limits are those of the
-    rounds that repeat for ever.
+    once by powers of the map. Where steps change with the round, map, spectrum, rate and limits are those of the rounds
+    that repeat for ever.
 
     Args:
         method: the method's name.
@@ -203,7 +203,7 @@ class LinearRegime(Regime):
     def response_eigenvalues(self) -> Float[np.ndarray, " n"] | None:
         """Eigenvalues of H times the clients' mean response and the server rate, ascending.
 
-        A round of averaging has the eigenvalues 1 less these. None if they do not decide the rounds.
+        A round of averaging has the eigenvalues 1 minus these numbers. None if these numbers do not decide the rounds.
 
         Source: fl-ntk/X.2.
         """
@@ -233,8 +233,8 @@ class LinearRegime(Regime):
     def modes(self) -> ResidualModes | None:
         """The modes of a round whose server combines mean displacements P r of the clients; None for other rounds.
 
-        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i evolves as if H P were its
-        eigenvalue. None also if P is not positive, its roots are too far apart for float64, or steps change
+        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i evolves as if H P were the
+        eigenvalue of its mode. None also if P is not positive, its roots are too far apart for float64, or steps change
         with the round.
         """
         if self.round.response is None or self.round.server is None or self.before is not None:

@@ -2,8 +2,8 @@
 
 A round moves a position by the memory's motion: y <- y + m, m <- (1 - p) m - A H y - B H m, with functions p, A and B
 of H_D. With S = 1 / A, C = B / A and numbers c and h, rounds of the same steps do not lengthen the norm whose square is
-|y + c m|_H^2 + m' (K - h H) m, for a K of H_D; where steps change, so do S and K. Where no such numbers are found, as
-for steps beyond the limit, a round lengthens the norm by a factor that is known.
+|y + c m|_H^2 + m' (K - h H) m, with a function K of H_D; where steps change, S and K change. Where no such numbers are
+found, as for steps beyond the limit, a round lengthens the norm by a factor that is known.
 
 Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
 """
@@ -188,7 +188,7 @@ class Motion:
 
 
 def _forms(*entries: np.ndarray | float) -> Float[np.ndarray, "n 3 3"]:
-    """Symmetric matrices by their entries 00, 01, 02, 11, 12 and 22, less a multiple of I."""
+    """Symmetric matrices by their entries 00, 01, 02, 11, 12 and 22, minus a multiple of I."""
     *upper, less = np.broadcast_arrays(*entries)
     matrices = np.stack([upper[k] for k in (0, 1, 2, 1, 3, 4, 2, 4, 5)], axis=1).reshape(-1, 3, 3)
     return matrices - less[:, None, None] * np.eye(3)
@@ -235,7 +235,7 @@ class RoundNorm(NamedTuple):
 
     constants: Constants
     by_drift: float  # growth of the norm by a unit error in the clients' view
-    spread: float  # root of the growth of the norm's square by such an error, if that is less
+    spread: float  # root of the growth of the norm's square by such an error, if this root is less
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to the norm of the next round

@@ -1,5 +1,5 @@
-"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products with it and clients'
-blocks."""
+"""The kernel regime of data sets whose Gram matrix is too large to decompose, from products with this matrix and with
+the clients' blocks."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class MatrixFreeRegime(LinearRegime):
     def outermost(self) -> tuple[Estimate, Estimate] | None:
         """The smallest and the largest eigenvalue of H u(H_D), a number each; None if they do not decide the rounds.
 
-        The smallest is an interval from 0 if rounding, or a search that was cut short, leaves it unknown.
+        The smallest is an interval from 0 if rounding, or a search that was cut short, leaves this eigenvalue unknown.
         """
         if self._outermost_largest is None:
             return None
@@ -356,8 +356,8 @@ class MatrixFreeRegime(LinearRegime):
     def step_warning(self) -> str | None:
         """The sentence that the residual grows; None if it does not grow, or if that is unknown.
 
-        It is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. Where clients' steps are beyond
-        their own limit, the growth depends on the smallest eigenvalue.
+        Whether the residual grows is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. Where
+        clients' steps are beyond their own limit, the growth depends on the smallest eigenvalue.
         """
         response, steps = self.round.response, self._setting
         if response is None:

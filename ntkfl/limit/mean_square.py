@@ -232,7 +232,7 @@ class StateMoments:
         """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
 
         Let T be the map over the radius, and Z a combination of the tried moments for which Z - T(Z) is nearly the unit
-        matrix less a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a level
+        matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a level
         below 1. For some c, D = level X - T(X) is then near the unit matrix. D and X are tested.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
@@ -269,7 +269,8 @@ class StateMoments:
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     def _rounding(self, level: float) -> float:
-        """The error of moments less the next moments over the level, relative to the norm of the moments."""
+        """The rounding error of the moments minus (the next moments over the level), relative to the norm of the
+        moments."""
         return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
 
     @cached_property

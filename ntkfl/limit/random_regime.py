@@ -597,7 +597,7 @@ class RandomRegime(Regime):
 
     @property
     def _most_steps(self) -> int:
-        """The most local steps, or passes, of a round."""
+        """The largest number of local steps, or of passes, in a round."""
         return self.noise.blocks.steps
 
     def _recurring(self) -> tuple[int, int]:
