@@ -16,7 +16,7 @@ from flint import arb, arb_mat
 
 from ntkfl.estimate import Estimate, NotFinite, Rigour
 
-PRECISION = 128  # bits; enough that the rounding of a right side never decides a comparison
+PRECISION = 128  # bits: so many that the rounding of an inequality's right side never decides a comparison
 
 _CHANGING = threading.Lock()
 _asked: dict[int, list[int]] = {}  # the precisions of each thread's open blocks, the innermost last

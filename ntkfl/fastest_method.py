@@ -220,7 +220,7 @@ def fastest(
                 on_few = replace(search, base=few, unit=unit, eta_local=own)
                 on_few.run([])
                 search.follow(on_few)
-            if search.best is None and not (run and few is not base):  # no step found on few samples may be stable here
+            if search.best is None and not (run and few is not base):  # perhaps no step found on few samples is stable
                 search.run([(setting.tuned.eta_local, setting.tuned.options) for setting in kept + last])
             if search.best is not None:
                 tuned = _counted(label, search.regime(*search.best), search.best[1], eps, budget)

@@ -50,7 +50,7 @@ class Tunable:
 
     method: str
     names: tuple[str, ...]  # names of the tuned options
-    starts: Callable[[KernelRegime], Iterator[Options]]  # the options at which the search may start, for a local step
+    starts: Callable[[KernelRegime], Iterator[Options]]  # starting options of the search, for a regime
     special: str | None = None  # the label of the method that this method equals with the options `at`
     at: Options = field(default_factory=dict)
 

@@ -109,7 +109,7 @@ def _of_groups() -> Iterator[float]:
 
 def _left(mount: Path, path: str, limit: str, used: str, cache: str) -> Iterator[float]:
     inner = mount / path.strip("/")
-    for group in (inner, *inner.parents):  # a container may see the host's path, not its folders
+    for group in (inner, *inner.parents):  # a container may see the host's path without its folders
         if group == mount or mount in group.parents:
             with suppress(OSError, ValueError):
                 most = int((group / limit).read_text())  # "max" is no limit

@@ -223,7 +223,7 @@ class ClientProducts:
         pull = np.zeros_like(group.labels)
         for k in range(len(outputs)):
             sums = mapped(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
-            with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
+            with np.errstate(over="ignore", invalid="ignore"):  # threads do not inherit this setting
                 outputs[k] = sum(sums) * self.network.scale
                 pull = rate * (group.labels - outputs[k])
 

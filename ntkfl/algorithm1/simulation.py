@@ -80,7 +80,7 @@ def simulate(
     keep = keep_rounds(keep, setup.rounds)
     whole = partial(neurons_bytes, padded_samples(problem), problem.d, kept=len(keep))
     record = partial(record_bytes, padded_samples(problem), local_steps=setup.local_steps)
-    left = left_for(whole(setup.width) + record(setup.rounds))  # before the weights are drawn
+    left = left_for(whole(setup.width) + record(setup.rounds))  # measured before the weights are drawn
     require("the record of the run", record, left, rounds=setup.rounds)
     room = left - record(setup.rounds) if memory is None else memory
     fits = whole(setup.width) <= room

@@ -107,7 +107,7 @@ class SwitchTracking:
     ) -> None:
         self.network, self.linearised, self.most, self.pool = network, linearised, most, pool
         self.x, self.labels, self.grams = x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1)
-        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # enlarged for rounding
+        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # enlarged to cover rounding
         self.counted = np.empty_like(self.grams)  # G_ij N_ij
         self.passes, self.count = passes(x.dtype.name), packing.kernels().count
         chunks = len(network.weights)
@@ -172,7 +172,7 @@ class SwitchTracking:
 
     def _each(self, work: Callable[..., Any], *of_pieces: list) -> list:
         def quietly(*args: Any) -> Any:
-            with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
+            with np.errstate(over="ignore", invalid="ignore"):  # threads do not inherit this setting
                 return work(*args)
 
         return list(self.pool.map(quietly, self.pieces, *of_pieces))

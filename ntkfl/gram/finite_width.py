@@ -275,7 +275,7 @@ def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(kept, device=like.device)
 
 
-COUNTED = 27  # measured bytes that an entry takes until it is counted and multiplied
+COUNTED = 27  # bytes that an entry of H takes until its counts are multiplied, as measured
 _PATTERNS = 2**23  # entries of a block: a megabyte of bits
 
 
@@ -389,7 +389,7 @@ def initial(
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
     if devices:
-        from ntkfl.gram.device_counts import summed_on_devices  # it imports JAX, which takes a second
+        from ntkfl.gram.device_counts import summed_on_devices  # this module imports JAX, which takes a second
 
         counts = summed_on_devices(x, pieces, devices)
     else:

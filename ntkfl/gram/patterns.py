@@ -14,7 +14,7 @@ _ENTRIES = 2**22  # entries of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
 SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
 SAFE = 2.0**600  # squared norms between SAFE and its inverse are computed with full accuracy
-FEW = 0.01  # share of undecided signs up to which they are decided one by one
+FEW = 0.01  # up to this share of undecided signs, these signs are decided one by one
 
 
 def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:

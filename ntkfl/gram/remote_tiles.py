@@ -162,7 +162,7 @@ class _Worker(NamedTuple):
     code: str
     machine: str
     holds: float  # bytes that the worker may still take before Dask writes to the disk or ends it
-    left: float  # bytes that are free on its machine
+    left: float  # bytes that are free on the worker's machine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -250,7 +250,8 @@ def has_room(client: Client, n: int, d: int, dtype: str) -> bool:
 
 
 def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
-    """The rows of the slabs that each worker is to hold, by its address; every worker has room for its rows."""
+    """The rows of the slabs that each worker is to hold, by the worker's address; every worker has room for its
+    rows."""
     workers, rows = _workers(client), slab_rows(n)
     sizes = np.array([(end - start) * end for start, end in rows], float)
     whose = ((np.cumsum(sizes) - sizes / 2) / sizes.sum() * len(workers)).astype(int)

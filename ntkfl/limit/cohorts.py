@@ -49,7 +49,7 @@ class CohortWeights:
 
     @classmethod
     def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:
-        """The moments for weights by size: for each size once, from the distribution of the other clients' samples."""
+        """The moments for weights by size, once for each size, from the distribution of the other clients' samples."""
         clients = len(sizes)
         once, twice = cohort / clients, cohort * (cohort - 1) / (clients * (clients - 1))
         kinds, kind = np.unique(sizes, return_inverse=True)

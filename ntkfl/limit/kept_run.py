@@ -80,7 +80,7 @@ class KeptRun:
         if margins is None:
             return None
         if 2 * nodes_of(self._last) <= self._last and self.regime._are_powers(margins.largest):
-            self._require_time(int(self._kept[1].get("term", 0)), series=True)  # before the coefficients are computed
+            self._require_time(int(self._kept[1].get("term", 0)), series=True)  # before the series is computed
         return self.regime._series(self.rounds, margins.largest)
 
     def recall(self) -> None:

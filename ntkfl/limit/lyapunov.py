@@ -167,9 +167,9 @@ class Motion:
         )
 
     def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
-        """The root of the growth of the norm's square by a unit error in the clients' view.
+        """The root of the growth of the norm's square by a drift (`lost_in`) of 1.
 
-        It holds for rounds that do not lengthen the norm: the form in `lengthened` has no term for the error.
+        This number holds for rounds that do not lengthen the norm: the form in `lengthened` has no term for the drift.
         """
         c = constants.shift
         with np.errstate(divide="ignore"):
@@ -234,8 +234,8 @@ class RoundNorm(NamedTuple):
     """The norm of a round's errors: the numbers that a run needs of it."""
 
     constants: Constants
-    by_drift: float  # growth of the norm by a unit error in the clients' view
-    spread: float  # root of the growth of the norm's square by such an error, if this root is less
+    by_drift: float  # growth of the norm by a drift (`lost_in`) of 1
+    spread: float  # root of the growth of the norm's square by such a drift, if this root is less
     by_memory: float  # growth of the norm by a unit error of the memory
     reach: float  # at least |x|_H over the norm
     stretched: float  # factor from this norm to the norm of the next round

@@ -117,7 +117,7 @@ class _Run:
     step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
     map: Callable[[], Float[np.ndarray, "m b b"]] | None  # gives the map for powers; None if single rounds cost less
     state: Float[np.ndarray, "m b C"]
-    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of states side by side
+    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of each of several states
 
     @classmethod
     def of(cls, regime: LinearRegime, small: int | None = None) -> _Run:
