@@ -210,7 +210,7 @@ def fastest(
                 options = special.tuned.options | tunable.at
                 as_special = replace(special.tuned, label=label, method=tunable.method, options=options)
                 kept = [replace(special, tuned=as_special)]
-            product = steps == 1 and "server_rate" in tunable.names  # only server_rate times eta_local counts
+            product = steps == 1 and "server_rate" in tunable.names  # only the product server_rate * eta_local counts
             eta = 1 / largest if eta_local is None and product else eta_local
             search = Search(tunable, base, steps, 1 / largest, aim, eta, refine, budget)
             costly = eta is None or "mu" in tunable.names or tunable.method in NO_MODES  # many decompositions

@@ -53,7 +53,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
         left, slack = gain * np.abs(decay(x, t + _CHUNK - 1)) * size, float(norms[-1] - target) * (1 - 1e-6)
 
         def out_of_reach(s: int, left=left, slack=slack) -> bool:
-            sums = np.where(x <= 1, geometric_sum(modes.nu, modes.rho, s), modes.rho)  # if d < 0, (1 + |d|) / nu
+            sums = np.where(x <= 1, geometric_sum(modes.nu, modes.rho, s), modes.rho)  # g_s <= (1 + |d|) / nu if d < 0
             return float(np.linalg.norm(modes.energy * sums * left)) < slack
 
         t += _CHUNK + _last_true(out_of_reach)

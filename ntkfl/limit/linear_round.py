@@ -3,7 +3,7 @@
 Weights move within the span of the samples' features: w = w(0) + sum_i c_i phi_i. So a displacement, a gradient or a
 control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on its own samples
 and 0 elsewhere; outputs change by H times the coefficients. H_D = blockdiag_c H_cc holds the clients' own blocks of H,
-and a function u(H_D) is given by its values at their eigenvalues q.
+and a function u(H_D) is given by its values at the blocks' eigenvalues q.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ Let b be one number, and a complex pair outermost. T, between two factors s^-1/2
 A with D = p + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof
 that no zero is farther out first removes the zeros that were found. With X T^2 + D X T + A X = 0, L(w) = w X T - A X
 and any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite
-matrices show that it has none with |1 + w| >= r.
+matrices show that this polynomial has no zero with |1 + w| >= r.
 
 Any Y for which this succeeds is a proof. Y is chosen as friction, which moves zeros inward: with an orthonormal V near
 X, D' should be D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would
@@ -210,9 +210,9 @@ class OuterSpectrum:
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
         """The spectral radius of the round map; None if no radius is proved.
 
-        Beyond `radius` it is enclosed to 1e-15, or 1e-15 |w| if |w| > 1. Rounding moves it about as much as n roundings
-        of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of 1 - z; if H is singular, 1 - z has no
-        correct digit.
+        Beyond `radius` the spectral radius is enclosed to 1e-15, or 1e-15 |w| if |w| > 1. Rounding moves the spectral
+        radius about as much as n roundings of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of
+        1 - z; if H is singular, 1 - z has no correct digit.
         """
         if not self.known:
             return None

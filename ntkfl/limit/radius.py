@@ -27,8 +27,8 @@ def sides(
     """For each matrix, a lower and an upper bound of the spectral radius of every matrix near it.
 
     A matrix is near if it differs by at most `error` in the Frobenius norm; default: the rounding of sums with as many
-    terms as a row has. Let B have the norm 1 and the error e, and its computed square the norm s: the square over s
-    then has the error (2 e + e^2 + n eps) / s.
+    terms as a row has. Let B have the norm 1 and the error e, and let the computed square of B have the norm s: the
+    square over s then has the error (2 e + e^2 + n eps) / s.
     """
     n = matrix.shape[-1]
     size = np.linalg.norm(matrix, axis=(-2, -1))
