@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Worst:
-    """The largest quotients of measured and claimed numbers over all windows; above 1 the claim is false."""
+    """For each number the largest quotient of measured and claimed value over all windows; above 1 a claim is false."""
 
     fall: float = 0.0  # claimed over measured decrease of the squared distance to the fits, without rounding
     factor: float = 0.0  # squared distance to the fits after a window, over the squared distance before
@@ -198,7 +198,7 @@ class Windows:
         self.worst.update(reach=float(away), outputs=float(moved.max()))
 
     def orders(self, theta: np.ndarray, mode: str) -> list[Step]:
-        """A window: every sample makes the longest step, or small steps that sum to it; some samples make more."""
+        """A window: each sample makes one longest step, or small steps that sum to it; some samples make more steps."""
         n = self.problem.n - self.left_out
         left = np.linalg.norm(self.loss.slope(self.network.forward(theta, self.problem.x)[0], self.labels), axis=1)[:n]
         by = {"largest": np.argsort(-left), "smallest": np.argsort(left)}.get(mode, self.rng.permutation(n))
@@ -223,7 +223,7 @@ class Windows:
         return other
 
     def run(self, count: int) -> None:
-        """Train `count` windows, in runs from the checkpoint; the modes "slow" and "far" take the worst of five."""
+        """Train `count` windows, in runs from the checkpoint; "slow" and "far" try five windows and take the worst."""
         runs = 0
         while self.windows < count and self.broken() is None:
             theta, mode = self.start, MODES[runs % len(MODES)]
@@ -242,7 +242,7 @@ class Windows:
     def window(
         self, theta: np.ndarray, before: float, fit: np.ndarray, mode: str
     ) -> tuple[np.ndarray, float, np.ndarray]:
-        """The model after the worst of some windows, its distance to the nearest fit, and that fit."""
+        """The model after the worst of some windows, the model's distance to its nearest fit, and that fit."""
         share, tried = 1.0, list[np.ndarray]()
         if mode == "clients":  # two clients train on parts of the samples; then the mean of their models is taken
             order = self.rng.permutation(self.problem.n - self.left_out)
@@ -259,7 +259,7 @@ class Windows:
         allowed = 1 - share * (1 - self.certificate.window_factor)
         for end in tried:
             self.held(end)
-            after = float(np.linalg.norm(end - fit))  # at least the distance to the nearest fit
+            after = float(np.linalg.norm(end - fit))  # at least the distance of `end` to its nearest fit
             if ((after - self.off) / (before + self.off)) ** 2 > allowed:
                 after = min(after, self.to_fit(end, fit)[0])
             self.worst.update(factor=((after - self.off) / (before + self.off)) ** 2 / allowed)

@@ -197,7 +197,7 @@ class LaterNetworks(FinalAnswers):
 
 @dataclass(frozen=True, eq=False)
 class NetworkCertificate(LaterNetworks):
-    """Whether the theorem of `ntkfl.smooth_networks` holds for a network and its data, and its numbers.
+    """Whether the theorem of `ntkfl.smooth_networks` holds for a network and its data, and with which numbers.
 
     Args:
         certified: whether the theorem holds.
@@ -248,7 +248,7 @@ class NetworkCertificate(LaterNetworks):
 
     @property
     def step_limit(self) -> float:
-        """Every step up to it is allowed, on any batch of distinct samples; 0 if not certified.
+        """Every step up to this number is allowed, on any batch of distinct samples; 0 if not certified.
 
         A step is a multiple of the gradient of the sum of losses; for squares this sum is (1/2) sum_B |y_i - f(x_i)|^2.
         """
@@ -259,7 +259,7 @@ class NetworkCertificate(LaterNetworks):
         """The largest factor of the squared distance to the fits over a window without means at `step_limit`.
 
         At smaller steps eta, with means in which every model that trains weighs p or more, the factor is at most
-        1 - (1 - window_factor) p eta / step_limit. It is 1 if not certified.
+        1 - (1 - window_factor) p eta / step_limit. window_factor is 1 if not certified.
         """
         if self.window is None:
             return 1.0
@@ -383,8 +383,8 @@ def certify_layers(
     points = bool((low == high).all())
     if not loss.halved > 0 or (loss.halved < np.inf and not points):
         raise ValueError(f"the loss {loss.name} is not half a squared distance; take squares, hinge, huber or band")
-    # squares, or Huber's loss within its quadratic part. The ends of a narrow band may be one float too, but a band is
-    # no point
+    # Squares, or Huber's loss within its quadratic part. The two ends of a narrow band may round to one float, so that
+    # `points` is true; the other condition excludes a band.
     if points and (loss is SQUARES or loss.halved < np.inf):
         certificate = _certified(
             layers, problem, np.arange(problem.n), problem.y, loss, visits, step, memory, intervals=False

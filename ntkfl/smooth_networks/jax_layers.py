@@ -83,7 +83,7 @@ def jax_layers(
 
 
 def _size(value: np.ndarray) -> float:
-    """Root mean square of the entries; for a parameter of zeros, that of a drawn matrix."""
+    """The root mean square of the entries; for a parameter of zeros, of the entries of a drawn matrix."""
     size = float(np.sqrt((value**2).mean()))
     return size or max(value.shape, default=1) ** -0.5
 
@@ -208,7 +208,7 @@ class _Reader:
         return _Hidden((*layers, layer))
 
     def take(self, name: str) -> None:
-        """Refuse a parameter that comes twice."""
+        """Refuse a parameter that is used twice."""
         if name in self.used:
             raise ValueError(f"the parameter {name!r} is used twice; layers must have their own")
         self.used.add(name)
@@ -331,7 +331,7 @@ def _activation(tree: Tree) -> tuple[Smooth | None, float]:
 
 
 def _stranger(tree: Tree) -> str:
-    """The first operation of a tree, in the order of computation, that no activation has; else the last one."""
+    """The first operation of a tree, in the order of computation, that no activation has; or the last operation."""
     known = {operation for reference in _references().values() for operation in _operations(reference)}
     return next((operation for operation in _operations(tree) if operation not in known), tree[0])
 

@@ -24,7 +24,7 @@ LIBRARY = 2.0**-44
 
 
 def _density(z: np.ndarray) -> np.ndarray:
-    z = np.minimum(np.abs(z), 40.0)  # beyond this |z| the density is 0 in float64, and z * z may overflow
+    z = np.minimum(np.abs(z), 40.0)  # beyond this |z| the Gaussian density is 0 in float64, and z * z may overflow
     return np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
 
 
@@ -95,7 +95,7 @@ class Image:
     height: int
     width: int
     side: int
-    stride: int = 1  # the convolution acts at pixels whose row and column are multiples of this
+    stride: int = 1  # the convolution acts at pixels whose row and column are multiples of `stride`
 
     @property
     def pixels(self) -> int:
@@ -114,7 +114,7 @@ class Image:
 
     @property
     def overlap(self) -> int:
-        """A number whose square bounds the number of squares that contain a pixel."""
+        """The root of an upper bound of the number of squares of the image that contain a pixel."""
         return -(-self.side // self.stride)
 
 
@@ -225,7 +225,7 @@ def _square(weight: np.ndarray, features: int | None) -> Image:
 
 
 def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int | None) -> tuple[Layer, ...]:
-    """The layers of a torch Sequential, with these parameters or its own."""
+    """The layers of a torch Sequential, with these parameters or the module's own."""
     from torch import nn
 
     if any(getattr(nn.modules.module, f"_global_{kind}_hooks") for kind in HOOKS):
@@ -347,7 +347,7 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
     image: Image | None = None
     if shape is not None:
         size, image = shape[0], Image(shape[1], shape[2], 1)
-    elif before is not None and before.image is not None and not before.pools:  # flattened, with its pixels in order
+    elif before is not None and before.image is not None and not before.pools:  # the image, flattened pixel by pixel
         size, image = len(before.weight), Image(*before.image.gives, 1)
     else:
         size = features if before is None else before.passes_on
@@ -361,7 +361,7 @@ OPENS, CLOSES = object(), object()  # marks of the beginning and the end of a re
 
 
 def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, Any]]:
-    """The innermost modules with their names; OPENS and CLOSES stand around those of a residual block."""
+    """The innermost modules with their names; OPENS and CLOSES stand around the modules of a residual block."""
     from torch import nn
 
     from ntkfl.training.models.layers import Residual
@@ -414,7 +414,7 @@ def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
     before = layers[-1] if layers else None
     if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
         return weight
-    if 1 in (len(before.weight), before.image.places):  # both orders are the same
+    if 1 in (len(before.weight), before.image.places):  # for one channel or one pixel both orders are the same
         return weight
     by_channel = weight.reshape(len(weight), -1, before.image.places)
     return by_channel.transpose(0, 2, 1).reshape(len(weight), -1)

@@ -39,7 +39,7 @@ from typing import NamedTuple
 if __package__:
     from ntkfl.any_order.ntkfl_check import Refused, below, dot, largest, need, product, raw, read, transposed
 else:
-    sys.path.append(str(Path(__file__).parent))  # where `python -I` does not look
+    sys.path.append(str(Path(__file__).parent))  # `python -I` leaves out this folder
     from ntkfl_check import (  # type: ignore[import-not-found, no-redef]  # beside the script in a folder
         Refused,
         below,
@@ -693,7 +693,7 @@ def main(arguments):
         folder = Path(arguments[0])
         shown, claim = check(folder), json.loads(raw(folder / "certificate.json"))["claim"]
         need(claim == shown, f"the claim is not what is shown, {shown}")
-    except Exception as error:  # whatever the folder has in it: an answer, not a traceback
+    except Exception as error:  # any content of the folder gets an answer, not a traceback
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
     loss = " ".join([shown["loss"], *([f"{shown['size']}"] if shown["size"] else [])])

@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
     before: list[Float[np.ndarray, " g"]]  # the spectral norm of the rows B_k of a sample
     # the largest column norm of the rows b_k of a sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
-    clear: list[Float[np.ndarray, " g"]]  # the least |z| at a kink, see `Pass.clear`; lower bounds
+    clear: list[Float[np.ndarray, " g"]]  # lower bounds of the least distance of a z from its kink
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class Rows:
 
     @classmethod
     def of(cls, entries: Estimate, off: float | Float[np.ndarray, "*batch"] = np.inf) -> Rows:
-        """Rows with the smaller of `off` and the length of the entries' errors; it bounds each entry's error too."""
+        """Rows of these entries; the smaller of `off` and the errors' length bounds each vector's and entry's error."""
         off = np.fmin(off, np.where(entries.error.any(axis=-1), _length(entries.error), 0.0))
         error = np.fmin(entries.error, off[..., None])
         return cls(Estimate(entries.value, error, entries.method, entries.rigour), off)
@@ -250,7 +250,7 @@ class Rows:
         matrix.
         """
         rows = _length(matrix)
-        with np.errstate(over="ignore", invalid="ignore"):  # infinite errors, and an infinite norm without an error
+        with np.errstate(over="ignore", invalid="ignore"):  # errors may be infinite, and so may a norm
             sums = block_sums(self.value, matrix)
             terms = min(matrix.shape[1], BLOCK) + -(-matrix.shape[1] // BLOCK)
             rounded = above(gamma(terms) * _length(self.value)[..., None] * rows)
@@ -307,7 +307,7 @@ def _known(error: np.ndarray) -> np.ndarray:
 
 
 def _length(vectors: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):  # an infinite length
+    with np.errstate(over="ignore"):  # the length may be infinite
         return rounding.length(vectors, -1)
 
 
@@ -473,7 +473,7 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
 
 
 def _norm(layer: Layer, norm: float) -> float:
-    """The norm with which a layer multiplies the lengths of errors; a convolution's acts on all places together."""
+    """The norm with which a layer multiplies errors' lengths; infinite for convolutions, which act on all places."""
     return norm if layer.image is None else np.inf
 
 
@@ -504,7 +504,7 @@ def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
     values.
     """
     small = matrix if len(matrix) <= matrix.shape[1] else matrix.T
-    with np.errstate(over="ignore", invalid="ignore"):  # the eigenvalue refuses an overflow
+    with np.errstate(over="ignore", invalid="ignore"):  # `largest_eigenvalue` refuses numbers that overflowed
         square, length = small @ small.T, float(np.square(small).sum())
     rounding = 1.01 * gamma(small.shape[1]) * length + TINY
     return float(above(np.sqrt(above(max(float(largest_eigenvalue(square).hi), 0.0) + rounding))))

@@ -59,7 +59,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class ClientModels:
-    """A client's K local steps on the linear model: upper bounds; distances and residuals are divided by |S z|."""
+    """Upper bounds for a client's K local steps on the linear model; distances and residuals are divided by |S z|."""
 
     share: float  # p, its weight in the mean
     root: float  # G, the norm of its rows of J
@@ -69,15 +69,15 @@ class ClientModels:
 
 @dataclass(frozen=True)
 class LinearRounds:
-    """A norm |S z| of residual and memory z, and bounds on the linear model: upper bounds, except least_root."""
+    """A norm |S z| of residual and memory z, and upper bounds on the linear model; least_root is a lower bound."""
 
     least_root: float  # sigma_0: at most the smallest singular value of J
     start: float  # |S z_0|
     fit: float  # |J' K^-1 r_0|
     rate: float  # q: a round multiplies |S z| by at most this
     read: float  # e_0: |J' K^-1 r| <= e_0 |S z|
-    move: float  # move of the server over |S z|
-    outputs: float  # |S_r J|
+    move: float  # the server's move, divided by |S z|
+    outputs: float  # |S_r J|, S = (S_r S_beta)
     residuals: float  # |S_r|
     memory: float  # |S_beta|
     clients: tuple[ClientModels, ...]  # models of the clients in a round
@@ -244,7 +244,7 @@ def proved_methods(steps: Steps, linear: LinearRounds, curvature: Curvature) -> 
 
 @dataclass(frozen=True)
 class _Effect:
-    """Bounds: |S z| and |w| after a round, the distance its models go, and curvature's part of the server's move."""
+    """Bounds: |S z| and the memory's rest |w| after a round, how far models move, curvature's part of the move."""
 
     state: arb
     rests: arb
@@ -350,7 +350,7 @@ class RoundStart:
 
     least_root: float  # lower bound of the smallest singular value of J
     size: float  # upper bound of phi, the norm of the residual that a round lowers
-    # lowest, highest: bounds of the eigenvalues of K D
+    # lowest, highest: bounds of the eigenvalues of K D, D with the clients' blocks p Q, Q as in `_work`
     lowest: float
     highest: float
     clients: tuple[Client, ...]  # clients of the round

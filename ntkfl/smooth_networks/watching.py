@@ -102,7 +102,7 @@ def _trained_on(
 
 
 def require_network_memory(problem: Problem, network: "WideNetwork", width: int) -> int | None:
-    """The number of outputs (None for one); refuses, before weights are drawn, a certificate too large for memory.
+    """Refuse, before drawing weights, a certificate too large for memory; returns the number of outputs (None for one).
 
     Args:
         problem: data.

@@ -31,7 +31,8 @@ class Start:
     gradients: float  # upper bound of |J| (Frobenius)
     curvature: Curvature  # bounds of the second derivatives
     kept: Int[np.ndarray, " k"] | None = None  # numbers of these samples among the given ones; None: all samples
-    intervals: bool = False  # whether a loss is minimal on an interval of outputs; False if at one output, as squares
+    # whether a loss is minimal on an interval of outputs; False if it is minimal at one output alone, as squares are
+    intervals: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def inequalities(
         root = 1 - 4 * eta * bent * d**2
         if not root > 0:
             return Failed(f"models may be {float(d):.3g} from a fit, too far for so much curvature")
-        away = 2 / (1 + root.sqrt())  # E^2 / d^2
+        away = 2 / (1 + root.sqrt())  # E^2 / d^2; the window's models are within E of a fit
         gain, loss = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
         if not gain > loss:
             return Failed(
