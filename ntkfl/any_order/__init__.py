@@ -28,7 +28,7 @@ Several outputs, a_r in R^C: the signs do not depend on the output. There is a r
 sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V, and the identity holds for
 each output with W*. Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's
 norm in (4).
-Each held pair has one row, as before: w*_r.x_i = 0 holds it for all outputs.
+Each held pair has one row, as before: w*_r.x_i = 0 holds the pair for all outputs.
 
 Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is wrong by
 sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i. This sum has either sign, is quadratic in the distance, and does not fall with
@@ -43,10 +43,10 @@ A certificate is a statement of real arithmetic on the stored floats; it leaves 
 
 Rounding: C C' and all products are bounded entry by entry. Let lam > 0 be a certified lower bound of the smallest
 eigenvalue of M = C C'. Then the rows are independent, so that W* exists. The computed point W~ = W0 + C' a has C W~ = C
-W* - d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound. Norms of projections come
-from k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h, which holds for every h: a computed h gives a lower and an upper
-end. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, since kappa <= |x_i| and |w*_r - w_r| <= D. Only the other
-pairs are checked one by one.
+W* - d with an enclosed d, hence |W~ - W*| <= |d| / sqrt(lam); D is enlarged by this bound. The projection of v on the
+rows has the squared norm k' M^-1 k, k = C v. For every h this is h'k + h't + t' M^-1 t, t = k - M h: a computed h gives
+a lower and an upper end. Pairs with |w_r.x_i| > 2 D |x_i| meet the condition, since kappa <= |x_i| and |w*_r - w_r| <=
+D. Only the other pairs are checked one by one.
 
 Memory: about ten matrices of (n C + |A|)^2 numbers, and n m / 8 bytes of patterns.
 Source: docs/proofs/any_order.md#the-theorem.

@@ -55,7 +55,7 @@ class Attack:
     kept: float
 
     def to_dict(self) -> dict[str, Any]:
-        """All values, JSON-safe; in place of the order its number of rounds. A value that is not finite is None."""
+        """All values, JSON-safe; the order is replaced by its number of rounds. A value that is not finite is None."""
         ends = {"before": self.before, "after": self.after, "kept": self.kept}
         finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
         return {"broken": self.broken, "trials": self.trials, "rounds": len(self.order)} | finite

@@ -27,8 +27,8 @@ from ntkfl.problem import Problem, Weights, finite_array, require_features, requ
 from ntkfl.ranges import require_number, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
-MOST_NEAR = 2**22  # pairs near their kinks
-MOST_HELD = 2000  # pairs of A; holding more makes the margins of other pairs fail
+MOST_NEAR = 2**22  # limit of the number of pairs near their kinks
+MOST_HELD = 2000  # limit of the number of pairs of A; with more held pairs the margins of other pairs fail
 _COPIES = 10  # number of float64 copies of C's Gram matrix that are held at once
 _TRIES = 20  # most halvings of the residual
 _SUMS = {"squares": "half the sum of squares", "hinge": "half the sum of squared hinges"}
@@ -46,7 +46,7 @@ class GradientProducts:
     n_outputs: int
 
     def bound(self, members: Int[np.ndarray, " k"]) -> tuple[float, float]:
-        """Upper bounds of |J_c|^2, hence of |J_B|^2 for every batch B: for the patterns off A, and for any patterns."""
+        """Upper bounds of |J_c|^2, hence of any batch's |J_B|^2: one for the patterns s off A, one for any patterns."""
         index = self._rows(members)
         any_pattern = _largest(self.universal[np.ix_(members, members)])
         return min(_largest(self.entries[np.ix_(index, index)]), any_pattern), any_pattern
@@ -210,7 +210,7 @@ class AnyOrderCertificate(LaterModels):
 
     @property
     def step_limit(self) -> float:
-        """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
+        """Every step below this number is allowed, on any batch of any one client; 0 if not certified. Rounded down.
 
         A step is a multiple of the gradient of the sum of losses; for squares this sum is (1/2) sum_B |y_i - f(x_i)|^2.
         The samples of B are distinct: a sample that is drawn twice makes its step twice as long. The same holds for the
@@ -230,11 +230,11 @@ class AnyOrderCertificate(LaterModels):
 
     @cached_property
     def pooled_step_limit(self) -> float:
-        """Every step below it is allowed, on any batch of all samples; 0 if not certified."""
+        """Every step below this number is allowed, on any batch of all samples; 0 if not certified."""
         return _limit(self._products.bound(np.arange(self.problem.n))[0]) if self.certified else 0.0
 
     def step_limit_for(self, batch: int) -> float:
-        """Every step below it is allowed on batches of at most so many samples of one client; 0 if not certified.
+        """Every step below this number is allowed on batches of up to `batch` samples of a client; 0 if not certified.
 
         Args:
             batch: number of samples of a batch, at least 1.
@@ -406,11 +406,11 @@ def certify_any_order(
         part = replace(problem, x=problem.x[kept], y=problem.y[kept], owner=owners(problem.owner[kept]))
         moved, plain, _ = without_biases(part, given)
         shift = (part.y - moved.y).reshape(len(kept), -1)
-        # refuses before any work of this size starts
+        # refuses sizes that memory cannot hold, before any work of this size starts
         pair_limits(shift.size, len(plain.hidden), len(kept), memory, most_held)
         try:
             targets = proposed(moved, plain, ends[0][kept] - shift, ends[1][kept] - shift, kept) + shift
-        except Unreachable as error:  # the labels are unchanged too: each lies in its interval
+        except Unreachable as error:  # the labels are the targets: each lies in its interval
             refused = _certified(part, given, _Kept(problem, loss, kept), memory, most_held)
             return replace(refused, why=str(error))
         targets = np.clip(targets, *(end[kept] for end in ends)).reshape(part.y.shape)
@@ -426,7 +426,7 @@ def on_few_samples(
     ends: Sequence[Float[np.ndarray, "n C"]],
     rests_on: Callable[[Int[np.ndarray, " k"]], Certificate],
 ) -> Certificate:
-    """A certificate from the samples whose loss is not minimal and those that training may move off their minimisers.
+    """A certificate from the samples whose loss is not minimal, or may leave its minimum in training.
 
     `rests_on` gives the certificate for the samples that it gets.
     """

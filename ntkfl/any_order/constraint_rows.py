@@ -264,7 +264,7 @@ class ConstraintRows:
     def projections(
         self, columns: Float[np.ndarray, "p k"], error: Float[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-        """Lower and upper bounds of |projection on rows(C)| of vectors v, from C v to within `error`.
+        """Lower and upper bounds of |projection on rows(C)| of vectors v, from C v known to within `error`.
 
         The norm is |M^(-1/2) k|, k = C v and M = C C'. For every h: k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M h.
         """

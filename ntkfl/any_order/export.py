@@ -127,7 +127,7 @@ def _witness(rows: ConstraintRows, nearest: Nearest) -> tuple[np.ndarray, np.nda
     scale = np.ldexp(1 / np.sqrt(net.width) if net.signs else 2.0**net.gain, -np.repeat(exponent, net.n_outputs))
     scale = np.concatenate([scale, np.ldexp(1.0, -exponent[rows.row])])
     factor = rows.gram[0].T.copy(order="F")
-    lapack.cholesky(factor)  # succeeds: the certificate has shown it to be positive definite
+    lapack.cholesky(factor)  # succeeds: the certificate has shown that C C' is positive definite
     inverse = solve_triangular(np.tril(factor), np.eye(rows.size), lower=True) * scale
     part, power = np.frexp(inverse)
     return nearest.solution * scale, np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS)

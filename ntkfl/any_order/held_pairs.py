@@ -20,8 +20,9 @@ from ntkfl.any_order.rounding import above, below, gamma, length
 
 MARGIN = 8.0  # pairs within this multiple of D are checked
 ROUNDS = 100
-FEW = 16  # number of pairs that may fail in any later round, even if fewer failed in the first
-_FIRST, _ENTRIES = 2048, 2**22  # pairs of the first block, the likeliest to fail; entries of a later block
+FEW = 16  # so many pairs may fail in any later round, even if fewer failed in the first round
+# number of pairs in the first block, which are the likeliest to fail; number of entries in a later block
+_FIRST, _ENTRIES = 2048, 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def grown(neurons: Pass, *, most_held: int, most_near: int, scale: float = 1.0) 
 
 
 def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) -> tuple[float, Pairs]:
-    """The least margin over the pairs off A, rounded down, and those whose margin is not positive (or NaN).
+    """The least margin over the pairs off A, rounded down, and the pairs whose margin is not positive (or NaN).
 
     The search stops once more than `most` pairs fail.
     """
@@ -90,7 +91,8 @@ def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) ->
         held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
     index = np.flatnonzero(~held)
     least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
-    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs are left out only after others fail
+    # the last pairs stay unchecked only if more than `most` others fail
+    while start < len(index) and sum(map(len, failing)) <= max(most, 0):
         interruption.check()
         part = index[start : start + step]
         margin = margins(rows, nearest, pairs[part])

@@ -113,7 +113,7 @@ def check(folder):
     array_of = partial(read, folder, content["sha256"])
     (w, w_bits), (x, x_bits), (y, y_bits) = array_of("hidden", d), array_of("x", d), array_of("y", outputs)
     (b, b_bits), neurons, clients = array_of("readout", len(w)), range(len(w)), range(len(set(owner)))
-    tests = [[v // (gcd(*row) or 1) for v in row] for row in array_of("x_test", d)[0]]  # a factor changes no class
+    tests = [[v // (gcd(*row) or 1) for v in row] for row in array_of("x_test", d)[0]]  # factors > 0 change no class
     need(len(y) == len(x) == len(owner) > 0 and len(b) == outputs, "x, y, owner or readout has a wrong length")
     need(set(owner) == set(clients) and root_of in (1, len(w)), "owner has a gap, or root_of is not 1 or the width")
 
@@ -130,7 +130,7 @@ def check(folder):
     (a, a_bits), (y_factor, _) = array_of("solution", len(at)), array_of("inverse_root", len(at))
     need(len(a) == 1 and len(y_factor) == len(at), "solution or inverse_root has a wrong length")
     bits = x_bits + b_bits
-    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100  # 100 to spare for roots
+    w_units = max(w_bits, y_bits - bits, a_bits + bits) + 100  # 100 bits to spare for roots
     shifts = (w, w_units - w_bits), (y, w_units + bits - y_bits), (a, w_units - bits - a_bits)
     w, y, (a,) = ([[value << shift for value in row] for row in rows] for rows, shift in shifts)
 
@@ -147,17 +147,18 @@ def check(folder):
     inverse = product(transposed(y_factor)[: len(samples)], [row[: len(samples)] for row in y_factor])  # (5)
     rate = {"eigenvalue": below(Fraction(g, root_of << 2 * bits) / largest([list(map(abs, row)) for row in inverse]))}
 
-    goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]  # known to within 1
+    goal = [(1 if y[i][o] > 0 else -1) * isqrt(y[i][o] ** 2 * root_of) for i, o in samples]  # each to within 1 unit
     moved = [dot(row, a) for row in big]
     rest = [t - dot(row, z[i]) - v for t, row, i, v in zip(goal + [0] * len(held), c, at, moved, strict=True)]
     image = [abs(dot(row, rest)) + sum(map(abs, row)) for row in y_factor]
     reach = isqrt(dot(a, moved)) + 1 + 2 * (isqrt(dot(image, image) // g) + 1)  # (2)
 
-    for i in sorted(set(at)):  # (3): it holds with the sign of w_r.x_i if |w_r.x_i| > 2 D |x_i|
+    for i in sorted(set(at)):  # (3): if |w_r.x_i| > 2 D |x_i|, the pair passes with the sign of w_r.x_i
         near = [r for r in neurons if z[i][r] ** 2 <= 4 * reach**2 * gram[i][i] and (r, i) not in held]
         columns = [[gram[i][j] * row[r] for j, row in zip(at, c, strict=True)] for r in near]
         for r, k, image in zip(near, columns, product(columns, transposed(y_factor)), strict=True):
-            value = z[i][r] + dot(a, k)  # passes only with the sign of w_r.x_i: |a'k| is at most D |projection|
+            # if `far`, `value` has the sign of w_r.x_i, since |a'k| is at most D |projection|
+            value = z[i][r] + dot(a, k)
             far = reach**2 * min(dot(image, image), g * gram[i][i]) < value**2 * g
             need(far, f"(3) fails: neuron {r} may cross the kink of sample {i}")
 
@@ -192,7 +193,7 @@ def main(arguments):
         need(len(arguments) == 1, "one folder is needed: python ntkfl_check.py FOLDER")
         proved, claim = check(Path(arguments[0])), json.loads(raw(Path(arguments[0]) / "certificate.json"))["claim"]
         need(claim == proved, f"the claim is not what is shown, {proved}")
-    except Exception as error:  # whatever the folder has in it: an answer, not a traceback
+    except Exception as error:  # any content of the folder gets an answer, not a traceback
         print("refused:", error if isinstance(error, Refused) else f"no folder of {SCHEMA}: {error!r:.200}")
         return 1
     print(f"D, the distance to W*, is at most {proved['distance']}: no later model is farther than 2 D from this one")

@@ -88,7 +88,7 @@ def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: floa
 
 
 def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndarray, share: float) -> Batch | None:
-    """These samples with weights of these ratios, at a share of the longest step; None if no gradient is nonzero."""
+    """These samples with weights of these ratios, at a share of the longest step; None if all gradients are 0."""
     longest = network.longest(w, samples, shape)
     return Batch(samples, share * (1 - SAFETY) * longest * shape) if np.isfinite(longest) else None
 

@@ -92,7 +92,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
     reach = above(np.sqrt(above(squares))) * (above(radius * norms))[:, None]
     value = sums * float(net.factor)
     error = above(factor * above(errors + reach) + 4 * (LONG_EPS + gamma(2)) * np.abs(value))
-    error = np.ldexp(error, -net.gain) + SMALLEST  # both may underflow here
+    error = np.ldexp(error, -net.gain) + SMALLEST  # this error and the value below may underflow
     return Estimate(np.ldexp(value, -net.gain), error, "rounding bound")
 
 

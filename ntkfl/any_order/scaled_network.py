@@ -10,7 +10,7 @@ from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
 
-LARGEST = 1e50  # largest number given, and inverse of the least norm: within them underflow and overflow decide nothing
+LARGEST = 1e50  # bound of all numbers and inverse norms, within which underflow and overflow decide nothing
 
 
 class Unreachable(ValueError):
@@ -86,7 +86,7 @@ def scaled(
             f"sample {np.argmax(inexact)} has a number below 1e-250 that underflows: make it 0, or rescale"
         )
     _, sample, row = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(sample)  # in the order of the data
+    order = np.argsort(sample)  # distinct samples in the order of the data
     sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
     doubt = np.ldexp(np.broadcast_to(label_error, y.shape), gain - exponent[:, None])
     doubt = np.where(doubt > 0, above(doubt), 0.0)

@@ -60,7 +60,8 @@ def nearest_in_box(
     except (np.linalg.LinAlgError, ValueError):
         return best
     least, tolerance = float(best @ scipy.linalg.cho_solve(factor, best)), 1e-13 * np.abs(best).max()
-    side, fewest, patience = np.zeros(len(low)), len(low) + 1, PATIENCE  # 1: tied to its lower end, -1: to its upper
+    # side of each entry: 1 if the entry is tied to its lower end, -1 if it is tied to its upper end, else 0
+    side, fewest, patience = np.zeros(len(low)), len(low) + 1, PATIENCE
     for _ in range(TURNS):
         interruption.check()
         tied, pull = np.flatnonzero(side), np.zeros(len(low))
