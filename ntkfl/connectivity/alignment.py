@@ -20,7 +20,7 @@ from ntkfl.problem import number_array
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")
-ROUNDS = 100  # most rounds of turns of a group; each lowers a sum that has finitely many values, and few suffice
+ROUNDS = 100  # most rounds of turns of a group; a round lowers a sum with finitely many values, and few rounds suffice
 EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
 
 

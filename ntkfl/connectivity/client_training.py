@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ntkfl.problem import Problem, Setup, Weights
 
-NODES, SHARES = np.polynomial.legendre.leggauss(2)  # on [-1, 1]; multiplied by half a piece's length
+NODES, SHARES = np.polynomial.legendre.leggauss(2)  # the Gauss rule on [-1, 1], scaled to each piece
 LONGEST = 2 * np.pi / 1024  # longest piece: two Gauss points then have an error of 1e-12 times the fourth derivative
 
 

@@ -18,7 +18,7 @@ def evaluated_group_barrier(evaluate: Callable[[AnyNetwork], float], networks: S
 
     Args:
         evaluate: the mean loss of a network.
-        networks: `TorchNetwork`s of one shape; of `TwoLayer` networks `group_barrier` bounds the rounding too.
+        networks: `TorchNetwork`s of one shape; for `TwoLayer` networks `group_barrier` also bounds the rounding.
 
     Raises:
         ValueError: fewer than two networks, different shapes, or a value that is not finite.

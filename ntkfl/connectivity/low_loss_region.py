@@ -13,7 +13,7 @@ Losses = Callable[[np.ndarray], np.ndarray]  # points (N, S) -> their losses, (N
 
 QUANTILE = 0.2  # share of the particles that a level of the splitting keeps
 MOST_LEVELS = 400
-# moves of each parameter of a particle on each level: with 1.5 the volume came out 70% too large (S = 20)
+# moves of each parameter of a particle on each level: with 1.5 moves the volume came out 70% too large (S = 20)
 MOVES_A_PARAMETER = 5
 LEAST_MOVES = 30
 

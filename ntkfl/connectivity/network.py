@@ -87,7 +87,7 @@ class TwoLayer:
         return 1 if self.readout.ndim == 1 else len(self.readout)
 
     def outputs(self, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, ...]:
-        """f(x), (n,) for one output, (n, C) for C of them.
+        """f(x), (n,) for one output, (n, C) for C outputs.
 
         Args:
             x: inputs, shape (n, l).
@@ -254,7 +254,7 @@ class AffineTwoLayer:
         return TwoLayer(np.column_stack([self.hidden, bias]), self.readout)
 
     def with_unit(self) -> TwoLayer:
-        """The same function without biases, on the inputs of `with_constant`; a further unit adds the output's bias.
+        """This function as a network without biases on inputs of `with_constant`; a further unit adds the output bias.
 
         The further unit is 1 on every input. It has the same incoming weights in all networks, so that the outputs on a
         segment between two networks are the outputs of the networks with biases.

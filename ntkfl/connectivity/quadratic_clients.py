@@ -1,4 +1,4 @@
-"""How far the clients' minimisers lie from the global one: Gamma, where it can be computed."""
+"""Gamma, how far the clients' minimisers lie from the global minimiser, where it can be computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OURS = ("hidden", "readout", "bias", "output_bias")
-USUAL = ("state_dict", "model_state_dict", "model")  # of several networks in a file, the one with such a key is read
+# if a file has several networks, the network under such a key is read
+USUAL = ("state_dict", "model_state_dict", "model")
 
 
 class Arrays(NamedTuple):
@@ -73,7 +74,8 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
             kept = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
         text = str(error).strip()
-        informative = " " in text and "weights_only" not in text  # unlike torch's advice to unpickle, or a bare number
+        # torch's advice to unpickle, or a bare number, says nothing about the file
+        informative = " " in text and "weights_only" not in text
         reason = f" ({text.splitlines()[0]})" if informative else ""
         raise ValueError(
             f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict(){reason}"
@@ -113,7 +115,7 @@ def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _usual(states: Mapping[str, Any], path: Path) -> str:
-    """The name of the one network, of several, under a key that checkpoints usually have.
+    """The name of the network, among several, under a key that checkpoints usually have.
 
     Raises:
         ValueError: no network has such a key.

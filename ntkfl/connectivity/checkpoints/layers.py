@@ -69,7 +69,7 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
 
 
 def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str]) -> dict[str, str] | None:
-    """The bias of each matrix that has one: the vector of its name, or the next in a list; None if unclear."""
+    """The bias of each matrix with a bias: the vector of its name, or the next vector in a list; None if unclear."""
     if any(PART.search(name) for name in names):
         of = {PART.sub("", name): name for name in matrices}
         matrix_of = {name: of.get(PART.sub("", name)) for name in vectors}

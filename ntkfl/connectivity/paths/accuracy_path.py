@@ -22,13 +22,13 @@ NARROW = 1e-10
 NUDGE = 4 * EPS  # edges are rounded to float64
 EXACT_WORK = 10**8  # most products of integers for deciding strips
 
-# left, right; how many samples are right before and after the piece, and at least and at most within it
+# the ends of a piece; the number of correct samples before it, after it, and the least and the largest number within it
 Row = tuple[float, float, int, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Strips in which samples are undecided: number, ends, and 1 or 0 for right or wrong before, after and inside.
+    """Strips in which samples are undecided: sample, ends, and 1 or 0 for correct or wrong before, after and inside.
 
     A decided strip belongs to no single sample: it has numbers of samples in place of ones and zeros.
     """
@@ -91,7 +91,7 @@ def decided(
 def _decided_group(
     group: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[list[Row], int]:
-    """A row for the group's start and for each change of the number of right samples, and the number of changes."""
+    """A row for the group's start and for each change of the number of correct samples, and the number of changes."""
     before, count, steps = 0, 0, dict[Root, int]()
     for number in np.unique(group.sample):
         own = group.sample == number
@@ -115,7 +115,7 @@ def _decided_group(
 
 
 def _row(low: float, high: float, old: int, new: int, least: int) -> Row:
-    """The piece's row; if no neighbouring piece has the least number, it is the piece's largest number too."""
+    """The piece's row; if no neighbouring piece has the least number, the piece's largest number is the least one."""
     beside = [number for number, seen in ((old, low > 0), (new, high < 1)) if seen]
     return low, high, old, new, least, max(old, new) if least in beside else least
 
@@ -129,7 +129,7 @@ class AccuracyPath:
     low: np.ndarray
     high: np.ndarray
     changes: int  # at how many alphas the accuracy may change
-    dip: float  # largest width of a piece around changes in which fewer samples are right than beside it
+    dip: float  # largest width of a piece around changes in which fewer samples are correct than beside the piece
 
 
 def accuracy_path(
@@ -167,7 +167,7 @@ def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[n
 
 
 def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """Whether each sample is right before its first strip, and the strips."""
+    """Whether each sample is correct before its first strip, and the strips."""
     error = 2 * (part.output_error.max(axis=1) + slack.max(axis=1))
     dead, nudge = part.certainly_dead & (slack.max(axis=1) == 0)[:, None], NUDGE + part.crossing_error
     margins = _margins(part, labels)
@@ -187,7 +187,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
     own = own[:, : int((own < 1).sum(axis=1).max(initial=0))]
     own = np.pad(own, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     middle = (own[:, 1:] + own[:, :-1]) / 2
-    place, states = places(edges, middle), np.full(middle.shape, 2)  # 2 right, 1 undecided, 0 wrong
+    place, states = places(edges, middle), np.full(middle.shape, 2)  # 2 correct, 1 undecided, 0 wrong
     for sign, margin in margins:
         heights = sign[:, None] * values_at(located(margin, place), middle)
         states = np.minimum(states, np.where(heights > error[:, None], 2, np.where(heights < -error[:, None], 0, 1)))
@@ -196,7 +196,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
 
 
 def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
-    """Strips, a little widened: the undecided runs, and the places where right and wrong meet without such a run."""
+    """Strips, a little widened: the undecided runs, and the places where correct and wrong meet without such a run."""
     start, rows = np.zeros(len(edges), int), []
     for number, (edge, state, wider) in enumerate(zip(edges, states, nudge, strict=True)):
         some = edge[1:] > edge[:-1]

@@ -12,8 +12,9 @@ quadratics in alpha. In the Bernstein ellipse of radius r about the piece each d
 by at most B r + K r^2, with B = H max |d'| and K = H^2 max |d''|/2. The imaginary part of d_k is at most half of this
 bound, and so at most pi/3 where B r + K r^2 <= 2 pi/3. There the sum is at least half the sum of the absolute values,
 so |dg| <= 2 max |dd| and g leaves its value at the centre by at most M = 4 pi/3. The Chebyshev coefficients of g are
-then below 2 M r^-k. A Gauss rule of q >= 2 points integrates the polynomials of k < 2 q and of odd k exactly, and every
-other polynomial with an error of at most 2 + 2/15: its error is at most H (64/15) M r^(-2q) / (1 - r^-2).
+then below 2 M r^-k. A Gauss rule of q >= 2 points integrates the Chebyshev polynomials of degree k < 2 q and of odd k
+exactly, and each of the others with an error of at most 2 + 2/15. For g its error is then at most
+H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def convex_integral(segment: Segment, y: np.ndarray, loss: Loss) -> tuple[float,
 
 
 def _steepest(outputs: np.ndarray, labels: np.ndarray, left: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The largest |d'| on each piece, and |d''|/2, over the d of its sample."""
+    """The largest |d_k'| on each piece, and the largest |d_k''|/2, over all d_k of the piece's sample."""
     if len(outputs) > 1:
         outputs = outputs - outputs[labels, np.arange(len(labels))]
     slope, bend = np.asarray(outputs[..., 1], float), np.asarray(outputs[..., 2], float)
@@ -71,7 +72,7 @@ def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
 
 
 def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Bound on each piece's error over its half-width; for too small a radius it follows from |dg| <= max |dd|."""
+    """Bound on each piece's error, divided by the half-width; for too small a radius it uses |dg| <= max |dd|."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         sure = 64 / 15 * CHANGE * radius ** (-2.0 * len(NODES)) / (1 - radius**-2.0)
     return np.fmin(np.where(radius > 1, sure, np.inf), 4 * reach)

@@ -178,7 +178,7 @@ def rational_between(low: Root, high: Root) -> Fraction:
 
 
 def _order(one: Root, other: Root) -> int:
-    """The sign of one - other, from the squares of gap + s sqrt(p) and t sqrt(q)."""
+    """The sign of one - other = (gap + s sqrt(p)) - t sqrt(q), by comparing the squares of both terms."""
     gap = one.middle - other.middle
     left, right = _sign(gap, one.side, one.squared), other.side
     if left != right or left == 0:

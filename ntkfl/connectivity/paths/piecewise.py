@@ -28,7 +28,7 @@ class PiecewisePolynomial:
     error: float = 0.0  # bound on the rounding of its values that comes from summing the pieces
 
     def at(self, alpha: np.ndarray | float) -> np.ndarray:
-        """Values at points of [0, 1]; at an edge, those of the piece to its right."""
+        """Values at points of [0, 1]; at an edge, the value of the piece to the right."""
         points = np.asarray(alpha, LONG)
         piece = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, len(self.coefficients) - 1)
         return np.asarray(_horner(self.coefficients[piece], points), float)
@@ -104,7 +104,7 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     slope = local[1:] * np.arange(1, len(local))
     roots: np.ndarray = np.empty(0)
     if slope.any():
-        seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # a smaller gap is within rounding
+        seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # smaller coefficients are within rounding
         scaled = np.asarray(np.where(seen, slope, 0) / np.abs(slope).max(), float)
         roots = polyroots(np.trim_zeros(scaled, "b"))
     points = np.real(roots).astype(LONG)

@@ -201,7 +201,7 @@ class Segment:
         return np.pad(self.crossings[0], ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     def outputs_at(self, end: int) -> np.ndarray:
-        """The outputs at alpha = 0 or 1, (n, C), long precision: those of the second and of the first network."""
+        """The outputs at alpha = 0 or 1, (n, C), long precision: the outputs of the second and of the first network."""
         v = self._readouts[1 - end].astype(LONG)
         active = np.maximum(self._sides[1 - end], 0)
         return np.stack([(active * row).sum(axis=1) for row in v], axis=1)
@@ -284,7 +284,7 @@ def _absolute(segment: Segment, lines: np.ndarray) -> PiecewisePolynomial:
         middle = (edges[:, 1:] + edges[:, :-1]) / 2
         signed = pieces * np.sign(values_at(pieces, middle))[..., None]
         inside = (edges[:, 1:-1] < 1) & (edges[:, 1:-1] > 0)
-        first = np.argmax(edges[:, 1:] > 0, axis=1)  # a root at 0 leaves an empty piece before the first
+        first = np.argmax(edges[:, 1:] > 0, axis=1)  # the first piece of positive length
         start += signed[np.arange(len(signed)), first].sum(axis=0)
         where.append(edges[:, 1:-1][inside])
         change.append((signed[:, 1:] - signed[:, :-1])[inside])
@@ -316,7 +316,7 @@ def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     constant, slope, bend = (pieces[..., power] for power in range(3))
     discriminant = slope**2 - 4 * bend * constant
     root = np.sqrt(np.maximum(discriminant, 0))
-    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # root of larger size, no cancellation
+    half = -(slope + np.where(slope >= 0, root, -root)) / 2  # the root of larger absolute value has no cancellation
     with np.errstate(divide="ignore", invalid="ignore"):
         real_roots = np.stack([half / bend, constant / half], axis=-1)
     inside = (real_roots > edges[:, :-1, None]) & (real_roots < edges[:, 1:, None]) & (discriminant >= 0)[..., None]

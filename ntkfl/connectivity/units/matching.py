@@ -195,7 +195,7 @@ def _between(one: Means, other: Means, step: float) -> Means:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The result: the order of the units of each group, the squared distances before and after it, the sweeps."""
+    """The result: the order of each group's units, the squared distances before and after reordering, the sweeps."""
 
     orders: Orders
     cost_before: Estimate

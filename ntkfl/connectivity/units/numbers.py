@@ -82,7 +82,7 @@ class Numbers(NamedTuple):
 
 
 def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weights") -> tuple[Units, list[Numbers]]:
-    """The units of a network, and the numbers that describe them; permuting its units permutes their axes alike.
+    """The units of a network, and the numbers that describe the units; permuting units permutes the numbers' axes.
 
     Args:
         network: any module whose axes can be followed.

@@ -25,7 +25,7 @@ class Atom:
     parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
 
 
-Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has none
+Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has no atoms
 
 
 def axis(size: int, held: str = "") -> Axis:
@@ -55,7 +55,7 @@ def hold(atoms: Iterable[Atom], why: str) -> None:
 
 
 def unite(first: Axis, second: Axis) -> None:
-    """Let the entries of two axes of one length move together, in parts where one of them is a product.
+    """Let the entries of two axes of one length move together, part by part if one axis is a product.
 
     Where the parts of the two axes do not fit each other, both axes are held.
     """
@@ -93,7 +93,7 @@ def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
 
 
 def _divides(atom: Atom, leading: int) -> bool:
-    """Make the atom a product whose first factor has this size, where there is one."""
+    """Make the atom a product whose first factor has this size, if there is such a factor; returns whether there is."""
     if leading < 2 or leading >= atom.size or atom.size % leading:
         return False
     atom.parts = Atom(leading, atom.held), Atom(atom.size // leading, atom.held)
@@ -108,7 +108,7 @@ class Call:
     """A call of an operation: its arguments by name, and the known axes of its tensors."""
 
     arguments: Mapping[str, Any]
-    tensors: Sequence[Tensor]  # all among the arguments, also those in lists
+    tensors: Sequence[Tensor]  # all tensors among the arguments, also tensors in lists
     axes_of: Callable[[Tensor], list[Axis]]  # tensor -> its axes
     sizes: tuple[int, ...]  # sizes of the first result
 
@@ -121,7 +121,7 @@ class Call:
         return [] if tensor is None else self.axes_of(tensor)
 
     def dims(self, ndim: int) -> list[int]:
-        """The dimensions that the call names, from 0; all dimensions where it names none."""
+        """The dimensions that the call names, from 0; all dimensions if the call names none."""
         given = self.arguments.get("dim")
         given = [given] if isinstance(given, int) else given
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))
@@ -242,7 +242,7 @@ def _layer_norm(call: Call, axes: list[Axis]) -> list[Axis]:
 
 
 def _channel_norm(call: Call, axes: list[Axis]) -> list[Axis]:
-    """The rule of batch norm and group norm: one weight, bias and running average a channel, and groups of channels."""
+    """The rule of batch and group norm: a channel has one weight, bias and running average; channels form groups."""
     if "group" in call.arguments:
         unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
     for tensor in call.tensors[1:]:

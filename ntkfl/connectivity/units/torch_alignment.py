@@ -17,7 +17,7 @@ from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
 
 # of 356 runs of git-re-basin (38 pairs of MLPs, three hidden layers) 8 came nearer than six starts, 133 came nearer
-# than one
+# than one start
 STARTS = 6
 
 
