@@ -1,4 +1,4 @@
-"""A case of the conformance kit, as an adapter gets it. The file needs numpy only: other interpreters read it too."""
+"""A case of the conformance kit, as an adapter gets it. This file needs only numpy, since other interpreters run it."""
 
 from __future__ import annotations
 

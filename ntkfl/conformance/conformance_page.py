@@ -65,7 +65,7 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
 
 
 def as_text(result: Conformance) -> str:
-    """A line a method, with the first difference and a line for every failed case below; the totals last.
+    """A line for each method; below it the first difference and a line for every failed case; the totals come last.
 
     Args:
         result: the verdicts on an implementation.

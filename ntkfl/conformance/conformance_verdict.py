@@ -43,7 +43,7 @@ def explained_in_part(answered: Answered) -> dict[Variant, int]:
 
 
 def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
-    """The pairs that may explain the first differing case: both change its values, or one of them explains it alone."""
+    """The pairs that may explain the first differing case: both change its values, or one variant alone explains it."""
     case, values = next(answer for answer in answered if _differs(*answer))
     active = [variant for variant in known if not _agrees(case, case.expected, (variant,))]
     settling = [variant for variant in active if _agrees(case, values, (variant,))]
@@ -83,7 +83,7 @@ def _precision(values: Trajectory) -> str:
 
 
 class Agreement(StrEnum):
-    """Whether the answer to a case agrees with the reference, or all answers for a method do."""
+    """Whether the answer to a case agrees with the reference, or whether all answers for a method agree."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -114,7 +114,7 @@ class MethodVerdict:
     Args:
         outcome: the worst outcome of its cases.
         explained: the variants, alone or in pairs, with which every answer agrees; () where no known variant does.
-        in_part: if no variant explains every answer: variants that explain some, with the number of cases.
+        in_part: if no variant explains every answer: variants that explain some answers, each with the number of cases.
     """
 
     method: str

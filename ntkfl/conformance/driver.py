@@ -70,7 +70,7 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
                     numpy.lib.format.write_array(member, value, allow_pickle=False)
     except NotImplementedError as error:
         return {"left_out": str(error) or "not implemented"}
-    except BaseException as error:  # SystemExit too, so that the other cases go on
+    except BaseException as error:  # also SystemExit, so that the other cases are run
         return {"fault": described(error)}
     return {"one_memory": one_memory(returned)} if isinstance(returned, (list, tuple)) else {}
 

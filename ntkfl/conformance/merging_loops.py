@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ntkfl.conformance.conformance_case import ConformanceCase
 
 States = Iterator[dict[str, np.ndarray]]
-Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every client, its B and its A
+Factors = list[tuple[float, np.ndarray, np.ndarray]]  # share, B and A of every client
 
 
 def run(case: ConformanceCase) -> States:

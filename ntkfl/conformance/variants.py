@@ -101,7 +101,7 @@ def _compiled(method: str, changes: tuple[tuple[str, str], ...]) -> CodeType:
 
 @cache
 def _passed(method: str) -> dict[int, str]:
-    """The lines of `run`, of the method's loop, and of all functions that they call, by their places in the file."""
+    """The lines of `run`, of the method's loop, and of all functions called there, by their line numbers from 0."""
     module = loops_of(method)
     text = inspect.getsource(module)
     functions = {function.name: function for function in ast.parse(text).body if isinstance(function, ast.FunctionDef)}

@@ -1,4 +1,4 @@
-"""fedjax on the kit, in float64: it runs its algorithms and local training; the cases prescribe cohorts and batches.
+"""fedjax on the kit, in float64: fedjax runs its algorithms and local training; cases prescribe cohorts and batches.
 
 The server steps by one of fedjax's optimizers: sgd, adam or yogi.
 """
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-os.environ |= {"JAX_ENABLE_X64": "1"}  # set before the import, which reads it
+os.environ |= {"JAX_ENABLE_X64": "1"}  # set before the import of jax, which reads this variable
 
 import fedjax
 import jax

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import, which reads it
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import of flwr, which reads this variable
 
 import flwr.client
 import flwr.server

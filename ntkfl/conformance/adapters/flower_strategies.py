@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import, which reads it
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # set before the import of flwr, which reads this variable
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -107,7 +107,7 @@ def run(case: Any) -> Any:
 
 
 def noise_of(case: Any, number: int) -> Any:
-    """Replaces Flower's addition of noise: it takes the case's random numbers, since Flower would draw its own."""
+    """A replacement of Flower's addition of noise that takes the case's random numbers; Flower would draw its own."""
 
     def add(arrays: list[np.ndarray], deviation: float) -> None:
         for array, part in zip(arrays, case.tensors(case.noise[number]).values(), strict=True):

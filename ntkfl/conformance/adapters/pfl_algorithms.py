@@ -1,4 +1,4 @@
-"""pfl-research on the kit: it runs its algorithms, local steps and backend; the cases prescribe cohorts and batches.
+"""pfl-research on the kit: pfl runs its algorithms, local steps and backend; the cases prescribe cohorts and batches.
 
 pfl keeps differences of models in float32, so everything runs in float32. The server steps by an optimizer of torch:
 SGD for FedAvg and FedAvgM, Adam for FedAdam.
@@ -27,7 +27,7 @@ from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 
 PACKAGES = ("pfl", "torch")
-EVALUATION = 10**6  # the batch size of evaluation, by which it is told from training
+EVALUATION = 10**6  # the batch size of evaluation, which tells evaluation from training
 BY_SIZE = ("fedavg", "fedavgm", "fedprox", "fedadam")
 
 
