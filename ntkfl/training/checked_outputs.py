@@ -11,7 +11,7 @@ from ntkfl.training.tree import Params
 
 # allowed difference relative to the largest output: far above the rounding of sums in another order in float32
 ALIKE = 1e-4
-LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors for networks that look at numbers
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # in torch.func's errors if a network looks at numbers
 POINTS = 8  # other parameters at which a network without a derivative is evaluated
 
 
@@ -84,7 +84,7 @@ def _flat(gradients: dict[str, Tensor | None]) -> bool:
 
 
 def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
-    """Whether outputs change with the parameters although all derivatives are 0; those of dead neurons do not."""
+    """Whether outputs change with the parameters although all derivatives are 0; dead neurons change no output."""
     generator, values = torch.Generator().manual_seed(0), []
     for scale in (0.0,) + (1.0,) * POINTS:
         moved = {

@@ -31,7 +31,7 @@ FL_NTK = {
     "model": "ntk:4096",
 }
 DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
-MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # for other data mlp
+MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
 MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # share of the rounds before averaging starts, as in the paper
 EPOCHS = 3  # as in FedGuCci

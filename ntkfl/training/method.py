@@ -128,7 +128,7 @@ class LocalRule:
         return {}
 
     def start(self, kept: Tree, broadcast: Tree) -> Params:
-        """The parameters at which local training starts; a personal method is evaluated at them.
+        """The parameters at which local training starts; a personal method is evaluated at these parameters.
 
         Args:
             kept: the client's state between rounds.
@@ -173,7 +173,8 @@ class LocalRule:
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
         """A map that moves the client's model, after its steps, to another point of the same function; None: it stays.
 
-        Called outside vmap, for one client at a time. An optimizer's state that stays with the client is moved too.
+        This function is called outside vmap, for one client at a time. An optimizer's state that stays with the client
+        is moved too.
 
         Args:
             model: the model whose function stays.

@@ -68,7 +68,7 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
 
 
 def append_row(path: Path, row: Row) -> None:
-    """Append a row; it is in the file when this returns.
+    """Append a row; the row is in the file when the function returns.
 
     Args:
         path: the file.

@@ -86,7 +86,7 @@ class SGD(Optimizer):
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
-                for velocity, direction in zip(velocities, directions, strict=True):  # one pass, not two
+                for velocity, direction in zip(velocities, directions, strict=True):  # one pass over numbers, not two
                     torch.add(direction, velocity, alpha=self.momentum, out=velocity)
                 directions = velocities
             torch._foreach_sub_(values, directions, alpha=rate)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-Tensor: TypeAlias = "torch.Tensor"  # a text: methods are imported without PyTorch, which only training needs
+Tensor: TypeAlias = "torch.Tensor"  # a string: methods are imported without PyTorch, which only training needs
 Tree = dict[str, Any]  # values are tensors or such dicts; keys contain no "/"
 Params = dict[str, Tensor]
 

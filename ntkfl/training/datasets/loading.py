@@ -145,8 +145,8 @@ def load(
             and a quarter blurred; or the path of a .npz or .csv file.
         clients: number of clients; default 10, or as many as the file has.
         partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`; with
-            domains every client has one of them, shared by this partition. "given": the owners in the file. Default:
-            "given" where the file has owners, else "iid".
+            domains each client has one domain, and the partition splits a domain over its clients. "given": the owners
+            in the file. Default: "given" where the file has owners, else "iid".
         seed: the seed of draws and partition. Draws are nested: the 20 samples of a draw of 20 are the first of a draw
             of 50; default 0.
         path: the user's files, if the data do not come with a package; default none.

@@ -68,7 +68,7 @@ def federation(
 
 
 def _method(config: RunConfig, data: FederatedData) -> Method:
-    """The method; it is built for classes first, so that a method for classes refuses other labels with that reason."""
+    """The method, built with cross-entropy first: a method for classes is then refused for labels, not for its loss."""
     if data.classes is not None and config.reduction == "sum":
         raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
     method = build_method(config.method, CrossEntropy(), **config.options)

@@ -22,9 +22,7 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
-LEAST = (
-    1e-4  # a vector that is smaller, beside the largest, counts as of this size: the largest one's rounding is in it
-)
+LEAST = 1e-4  # least size with which an error is compared, over the largest size, whose rounding is in all vectors
 SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
 
 
@@ -48,13 +46,13 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
         n, parts = len(blocks.gram), run.parts
         require_map(method.name, n, parts)
         states = np.eye(n * (parts + 1))
-        states[-n:, :n] = blocks.gram  # at unit weights the residuals are exactly 0, and no step adds its rounding
+        states[-n:, :n] = blocks.gram  # labels H w, so that residuals are exactly 0 and no step rounds
         columns = run(states)
         _check(run, columns)
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
     by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
-    weights = kept[:, :n]  # what depends on weights beside the residual: labels are r + H w
+    weights = kept[:, :n]  # the dependence on weights at a fixed residual r, since labels are r + H w
     size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
     weights[:n] -= np.eye(n)
     weights[np.abs(weights) <= LINEAR * size] = 0
@@ -89,7 +87,7 @@ def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tu
 
 
 def _units(into: np.ndarray, n: int) -> np.ndarray:
-    """The size of each vector of the memory after a round from residuals of size 1, for each of its numbers."""
+    """The size of each vector of the memory after a round from residuals of size 1, each size n times."""
     return np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
 
 
@@ -211,7 +209,7 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
         if fitted:
             state[n:] = 0  # large weights with residual 0, at which no step rounds
         else:
-            # far larger weights, times a large pull, would add rounding of their own size
+            # far larger weights, times a large pull, would add rounding of the weights' size
             state[:n] *= run.blocks.eta_local
         moved = run(np.concatenate([weights(state[:-n]), state[-n:] + gram @ state[:n]]), features)
         linear = weights(columns @ state)

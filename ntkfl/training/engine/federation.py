@@ -242,7 +242,7 @@ class Federation:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
             for name, value in server["model"].items():
-                # A sum takes one pass and no memory; a sum of finite numbers may still overflow.
+                # The sum takes one pass and no memory. As it may overflow, the numbers are tested if it is not finite.
                 if not value.sum().isfinite() and not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "
@@ -293,7 +293,7 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        total = sizes.sum() or 1.0  # 1 for a turn of a client without samples, which has not moved
+        total = sizes.sum() or 1.0  # 1 if the turn's only client has no samples: it has not moved
         return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:

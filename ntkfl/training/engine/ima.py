@@ -18,7 +18,7 @@ Order = Literal["after_server_step", "before_server_step"]
 def averaged(
     method: Method, window: int, start: int, order: Order = "after_server_step", restart: bool = False
 ) -> Method:
-    """The method with a moving average: after `start` rounds its model is the mean of the server's last `window` ones.
+    """The method with a moving average: after `start` rounds its model is the mean of the last `window` server models.
 
     That mean is broadcast and evaluated, and the next differences and server steps start from it. IMA's schedule is
     `schedules.MildExploration`.
@@ -26,7 +26,7 @@ def averaged(
     `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order
     "after_server_step", the printed one, the mean is over the results of the server's rule. With "before_server_step",
     the released code's order for adaptive servers, the rule steps towards the mean of the clients' models. `restart`
-    sets the server's state beside the model, such as an adaptive rule's moments, to zero at the start.
+    sets the moments of the server's rule, such as FedAdam's, to zero in the first round whose model is a mean.
 
     Raises:
         ValueError: a window or a start out of range.

@@ -35,7 +35,7 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
 
 
 def state_vectors(name: str, blocks: Blocks, momentum: float, options: Mapping[str, Any]) -> int:
-    """The vectors of weights in the state of a round that `linear_round` differentiates; 0 if it differentiates none.
+    """The number of vectors of weights in the state, if `linear_round` differentiates the engine's round; else 0.
 
     Raises:
         ValueError: as `linear_round`.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ntkfl.ranges import require_number
 
-COHORT, ORDER, DRAWS = 101, 102, 103  # streams of random numbers; ntkfl.partition and ntkfl.data have those from 0 on
+COHORT, ORDER, DRAWS = 101, 102, 103  # streams of random numbers; ntkfl.partition and ntkfl.data have streams from 0 on
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class LocalTraining:
         """
         (clients, steps), rate = plan.active.shape, now.rate
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        if type(local).start is LocalRule.start:  # the default needs no vmap, which costs more
+        if type(local).start is LocalRule.start:  # the default `start` needs no vmap, which costs more
             params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
         else:
             params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
@@ -117,7 +117,7 @@ class LocalTraining:
 
             if rule is plain_gradient and self.mapped:
                 of_rows = _gradient_of(self._losses(objective) or self._each(loss, (0, 0, STEP_AXES), clients))
-            # the gradient by the row itself: by a row of the stack it takes two more passes
+            # the gradient by a row alone: the gradient by the stack, at this row, would take two more passes
             elif rule is plain_gradient:
                 of_rows = self._each(_gradient_of(loss), (0, 0, STEP_AXES), clients)
             else:
@@ -181,7 +181,7 @@ class LocalTraining:
         return LocalResult(uploads, kept, state, params, moved, seen)
 
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
-        """Move each client's model, and the parts of its optimizer's state that have its form, in place."""
+        """Move each client's model, and the parts of its optimizer's state that have the model's form, in place."""
         alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
         for row in range(len(leaves(params)[0])):
             relocation = self.method.local.relocation(self.model, self.data.x[:1], row_of(params, row), broadcast, now)
@@ -192,7 +192,7 @@ class LocalTraining:
                     rows[name][row] = value
 
     def _losses(self, objective: Objective) -> Callable[..., Tensor] | None:
-        """Every client's loss, by products of all clients at once if model and objective have them."""
+        """Every client's loss, by products of all clients at once if model and objective allow it."""
         if not by_products(self.model, objective):
             return None
         return lambda params, batch, step: objective.of_rows(self.model.outputs, params, batch)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
 from ntkfl.training.objectives import cross_entropies, half_squares
 from ntkfl.training.tree import Params, Tree, row_of, tree_map
 
-AT_ONCE = 1000  # samples
+AT_ONCE = 1000  # samples that are evaluated at once
 
 
 class Score(NamedTuple):

@@ -12,7 +12,7 @@ NAME = "cyclic"
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """For each client of the round, in order: w <- w + server_rate * Delta_i, with Delta_i trained from the current w.
 
-    A round is a pass over its clients, which cannot train at the same time. With one client it is FedAvg.
+    A round is a pass over its clients, which cannot train at the same time. With one client a round is FedAvg's.
 
     Args:
         objective: the loss that clients descend.
@@ -27,6 +27,8 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """r' = prod_c (I - g H E_c P E_c) r, the first client's factor rightmost.
 
+    E_c keeps the entries of client c's samples, and P = f_K(H_D).
+
     Source: docs/proofs/linear_methods.md#state-maps.
     """
     values = method.options["server_rate"] * blocks.response()
@@ -34,7 +36,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         move = np.zeros_like(residual)
         for owned, basis in zip(blocks.clients.members, blocks.clients.vectors, strict=True):
-            some = np.array_split(owned, -(-len(owned) // TILE))  # numpy copies the rows, so few at a time
+            some = np.array_split(owned, -(-len(owned) // TILE))  # few rows at a time, since numpy copies them
             met = residual[owned] - np.concatenate([blocks.gram[rows] @ move for rows in some])
             move[owned] = (basis * values[owned]) @ (basis.T @ met)
         return move, ()

@@ -86,7 +86,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    with np.errstate(divide="ignore", over="ignore"):  # `known` is False if these are not positive and finite
+    with np.errstate(divide="ignore", over="ignore"):  # `known` checks that the quotients are positive and finite
         outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
     smallest, largest = response.min(), response.max()
 
@@ -114,8 +114,8 @@ def drawn(method: Method, blocks: Blocks) -> DrawnRound:
     """The round on (r, gamma) as in `linear`: a drawn client moves by delta, its dual by -alpha delta.
 
     On full batches delta = P (r + gamma). A unit of step along the dual lowers the residual by H_cc gamma. The server
-    moves by the mean of the drawn clients' delta less h / alpha, with h the mean of all duals after the round. Noise
-    xi on the mean lowers h by alpha s / N times xi, so that every later round moves by s / N times it again.
+    moves by the mean of the s drawn clients' delta less h / alpha, with h the mean of all N duals after the round.
+    Noise xi on the mean lowers h by alpha s / N times xi, so that every later round moves by s / N times xi again.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """

@@ -54,7 +54,7 @@ def method(
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
 
     def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        """The distance of features from their classes' anchors; it has no gradient in the head."""
+        """The objective plus the distance of features from their class anchors, which has no gradient in the head."""
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))
         shares = (members / members.sum(0).clamp(min=1)).sum(1)

@@ -56,7 +56,7 @@ def method(
 
 @dataclass(frozen=True)
 class Signs(LocalRule):
-    """A client sends Delta_i, its signs and, if asked, its positive part "rise" and its negative part "fall"."""
+    """A client sends Delta_i, its signs and, with `parts`, its positive part "rise" and its negative part "fall"."""
 
     parts: bool
 
@@ -86,5 +86,5 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """The number of rising clients less that of falling ones: whole, so that rounding crosses no threshold."""
+    """The number of rising clients less the number of falling clients: whole, so that rounding crosses no threshold."""
     return (signs * now.cohort).round()

@@ -40,7 +40,7 @@ class SharpnessAware:
         return moved(there, gradient) if self.uncleared else there, value
 
     def perturbation(self, gradient: Params, params: Params) -> Params:
-        """e; |e / T| is rho, which for SAM is its Euclidean norm."""
+        """e, with |e / T| = rho; for SAM this is the Euclidean norm of e."""
         from torch import stack
 
         sizes = {name: self._size(name, value) for name, value in params.items()}

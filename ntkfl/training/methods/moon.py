@@ -34,7 +34,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     def contrasted(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         from torch.nn.functional import cosine_similarity, logsigmoid
 
-        z = model.features(params, batch.x)  # once, for both terms
+        z = model.features(params, batch.x)  # computed once, for the objective and the comparison
 
         def similarity(other: Params) -> Tensor:
             there = model.features(other, batch.x)

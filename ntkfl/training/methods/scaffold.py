@@ -16,7 +16,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-HUGE = 2.0**100  # outputs may be divided by a step between 1 / HUGE and HUGE
+HUGE = 2.0**100  # outputs are divided by g k only if it is between 1 / HUGE and HUGE
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:

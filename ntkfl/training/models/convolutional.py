@@ -1,7 +1,7 @@
 """The small convolutional networks of FedGuCci (SimpleCNN) and of IMA (Table IV).
 
-In the papers the ReLU comes before the pooling, here it comes after it: outputs and gradients are the same to the bit,
-and the ReLU has a quarter of the work.
+In the papers the ReLU comes before the pooling, here the pooling comes first: outputs and gradients are the same to the
+bit, and the ReLU has a quarter of the work.
 """
 
 from collections.abc import Callable

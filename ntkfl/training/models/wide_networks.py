@@ -24,7 +24,8 @@ from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # default width of a network; side of a convolution's window
-# error of convolutional kernels relative to the largest entry; for GELU times the largest row norm above 1
+# error of convolutional kernels, relative to the largest entry; for GELU it is multiplied by the largest row norm if
+# that is above 1
 CONVOLUTIONAL = 1e-12
 READOUT = "readout.weight"
 
@@ -34,9 +35,9 @@ class WideNetwork:
     """A network of any width whose neural tangent kernel has a limit.
 
     f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l), all weights drawn from
-    the standard Gaussian and trained; c = 2 for ReLU and 1 for others. A convolution's window of 3 x 3 pixels, zero
-    beyond the border, counts for 1/9, and its readout takes the mean over pixels. With `bias` b, b times a Gaussian
-    vector is added to every h_l.
+    the standard Gaussian and trained; c = 2 for ReLU and 1 for others. A convolution has a window of 3 x 3 pixels,
+    zero beyond the border, and its W_l is divided by 3; the readout then takes the mean over pixels. With `bias` b, b
+    times a Gaussian vector is added to every h_l.
 
     Raises:
         ValueError: an unknown kind or activation (the message has the nearest), a depth below 2, a negative bias.

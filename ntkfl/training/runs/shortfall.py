@@ -13,7 +13,7 @@ from ntkfl.training.metrics import Row
 from ntkfl.training.runs.summary import summary
 
 GROWN = 2  # a run that has learned nothing has diverged if its loss is this times the loss without training
-FLAT = 0.99  # a loss counts as lower than another one only below this share of it
+FLAT = 0.99  # a loss counts as lower than another loss only if it is below this share of the other
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:

@@ -58,7 +58,7 @@ class RunRecord:
         self._kept: State | None = None
         self.close: Callable[[], object] = lambda: None
         if folder:
-            self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
+            self.close = weakref.finalize(self, os.close, folder.lock())  # called once, at the object's end or before
             # written first, so that the configuration never has fewer rounds than the checkpoint
             if folder.checkpoint.is_file():
                 folder.describe(run["config"])
