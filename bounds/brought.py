@@ -76,7 +76,7 @@ def failure(error: BaseException, statement: Statement) -> str:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
         return NO_TORCH
     extension = extension_of(statement)
-    if extension is None:  # not lines of `bounds` itself, which all statements share
+    if extension is None:  # in a subfolder, not in the modules of `bounds` that all statements share
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
     else:

@@ -23,7 +23,7 @@ class ClaimCard:
     """One form of a statement as texts."""
 
     claim: tuple[str, ...]
-    hypotheses: tuple[str, ...]  # beyond the statement's hypotheses
+    hypotheses: tuple[str, ...]  # the form's own, beyond the statement's hypotheses
     note: str
     consequence: str
     version: int | None  # None: the statement is not this project's

@@ -16,7 +16,7 @@ from ntkfl.problem import Weights
 
 Result = TypeVar("Result")
 
-ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # beside `describe`
+ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # what checks use beside `describe`
 READ_FROM = {  # word in a report -> attribute of a case that has a problem and a setup
     "problem": "problem.name",
     "n": "problem.n",
@@ -103,7 +103,7 @@ class Case:
         return None
 
     def first_look(self, share: float) -> Case:
-        """The same case with fewer networks, if fewer often decide; otherwise the case itself.
+        """The same case with fewer networks, if fewer networks are often enough to decide; otherwise the case itself.
 
         Args:
             share: share of the networks, above 0.

@@ -6,7 +6,7 @@ from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 
 SHARED = 2**19  # most hidden weights of a network that is kept, 4 MiB
-KEPT = 64  # networks: those of two families of data
+KEPT = 64  # number of networks that are kept, enough for two families of data
 
 
 def drawn_network(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:

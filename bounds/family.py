@@ -98,7 +98,7 @@ class Family:
 
 
 def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
-    """Every case of another family, changed; its generic cases too.
+    """All cases of another family, generic cases included, each changed by a function.
 
     Args:
         base: the other family.

@@ -25,7 +25,7 @@ from ntkfl.estimate import Rigour
 from ntkfl.imports import old_names
 from ntkfl.trajectory import provenance
 
-ORDER_SAFETY = 10  # error over the difference of two runs that sum in different orders
+ORDER_SAFETY = 10  # error, divided by the difference of two runs that sum in different orders
 FEW_NEURONS = 16  # below this width two orders of a sum often agree in every bit although both round
 BALL_BUDGET = 4e6  # width * n * d * local steps * rounds that a run in balls may cost
 EXTENDED_BUDGET = 4e9
@@ -139,7 +139,7 @@ class FederatedRun(Case):
 
     @property
     def rigour(self) -> Rigour:
-        """Balls enclose; everything else is measured."""
+        """ENCLOSED for a run in balls, MEASURED for every other run."""
         return Rigour.ENCLOSED if self.arithmetic is BALL else Rigour.MEASURED
 
     @property
@@ -174,7 +174,7 @@ class FederatedRun(Case):
         return self.with_arithmetic(EXTENDED)
 
     def plain(self) -> FederatedRun:
-        """The case by the plain run, without a second run for the rounding: a violation is redone in balls."""
+        """The case by the plain run, without a second run for the rounding: a violation is computed again in balls."""
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def redrawn(self, seed: int) -> FederatedRun:
@@ -359,7 +359,7 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-# seeds of each default family; no failure in two families excludes a failure rate of 1/30; B.3 allows 1/10
+# seeds of each default family; two families without a failure exclude a failure rate of 1/30, and B.3 allows 1/10
 DEFAULT_TRIALS = 60
 OWN_TRIALS = 30  # seeds of a statement's own families
 
@@ -418,7 +418,7 @@ def federated_runs(
     linearised: bool = False,
     in_balls: bool = False,
 ) -> FederatedRun:
-    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; equal arguments, equal strategy."""
+    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; cached by arguments."""
     x = draw(points(n, d))
     owner = draw(partitions(len(x), clients=clients))
     weights = draw(networks(x.shape[1], width))

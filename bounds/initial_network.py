@@ -103,7 +103,7 @@ class InitialNetwork(Case):
 
 
 def _longest(x: np.ndarray) -> np.ndarray:
-    """The direction along which the rows of x have most of their length, of any size; from the smaller Gram matrix."""
+    """A vector, of any length, along which the rows of x have most of their length; from the smaller of x'x and xx'."""
     n, d = x.shape
     return np.linalg.eigh(x.T @ x)[1][:, -1] if d <= n else x.T @ np.linalg.eigh(x @ x.T)[1][:, -1]
 

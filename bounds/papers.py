@@ -77,7 +77,7 @@ def slug(label: str) -> str:
 
 
 def _place(identifier: str, papers: list[str]) -> tuple[int, list, bool]:
-    """The place of an id: by paper, then by label up to the first hyphen, as people count; a label before its parts."""
+    """The place of an id: by paper, then by label up to the first hyphen, B.9 before B.10; a label before its parts."""
     paper, _, label = identifier.partition("/")
     head, _, part = label.partition("-")
     numbered = [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", slug(head))]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
-MOST = 6  # most hidden units; all orders of the units are tried
+MOST = 6  # most hidden units, since all orders of the units are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
     if loss == CROSS_ENTROPY.name:
         y = rng.integers(0, outputs, len(x))
     elif loss != "logistic":
-        y = 1e3 * y  # labels beyond the outputs, where the loss is linear
+        y = 1e3 * y  # labels far from the outputs, where the loss is nearly linear
     reach = farthest((first, second), x, y) if loss == SQUARED.name else None
     return AlignedPair(first, second, x, y, loss, reach)
 
@@ -159,8 +159,8 @@ def cubes_of(pairs: Family) -> Family:
 def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
     """Two networks of two units in opposite orders, on one input along which a unit switches between the networks.
 
-    After alignment they differ by 1 in every weight of one hidden unit and nowhere else; the input is along that
-    difference.
+    After alignment the networks differ by 1 in every weight of one hidden unit and nowhere else; the input is along
+    that difference.
     """
     signs = np.random.default_rng([seed, 59]).choice([-0.5, 0.5], features)
     still = np.full(features, 3.0)
@@ -185,7 +185,7 @@ class TrainedPairs(Case):
     """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
 
     sizes: np.ndarray  # the widths
-    # barriers of cross-entropy on the training images, (widths, pairs); `aligned` has those after alignment
+    # barriers of cross-entropy on the training images before and after alignment, (widths, pairs)
     barriers: np.ndarray
     aligned: np.ndarray
 
@@ -232,7 +232,7 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
 
 
 def _end(run: Federation) -> TwoLayer:
-    """The one client's model after its steps from the start of the run's seed."""
+    """The model of the only client after its training; the run's seed draws the start."""
     from ntkfl.training.models.two_layer import to_network
 
     ends = run.round(run.start(), keep_ends=True).ends or {}

@@ -1,4 +1,4 @@
-"""Networks whose units are permuted: what alignment leaves unchanged, finds, bounds, and is conjectured to do."""
+"""Networks whose units are permuted: what alignment leaves unchanged, what it finds, its bounds, and a conjecture."""
 
 import math
 
@@ -42,7 +42,7 @@ def _constants_distance(case: AlignedPair) -> dict:
 
 
 def steep_loss() -> AlignedPair:
-    """The squared loss far from the labels, where its slope exceeds the constant 1 that is assumed without a reach."""
+    """The squared loss far from the labels: its slope exceeds 1, the constant assumed without a bound on |f - y|."""
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 

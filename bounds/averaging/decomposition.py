@@ -35,7 +35,7 @@ share = sp.Symbol("u", real=True)
 def up_to_distance(loss: sp.Expr) -> sp.Expr:
     """The ensemble's loss plus O(Delta^2) written out, since |f_WENS - f_FMA| <= |x| Delta^2 / 2 between kinks.
 
-    |R| <= 2 sqrt(L E gap^2) + E gap^2 with E gap^2 <= b^2 Delta^4 / 4.
+    The remainder R has |R| <= 2 sqrt(L E gap^2) + E gap^2, L the ensemble's loss, and E gap^2 <= b^2 Delta^4 / 4.
     """
     return loss + share * (radius * distance**2 * sp.sqrt(loss) + radius**2 * distance**4 / 4)
 
@@ -137,7 +137,7 @@ def _constants(case: Ensemble) -> dict:
 
 
 def unequal_and_close() -> Ensemble:
-    """Eight samples of a client with output 1 and one of a client with output 1.001: the bias is slightly off."""
+    """Eight samples of a client with output 1, one of a client with output 1.001: equal weights give another bias."""
     problem = Problem(np.ones((9, 1)), np.zeros(9), np.array([0] * 8 + [1]), name="8 samples and 1")
     return Ensemble(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [1.001]]]))
 

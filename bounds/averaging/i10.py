@@ -127,7 +127,7 @@ within = sp.Symbol("W", real=True)
 
 
 def four_coins() -> SharedStarts:
-    """Four independent clients with outputs +-1: each output has variance 1, their mean 1/4."""
+    """Four independent clients with outputs +-1: each output has variance 1, and their mean has variance 1/4."""
     problem = Problem(np.ones((1, 1)), np.ones(1), name="one sample")
     return SharedStarts(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [-1.0]]]), clients=4)
 

@@ -24,8 +24,8 @@ WIDEST = 6  # largest window P; the equation for S, solved in rationals, has P^2
 def _left_over(models: sp.Expr) -> sp.Expr:
     """Stationary variance of the mean of the last P = `models` models.
 
-    All covariances of w_t and w_{t-j}, 1 <= j <= P, are equal, g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1; the
-    variance of the mean is g / rho.
+    The covariance of w_t and w_{t-j} is the same g for all 1 <= j <= P, and w_t has the variance g_0:
+    g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1. The variance of the mean is g / rho.
     """
     return 1 / ((models + contraction) * (1 - contraction))
 

@@ -158,7 +158,7 @@ class ScaleLadder(Case):
         return self._second_order(x, 1 - features**2, -2 * features * (1 - features**2))
 
     def _second_order(self, x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """sum_k p_k (dv_k . act' (dU_k x) + v . act'' (dU_k x)^2 / 2), the derivatives (n, h) given."""
+        """sum_k p_k (dv_k . act' (dU_k x) + v . act'' (dU_k x)^2 / 2), with act' and act'' given, (n, h)."""
         moved = np.einsum("khd,nd->knh", self.steps[0], x)
         mixed = np.einsum("k,kh,nh,knh->n", self.shares, self.steps[1], first, moved)
         return mixed + np.einsum("k,h,nh,knh->n", self.shares, self.readout, second, moved**2) / 2

@@ -1,4 +1,4 @@
-"""Theorem 2: the variance of a client's model, and the discrepancy between its data and all data."""
+"""Theorem 2: the variance of a client's model, and the discrepancy between the client's data and all data."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,7 +129,7 @@ def _mean_apart(block: np.ndarray) -> arb:
 
 
 def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.ndarray) -> KernelLadder:
-    """The ladder K(X,X) = lam I + eps * between; eps falls by 64 from rung to rung, and all other entries stay.
+    """The ladder K(X,X) = lam I + eps * between; eps falls by a factor of 64 from rung to rung, all else stays.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
     1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), gives the covariance of the other clients' samples that this
@@ -139,14 +139,14 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     first = lam / (16 * k)
     others = (
         2 * cross.T @ cross / lam + extra @ extra.T
-    )  # on every rung at least the part that the client's samples explain
+    )  # the covariance of the other samples: on every rung at least the part that the client's samples explain
     corner = (others + others.T) / 2
     rungs = (np.block([[lam * np.eye(k) + first / 64**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
     return KernelLadder(tuple(rungs), k)
 
 
 def _ladder(seed: int) -> KernelLadder:
-    """2 to 5 samples of the client, and as many of the others."""
+    """2 to 5 samples of the client, and 2 to 5 of the other clients."""
     rng = np.random.default_rng([seed, 9])
     own, others = (int(size) for size in rng.integers(2, 6, 2))
     between = _between(rng.uniform(-1, 1, (own, own)))
@@ -219,7 +219,7 @@ def _with_kernel(case: KernelLadder) -> Estimate:
 
 
 def blocks() -> KernelLadder:
-    """Two orthogonal samples of the client and two of others, eps = 0, as K and as 5 K."""
+    """Two orthogonal samples of the client and two of others, so that eps = 0; the rungs are K and 5 K."""
     cross = np.array([[1.0, 1.0], [0.0, 1.0]])
     kernel = np.block([[np.eye(2), cross], [cross.T, np.array([[2.0, 1.0], [1.0, 4.0]])]])
     return KernelLadder((kernel, 5 * kernel), own=2)

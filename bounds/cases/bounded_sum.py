@@ -34,7 +34,7 @@ class GaussianTail(Case):
 
 
 def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:
-    """sigma in 1/16..16 and t/sigma from 1e-6 to `largest`, log-uniform; half of them at least `largest` / 4."""
+    """sigma in 1/16..16 and t/sigma from 1e-6 to `largest`, log-uniform; odd seeds have t/sigma >= 1/4."""
     rng = np.random.default_rng(seed)
     sigma = 1.0 if unit_sigma else float(2 ** rng.uniform(-4, 4))
     lowest = 0.25 if seed % 2 else 1e-6

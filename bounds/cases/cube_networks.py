@@ -35,7 +35,7 @@ class CubeNetworks(Case):
     networks: tuple[TwoLayer, ...]
     side: float  # d, the cube's side
     x: np.ndarray  # inputs, (n, l)
-    y: np.ndarray  # labels as the loss takes them (see `LOSSES`), ±1 as drawn for one output
+    y: np.ndarray  # labels in the loss's form (see `LOSSES`); drawn labels of one output are ±1
     delta: float = 0.1  # failure probability of the claim
     loss: str = ABSOLUTE.name  # the loss whose barrier is measured
     reach: float | None = None  # R of `lipschitz_constant`
@@ -77,7 +77,7 @@ class CubeNetworks(Case):
 
     @cached_property
     def anchor_norm(self) -> float:
-        """|V_anc|, the largest singular value where outputs are several, rounded up: the smallest d_anc."""
+        """|V_anc|, for several outputs the largest singular value, rounded up: the smallest d_anc."""
         readout = self.anchor.readout
         size, terms = np.linalg.norm(readout, 2 if readout.ndim == 2 else None), self.h + 4 + 8 * (self.outputs - 1)
         return float(size * (1 + terms * EPS))
@@ -99,7 +99,7 @@ class CubeNetworks(Case):
         return 1.0
 
     def redrawn(self, seed: int) -> CubeNetworks:
-        """Other networks from the same cube around the same anchor, seen by the same inputs."""
+        """Other networks from the same cube around the same anchor, with the same inputs."""
         rng = np.random.default_rng([seed, 7])
         networks = _drawn(self.anchor, self.side, len(self.networks), rng)
         return replace(self, networks=networks)
@@ -111,7 +111,7 @@ class CubeNetworks(Case):
         return sizes | {"d_anc": self.anchor_norm, "delta": self.delta, "loss": self.loss}
 
 
-FEW = 8  # most features for which the search draws every weight by itself
+FEW = 8  # most features for which the search draws every weight separately
 
 
 def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) -> tuple[TwoLayer, ...]:

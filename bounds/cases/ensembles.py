@@ -161,7 +161,7 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """Least distance of a sample from a kink, less the clients' movement; positive if no pattern differs."""
+        """Least distance of a sample from a kink, less the clients' movement; if it is positive, no pattern differs."""
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
         reach = np.linalg.norm(self.hidden - u[:, None], axis=3).max(axis=1)  # (M, h)
@@ -227,7 +227,7 @@ def ensemble_families(options: Options, *, amplitude: float = WIDE, equal: bool 
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
-    """Data for a few networks in balls, at most MOST samples; random clients have unequal sizes unless `equal`."""
+    """Data of at most MOST samples, since outputs are balls; random clients have unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
         given = federated_families(options)[0].problem(seed)

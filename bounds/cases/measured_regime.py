@@ -45,12 +45,11 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """Compute a quantity of the regime in two orders of the samples; its function gets the order, and `start` in
-        that order.
+        """Compute a quantity of the regime in two orders of the samples.
 
-        `samples` are the quantity's axes of samples. `size` is the size of the numbers that the quantity adds or
-        subtracts. `start` are outputs (n, ...) rounded to float64; for the second order each of them is moved by one
-        rounding.
+        `quantity` is called with the regime, the order, and, if there is one, `start` in that order. `samples` are the
+        quantity's axes of samples. `size` is the size of the numbers that the quantity adds or subtracts. `start` are
+        outputs (n, ...) rounded to float64; for the second order each of them is moved by one rounding.
 
         Raises:
             OverflowError: the quantity is too large for float64.

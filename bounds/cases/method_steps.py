@@ -22,7 +22,7 @@ def named(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 class MethodSteps:
-    """A method on a network; a subclass gives the gradients, and sees every model."""
+    """A method on a network; a subclass defines `gradient`, and `seen`, which gets every model."""
 
     number: Callable[[float], Any] = float  # numbers in the arithmetic of the models
     at: Any  # the server's model

@@ -80,7 +80,7 @@ AS_ASSUMED = Hypothesis(
 )
 
 
-Rows = tuple[str, int, bool]  # data, most rows, whether rows are normalised
+Rows = tuple[str, int, bool]  # data, largest number of rows, whether rows are normalised
 LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; otherwise the absolute loss
 
 
@@ -115,7 +115,7 @@ class NetworkPair(Case):
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2: the part from the product of the layers' differences."""
+        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2, s = relu(U x): the part from the product of the layers' differences."""
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts
         value = np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1)
@@ -123,7 +123,7 @@ class NetworkPair(Case):
 
     @cached_property
     def kink_term(self) -> Estimate:
-        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|) over the units whose sign differs."""
+        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|), i with a_i c_i < 0, a = U_1 x, c = U_2 x."""
         (a, c), (v1, v2) = self._sides, self._readouts
         switches = a * c < 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,7 +141,7 @@ class NetworkPair(Case):
 
     @cached_property
     def _rounding(self) -> float:
-        """Bound on the rounding of either term: products of l and h terms, of both networks' sizes."""
+        """Bound on the rounding of either term, from sums of l and of h products, with both networks' sizes added."""
         rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
         columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)
         length = np.linalg.norm(self.x, axis=1).mean()
@@ -203,9 +203,9 @@ def _steep_pair(seed: int) -> NetworkPair:
 
 
 def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
-    """On the input 1 a unit with preactivations `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit.
+    """Two units on the input 1; the first has the preactivations `one`, -`two` (with `kink`) or `one + two`, `one`.
 
-    The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1.
+    The second unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1.
     """
     along, lead = np.zeros(3), -np.ones(3)
     along[:2], lead[0] = (-readout, readout), 1

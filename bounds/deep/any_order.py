@@ -58,7 +58,7 @@ gain = eps * root**2 / (2 * spread**2)
 loss = bend**2 * away**2 * distance**2 / (2 * eps)
 drift = bend * distance**2 * sp.sqrt(2 * away * gain / eps) / (gain - loss) / (1 - 2 * turn * farthest / root)
 FALL, REACH = 1 - share * least * (gain - loss), distance + drift + farthest
-# under other losses: x and X of the proof, with (2 gain / eps)^(1/2) = root / spread
+# for losses other than squares: x and X of the proof; (2 gain / eps)^(1/2) is root / spread
 added = 2 * bend * distance * root / spread / (gain - loss)
 under = (1 - added) ** 2 - 2 * eta * bend**2 * distance**2 / eps
 REACH_OF_LOSSES = distance + distance * sp.sqrt(2) / sp.sqrt(1 - added + sp.sqrt(under))
@@ -83,10 +83,10 @@ def _constants(case: OrderedWindows) -> dict:
 
 
 def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
-    """Ratios of squared distances around each window; the first distance; the largest one from the checkpoint."""
+    """(distance after / distance before)^2 of each window, distances to a fit; the first distance; the largest move."""
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
-    told = before > CLEAR * off  # a window that begins at a fit stays at it
+    told = before > CLEAR * off  # training that has reached a fit stays there
     ratio = np.where(told, (after / np.where(told, before, 1)) ** 2, 0)
     error = np.where(told, ((after + off) / np.where(told, before - off, 1)) ** 2 * (1 + 1e-9) - ratio, 0)
     return (
@@ -155,7 +155,7 @@ ANY_ORDER = Statement(
         "visits": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", left_out=True),
         # A certified network, and a server that moves six times as far as the mean of two clients.
         "server": lambda: small_case(2, 0.01, "fc:3:erf", 40, "largest", 2, server=6.0),
-        # A certified network, and windows that visit one sample twenty times, the other with a far shorter step.
+        # A certified network, and windows that visit one sample twenty times, the other once by a far shorter step.
         "often": lambda: uneven_case(2, "fc:2:erf", 20),
     },
 )
@@ -255,9 +255,9 @@ STATEMENTS = (
             "visits": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=band(0.2), left_out=True),
             # A certified network, and a server that moves six times as far as the mean of two clients.
             "server": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", 2, loss=band(1e-6), server=6.0),
-            # A certified network, and windows that visit one sample twenty times, the other with a far shorter step.
+            # A certified network, and windows that visit one sample twenty times, the other once by a far shorter step.
             "often": lambda: uneven_case(2, "fc:2:erf", 20, band(0.01), 0.01),
-            # Outputs where Huber's loss is linear: its slope is far smaller than their distance from the labels.
+            # Outputs where Huber's loss is linear: its slope is far smaller than the outputs' distance from the labels.
             "loss": lambda: loss_case(2, 0.01, "fc:3:erf", 40, "largest", loss=huber(1e-9)),
         },
     ),

@@ -84,7 +84,7 @@ STEP_LADDERS = tuple(
         lambda *of: st.builds(partial(_ladder, *of), st.integers(0, 99), st.floats(0.03, 0.08)),
         (network, width),
         trials=1,
-        needs=NETWORKS,  # runs, not ladders
+        needs=NETWORKS,  # a number of runs, not of ladders
         fixed=True,
     )
     for network, width in ((RELU, 256), (ERF, 64))

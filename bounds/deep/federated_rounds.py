@@ -50,7 +50,7 @@ def _constants(case: FederatedRounds) -> dict:
 
 
 def _measure(case: FederatedRounds) -> tuple[Estimate, ...]:
-    """For each round, the residual's size after it over before it, twice; the largest distance from the checkpoint."""
+    """Two copies of each round's ratio of residual sizes, after to before; the largest distance from the checkpoint."""
     run = case.run
     if not (np.isfinite(run.size).all() and run.size.all()):
         raise ArithmeticError("a residual is 0, or the run overflowed")

@@ -76,7 +76,7 @@ class KinkLadder(Rungs):
     def multiple(self) -> Estimate:
         """The limit, along B, of the mean over networks of m^(1/2) (H(T) - H(0)), as a multiple of B."""
         mean = self.layers.mean(axis=0)
-        # the error of B: without it this would be 1
+        # the projection of B on its own mean, which is 1, with the error of the mean
         drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())
         coefficient = leading_coefficient(self.sizes, list(map(np.array, self.along)), -0.5)
         error = coefficient.error + drawn.error * (np.abs(coefficient.value) + coefficient.error) / (1 - drawn.error)
@@ -97,7 +97,7 @@ KINK_LADDERS = Family(
         lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)), st.integers(0, 99)
     ),
     trials=1,
-    needs=20,  # runs, not ladders
+    needs=20,  # a number of runs, not of ladders
     fixed=True,
 )
 

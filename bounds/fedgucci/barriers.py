@@ -34,7 +34,7 @@ LOSSES = ("squared", "absolute")
 
 @lru_cache(maxsize=4)
 def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]:
-    """The barriers and the largest losses of both losses, and the largest gap."""
+    """For each of LOSSES the barrier, and the largest loss on the segment; and the largest gap."""
     barriers, largest = (
         [find(*pair(case), case.x, case.y, loss) for loss in LOSSES] for find in (loss_barrier, largest_loss)
     )
@@ -57,7 +57,7 @@ def _constants_f1(case: CubeNetworks) -> dict:
 
 
 def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """For each loss the barrier at both ends, 0, and the exact barrier; then the largest losses; the largest gap."""
+    """For each loss 0, 0 (the barrier at the ends) and the exact barrier; then the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]
@@ -154,7 +154,7 @@ peak = sp.Symbol("L_peak", positive=True)
 NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # points at which a piece is interpolated
 FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
 BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
-NARROW = 1e-6  # narrower pieces are not interpolated
+NARROW = 1e-6  # pieces narrower than this are not interpolated
 
 
 @lru_cache(maxsize=4)

@@ -88,7 +88,7 @@ class CurvedValley(Case):
 
 @lru_cache(maxsize=64)
 def _supremum(case: CurvedValley, end: Point) -> Estimate:
-    """Branch and bound: between two points w apart L is at most the larger value plus gamma |w_i - end|^2 w^2/8."""
+    """Branch and bound: L on a piece of width w is at most the larger end's value plus gamma |w_i - `end`|^2 w^2/8."""
     with precision():
         ends = [(ball(a), ball(b)) for a, b in zip(case.model, end, strict=True)]
         bend = ball(float(case.smoothness.hi)) * sum(((a - b) ** 2 for a, b in ends), arb(0)) / 8
@@ -139,7 +139,7 @@ def _valley(seed: int) -> CurvedValley:
 def _any_valley(
     amplitudes: tuple[float, float], period: float, parts: tuple[float, ...], floor: bool, near: bool
 ) -> CurvedValley:
-    """Points within two periods. `floor`: the anchor moves to the valley's floor; `near`: by at most 2."""
+    """Points within two periods. `floor`: the anchor moves to the valley's floor; `near`: it moves by at most 2."""
     x, y, moved_x, moved_y, model_x, model_y = parts
     to_x = x * period + moved_x if near else moved_x * period
     if floor:

@@ -24,7 +24,7 @@ class AnchorWindow(Case):
     The networks share their hidden weights, so that outputs are linear along every segment.
 
     Raises:
-        ValueError: no model, other shapes or hidden weights, labels that do not fit, keep or beta not positive.
+        ValueError: no model, different shapes or hidden weights, labels that do not fit, keep or beta not positive.
     """
 
     models: tuple[TwoLayer, ...]

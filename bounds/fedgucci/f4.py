@@ -15,7 +15,7 @@ from bounds.mutants import power, replaced
 from bounds.symbols import side
 from ntkfl.estimate import Estimate
 
-MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube
+MOST = 10  # largest number n of terms, since the tail is a sum over all 2^n corners of the cube
 
 
 @dataclass(frozen=True, eq=False)

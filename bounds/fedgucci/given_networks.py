@@ -20,7 +20,7 @@ from bounds.symbols import delta
 from ntkfl.connectivity import ABSOLUTE, CROSS_ENTROPY, TwoLayer
 from ntkfl.estimate import Estimate
 
-INSIDE = 0.999  # largest distance of the networks' parameters from the anchor's, over half the side
+INSIDE = 0.999  # largest distance of the networks' parameters from the anchor's, divided by half the side
 
 
 def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:
@@ -59,7 +59,7 @@ def _built(
         direction = np.ones(1) if outputs == 1 else np.eye(outputs)[1] - np.eye(outputs)[0]
         direction *= norm / np.linalg.norm(direction) / np.sqrt(h - 1)
         hidden, readout = np.zeros((h, features)), np.tile(direction[:, None], h)
-        readout[:, -1] *= -1e-3 * (outputs > 1)  # its unit is far from its kink: class 0 leads, and the label is 1
+        readout[:, -1] *= -1e-3 * (outputs > 1)  # this unit is far from its kink: class 0 leads, and the label is 1
         hidden[-1] = 1e4 * (h * side * features * length + 1 / norm) / length / features * along
         pulls = np.zeros_like(readout)
     else:

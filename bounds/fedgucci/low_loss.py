@@ -24,7 +24,9 @@ Interval = tuple[arb, arb]
 
 @dataclass(frozen=True, eq=False)
 class LowLossRegion(Case):
-    """The loss above, an anchor, the side d of the cube around the anchor, and eps; all numbers exact.
+    """The loss L(w) = max_j ((w_j - m_j)^2 - p_j)^2 on |w_j| <= R, an anchor, the side d of a cube around it, and eps.
+
+    All numbers are exact.
 
     Raises:
         ValueError: lists of different lengths, a side, eps or reach that is not positive, an anchor outside the box.
@@ -362,7 +364,7 @@ STATEMENTS = (
             Hypothesis(
                 "few-failures",
                 "K delta < 1",
-                lambda case: float(1 - case.clients * case.largest_failure) - 1e-12,  # exactly signed
+                lambda case: float(1 - case.clients * case.largest_failure) - 1e-12,  # rational: exact sign
             ),
             Hypothesis(
                 "few-joint-failures",

@@ -124,7 +124,7 @@ SERVER = eta_global * (1 + EXTRA)
 
 @dataclass(frozen=True)
 class RescaledFedAvg(Claim):
-    """A claim whose parts are steps (local, server[, pull towards the anchors]); its value is a FedAvg run."""
+    """A claim whose value is a run of FedAvg, with the parts (local step, server step[, pull towards the anchors])."""
 
     def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
         """The global weights of every round of FedAvg with these steps, (T, p).
@@ -161,7 +161,7 @@ NOTE = (
 )
 
 
-PULL = beta / (6 + 3 * beta)  # c / (1 + c)
+PULL = beta / (6 + 3 * beta)  # c / (1 + c) with c = EXTRA
 
 
 move = sp.Symbol("D", positive=True)

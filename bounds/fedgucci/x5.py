@@ -55,7 +55,7 @@ class SideLadder(Case):
 
 @lru_cache(maxsize=16)
 def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
-    """The slope of the RMS over pairs; every pair is one draw, shrunk towards its anchor to each side."""
+    """The slope of the RMS over pairs; every pair is one draw, shrunk towards its anchor to cubes of all sides."""
     unit = CubeFamily(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
     cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
     squares = np.zeros(len(ladder.sides))

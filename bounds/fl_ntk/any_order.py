@@ -42,10 +42,10 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 STEPS_RUN = 24
 EPS = 2e-3  # every step stays below the limit 2 by this share of the limit
 PROBES = 5
-SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary tries TRIES batches, or FEW_TRIES with over SMALL neurons
+SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary tries TRIES batches, on over SMALL neurons FEW_TRIES batches
 TRAINED = 5  # seeds of trained networks
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
-NEWTON = 8  # steps towards given outputs
+NEWTON = 8  # Newton steps towards given outputs
 AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
 
 
@@ -145,7 +145,7 @@ def _small_with_loss(seed: int) -> OrderedTraining:
 
 
 def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
-    """Three to six labels +-1; some outputs miss the minimisers by up to `distance`, the others are beyond them."""
+    """Three to six labels +-1; some outputs miss the minimisers by up to `distance`, the others are minimisers."""
     rng = np.random.default_rng([seed, 17])
     n, d = int(rng.integers(3, 7)), 6
     x = rng.standard_normal((n, d))
@@ -203,7 +203,7 @@ D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """Largest ratio of a step's claimed to its real decrease; |W - W*|^2 plus all claimed decreases; output changes."""
+    """Largest ratio of a step's claimed decrease to the real one; |W - W*|^2 plus all claims; changes of outputs."""
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
@@ -264,7 +264,7 @@ ANY_ORDER = Statement(
         Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),
     ),
     necessity={
-        # Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed.
+        # Outputs miss the labels by the size of the labels, 16 neurons: neurons cross kinks that W* has not crossed.
         "certified": lambda: small_case(2, 1.0, 16, "distance"),
         # A certified network, steps 1.5 times as long as allowed.
         "steps": lambda: small_case(0, 1e-3, 64, "distance", longer=1.5),

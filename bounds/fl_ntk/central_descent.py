@@ -1,4 +1,4 @@
-"""Clients' distance from their mean, and that of FedAvg from gradient descent on all the data."""
+"""The distance of clients from their mean, and of FedAvg from gradient descent on all the data."""
 
 from dataclasses import dataclass, replace
 
@@ -79,7 +79,7 @@ class StepLadder(Case):
         return self.reach / largest * 0.5 ** np.arange(self.rungs)[::-1]
 
     def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """At each rung: |M - M_c|; the same less the leading term; sup_t of the residuals' distance over |r_0|."""
+        """At each rung |M - M_c|; |M - M_c - leading term|; sup_t |r - r_c| / |r_0|; index c: gradient descent."""
         pooled = replace(self.problem, owner=np.zeros(self.problem.n, int))
         clients, columns = self.problem.n_clients, []
         for eta in self.sizes:

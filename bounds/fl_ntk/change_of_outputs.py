@@ -91,7 +91,7 @@ def _measure(case: GridNetwork) -> tuple[Estimate, ...]:
 
 
 def _rounded(value: np.ndarray, more: np.ndarray | float = 0.0) -> Estimate:
-    """Quotients of integers, with an error of two roundings and of `more`."""
+    """Quotients of integers, with an error of two roundings plus `more`."""
     return Estimate(value, more + 2 * np.finfo(float).eps * np.abs(value), "rounding bound")
 
 

@@ -174,7 +174,7 @@ def client_ladders(options: Options) -> tuple[Family, ...]:
     return (Family(name, _ladder, SMALL_LADDERS, (chosen,), trials=1, needs=20),)  # kernel regimes, not ladders
 
 
-SHARE = 1e-6  # share of the residual
+SHARE = 1e-6  # share of the first residual's norm that the counted rounds reach
 
 
 def _local_time(ladder: ClientLadder) -> float:

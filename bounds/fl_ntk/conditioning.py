@@ -22,7 +22,7 @@ from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
 STARTS, DESCENT = 3, 40  # random preconditioners from which searches start; steps of a search
-ROUNDINGS = 100  # times n eps kappa: relative error of a condition number
+ROUNDINGS = 100  # the relative error of a condition number, divided by n eps kappa
 
 nu = sp.Symbol("nu_min", positive=True)
 even = sp.Symbol("M", positive=True)

@@ -58,7 +58,7 @@ def _exponent(change) -> Mutant:
     return Mutant(f"rate {change}", lambda expression: (1 - change * rho * lam) ** t * r0**2)
 
 
-HUGE = 1e4  # label over sqrt m / eta_l: one step then moves active neurons by 1e4, and they start within 5 of 0
+HUGE = 1e4  # with labels 1e4 sqrt m / eta_l a step moves active neurons by 1e4; neurons start within 5 of 0
 
 
 def opposed_run(
@@ -67,10 +67,10 @@ def opposed_run(
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
     The label None stands for 1e4 sqrt m / eta_l. This label moves a neuron with a = -1 that is active on one point
-    alone by about 1e4 in the opposite direction, and there the neuron is active on the other point. It then subtracts
-    |cos(angle)| times what a neuron with a = 1 adds, where it subtracted nothing before, and the residual falls by a
-    tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4 log(n/delta), about 1600 at this
-    angle and delta = .1. The angle is in radians.
+    alone by about 1e4 in the opposite direction, and there the neuron is active on the other point. From the output at
+    that point, to which it added nothing before, the neuron then subtracts |cos(angle)| times what a neuron with a = 1
+    adds, and the residual falls by a tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4
+    log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)

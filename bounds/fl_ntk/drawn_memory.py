@@ -25,7 +25,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """Such rounds with steps up to the clients' limit."""
+    """Rounds like those of `_drawn`, with steps up to the clients' limit."""
     return st.builds(
         drawn_memory,
         st.integers(0, 2**16),
@@ -43,7 +43,7 @@ DRAWN_MEMORIES = (Family("sphere, n=6, N=3, clients that remember are drawn", _d
 
 
 s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", nonnegative=True)
-# 1 on the samples of each client, on the diagonal
+# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
 OF_SUM = tuple(sp.MatrixSymbol(name, n, n) for name in "YWU")  # E r x', E m x' and E x x'
@@ -82,7 +82,7 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
     c, x, b = _round(OF_FEDDYN, ahead, pushed, -mu, (OF_PROX, -OF_PROX))
     with_r, with_m, summed = map(Canonical, OF_SUM)
     met = OF_PROX * (with_r + with_m)
-    residual = with_r - ahead * H * with_m - ONE * pushed * H * met  # E r x' after the round, but for x and its noise
+    residual = with_r - ahead * H * with_m - ONE * pushed * H * met  # E r x' before r loses x and gets its noise
     memory = with_m - ONE * mu * met
     c = c - residual - residual.T + summed + ((1 + ONE) * noise) ** 2 * H
     residual = residual - summed - (1 + ONE) * ONE * noise**2 * H

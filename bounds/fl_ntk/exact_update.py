@@ -167,7 +167,7 @@ def _constants_eq17(case: FederatedRun) -> dict:
         return sum(-(j @ r) for j, r in parts).reshape(shape)
 
     def printed(round_: WeightRound) -> np.ndarray:
-        """The same with every sample's column under the weights of the first client."""
+        """`total` with every sample's column of J under the weights of the first client."""
         columns = [BALL.active(path.x @ local[0].T) for local in round_.local[:-1]]
         return sum(-(jacobian(path, on) @ r) for on, r in zip(columns, round_.residual, strict=False)).reshape(shape)
 

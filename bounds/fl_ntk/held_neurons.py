@@ -89,7 +89,7 @@ class ResidualLadder(Case):
 
 
 def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLadder:
-    """The ladder on the user's data, or on the first problem whose residual settles, of the seeds from this one on."""
+    """The ladder on the user's data, or on the first problem, by seeds from `seed` on, whose residual settles."""
     if base is not None:
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):
@@ -138,7 +138,7 @@ q0 = sp.Symbol("q_0", positive=True)
 
 
 def _near(distance: np.ndarray, residual: float) -> float:
-    """The number of pairs within c |r|/sqrt(m) of a kink over n sqrt(m), from the distances (m, n)."""
+    """The number of pairs within c |r|/sqrt(m) of a kink, divided by n sqrt(m), from the distances (m, n)."""
     width, n = distance.shape
     return float((distance < REACH * residual / np.sqrt(width)).sum() / (n * np.sqrt(width)))
 

@@ -20,7 +20,7 @@ from bounds.symbols import delta, m, n
 from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
 
-RELATIVE = 1e-14  # error of `gram.angles`
+RELATIVE = 1e-14  # relative error of `gram.angles`
 
 inner, angle = sp.Symbol("g", real=True), sp.Symbol("theta", nonnegative=True)
 first, second = sp.symbols("s_1 s_2", positive=True)

@@ -1,4 +1,4 @@
-"""Section 3.2 and Eq (18): weights and patterns change lazily; the remainder of a round over its linear map."""
+"""Section 3.2 and Eq (18): weights and patterns change lazily; what remains of a round beyond its linear map."""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -52,7 +52,7 @@ class CircleLadder(Case):
 
     @cached_property
     def remainders(self) -> Estimate:
-        """|xi(0)| at each width, xi of I - rho H_inf."""
+        """|xi(0)| at each width, xi the remainder beyond the map I - rho H_inf."""
         return Estimate.stacked(remainders(run, printed_map(run))[0].norm() for run in self.runs)
 
     @cached_property

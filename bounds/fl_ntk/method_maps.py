@@ -112,7 +112,7 @@ def _of_local_steps() -> tuple[sp.MatrixExpr, ...]:
 
 
 def _client_steps(case: FederatedRun) -> tuple[int, ...]:
-    """1, 2, 1, 2, ..."""
+    """The clients' numbers of local steps: 1, 2, 1, 2, ..."""
     return tuple(1 + client % 2 for client in range(case.problem.n_clients))
 
 
@@ -149,7 +149,7 @@ def _state_trainings(case: FederatedRun) -> tuple[Training, ...]:
 
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
 
-MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)  # a: over the round's local steps
+MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)  # a: the mean over a round's local steps
 CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
 
 

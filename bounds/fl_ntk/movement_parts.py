@@ -130,8 +130,8 @@ def _measure_c_8(case: FederatedRun) -> Estimate:
     for _ in range(rounds):
         total = total + step * left
         left = left - step * (h.value @ left)
-    # In one round rounding adds at most (n + 8) eps (1 + rho |H|) |left|, and an error in H adds rho |dH| |left|; both
-    # are carried on by at most `growth` in all the rounds that follow.
+    # In one round rounding adds at most (n + 8) eps (1 + rho |H|) |left|, and an error in H adds rho |dH| |left|; all
+    # later rounds together multiply these two errors by at most `growth`.
     norm = np.linalg.norm(h.value)
     growth = max(1.0, float(np.abs(1 - step * np.linalg.eigvalsh(h.value)).max()) + 1e-12) ** (2 * rounds)
     per_round = (len(x) + 8) * EPS * (1 + step * norm) + step * np.linalg.norm(h.error)
@@ -155,7 +155,7 @@ label_norm = sp.Symbol("|y|", positive=True)
 
 ROUNDS = 10  # rounds of a kernel case: enough for the two maps to differ, too few for both residuals to vanish
 DELTA = 1e-9
-# stand for m -> infinity with sigma = m^(-1/5), a limit in which the printed bound goes to 0
+# values near the limit m -> infinity with sigma = m^(-1/5), in which the printed bound goes to 0
 WIDTH, SIGMA = 1e100, 1e-20
 
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
@@ -190,7 +190,7 @@ def _measure_c_10(case: Case) -> Estimate:
 
 
 def _printed_step() -> KernelCase:
-    """Two points 60 degrees apart, one client, four local steps with eta_l = lambda/(n^2 K kappa): O-constant 1."""
+    """Two points 60 degrees apart, one client, four local steps of eta_l = lambda/(n^2 K kappa), the O-constant 1."""
     problem = Problem(np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]]), np.array([1.0, 0.5]), name="two points")
     values = np.linalg.eigvalsh(limit_kernel(KernelCase(problem, Setup())).matrix.value)
     return KernelCase(problem, Setup(eta_local=float(values[0] ** 2 / values[-1] / (4 * 4)), local_steps=4))

@@ -19,7 +19,7 @@ from bounds.symbols import N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
 s, b, noise = sp.Symbol("s", positive=True), sp.Symbol("b", nonnegative=True), sp.Symbol("sigma_w", nonnegative=True)
-# 1 on the samples of each client, on the diagonal
+# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(EQUAL)))
 C, X, U = (sp.MatrixSymbol(name, n, n) for name in ("C", "X", "U"))
 SYMBOLS = (
@@ -146,7 +146,7 @@ def _radii(case: RandomRound) -> dict:
 
 
 def _convex(case: RandomRound) -> tuple[Estimate, Estimate]:
-    """The radius halfway between 1 and the other rate; at the other rate the tangent at 1."""
+    """The radius at the rate halfway between 1 and `_rate`; the value at `_rate` of the radius's tangent at 1."""
     rate = _rate(case)
     n = case.problem.n
     whole, change = np.zeros((n * n, n * n)), np.zeros((n * n, n * n))

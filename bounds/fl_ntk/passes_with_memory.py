@@ -26,7 +26,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """Such rounds with steps up to the limit of a single sample."""
+    """Rounds like those of `_drawn`, with steps up to the limit of a single sample."""
     few = st.integers(1, 2)
     steps = st.floats(0.01, 0.9), st.floats(0.05, 4), st.floats(0.05, 4), st.just(0.0)
     return st.builds(drawn_memory, st.integers(0, 2**16), st.integers(1, 3), few, *steps, few, shuffled=st.just(True))
@@ -35,7 +35,7 @@ def _any() -> SearchStrategy[DrawnMemory]:
 PASSES = (Family("sphere, n=6, N=3, clients that remember pass over samples", _drawn, _any, trials=6, most=6),)
 
 s = sp.Symbol("s", positive=True)
-# for each client 1 on its samples, on the diagonal; the length of its steps, without a pull and with FedDyn's pull
+# for each client the matrix with 1 on the diagonal at its samples, and its steps' length without and with FedDyn's pull
 OWN = tuple(sp.MatrixSymbol(f"I_{c + 1}", n, n) for c in range(len(SIZES)))
 WALKED, PULLED = (tuple(sp.Symbol(f"{name}_{c + 1}", positive=True) for c in range(len(SIZES))) for name in "kt")
 # by method: E z z' before the round, the clients' mean responses to r and to the slope, and the noise of their orders
@@ -46,7 +46,7 @@ R, M = first.T, second.T  # the residual and the memories in z
 
 
 def _clients(method: str) -> tuple[list[sp.MatrixExpr], sp.MatrixExpr, sp.MatrixExpr]:
-    """B_c of every client, J, which takes the noise of the displacements to z, and A."""
+    """B_c of every client, J and A: after a round z is A z, plus B_c z for every drawn client, plus J times noise."""
     slope = D if method == "feddyn" else sp.MatAdd(H / N, -D)
     fits = sp.MatAdd(product(F[method], R), product(G[method], slope, M))
     server, always = eta_global / s, sp.Identity(2 * n)
@@ -69,7 +69,7 @@ def _clients(method: str) -> tuple[list[sp.MatrixExpr], sp.MatrixExpr, sp.Matrix
 
 
 def _around(whole: sp.MatrixExpr, inner: sp.MatrixExpr) -> sp.MatrixExpr:
-    """The product with the transpose on the other side, which sympy would take seconds to distribute."""
+    """whole * inner * whole', not multiplied out, since sympy takes seconds for that."""
     return product(whole, inner, sp.Transpose(whole))
 
 

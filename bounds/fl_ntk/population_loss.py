@@ -139,7 +139,7 @@ def sample_ladder_families(options: Options) -> tuple[Family, ...]:
         top = source.sample(SIZES[-1], 1, options.seed, 1).n
         steps = tuple(max(2, round(top * 2.0**-k)) for k in (4, 3, 2, 1, 0))
         name = f"{options.data}, n = {steps[0]}..{top}"
-    trials = min(options.trials or 3, 3)  # five samples each
+    trials = min(options.trials or 3, 3)  # a ladder has five samples
     return (Family(f"{name}, infinite width", _ladder, SMALL_LADDERS, (source, steps), trials),)
 
 

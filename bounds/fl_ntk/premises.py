@@ -21,7 +21,7 @@ TINY = 1e-300  # a margin must be at least this number to count as positive
 PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the proof's limit for eta_l and for eta_g eta_l
 STATED_WIDTH = n**4 * sp.log(n / delta) / lam**4  # the O-constant taken as 1
 PROVED_WIDTH = sp.Integer(64_000_000) * n**3 * r0**2 / lam**4
-PACE = N / (lam * eta_local * eta_global * K)  # rounds
+PACE = N / (lam * eta_local * eta_global * K)  # 1 / (rho lambda), a number of rounds
 
 UNIT_ROWS = Hypothesis(
     "unit-rows",

@@ -13,7 +13,7 @@ from bounds.symbols import N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
 s = sp.Symbol("s", positive=True)
-# 1 on the samples of each client, on the diagonal
+# for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 C = sp.MatrixSymbol("C", n, n)
 diagonal = sp.MatrixSymbol("C_d", n, n)

@@ -24,7 +24,7 @@ def _drawn(seed: int) -> DrawnMemory:
 
 
 def _any() -> SearchStrategy[DrawnMemory]:
-    """The same, with any steps up to the limit of a single sample."""
+    """Rounds like those of `_drawn`, with one step or pass, and any steps up to the limit of a single sample."""
     one, numbers = st.just(1), (st.floats(0.01, 0.9), st.floats(0.05, 4), st.floats(0.05, 4), st.just(0.0))
     drawn = st.integers(0, 2**16), st.integers(1, 3), one, *numbers, one, st.booleans()
     return st.builds(drawn_memory, *drawn, sizes=st.just(SIZES))

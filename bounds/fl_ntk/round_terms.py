@@ -170,8 +170,8 @@ def _measure_b_6(case: FederatedRun) -> tuple[Estimate, Estimate]:
 
 UNIT = STEP * lam * r_t**2  # rho lambda |y - y(t)|^2
 FORTIETH = sp.Rational(1, 40)
-GROWTH = 1 + sp.Rational(2, 1000)  # 1 + 2 eta_l n K, at most
-NEAR = sp.Rational(1, 1000)  # n R / lambda, at most
+GROWTH = 1 + sp.Rational(2, 1000)  # an upper bound of 1 + 2 eta_l n K
+NEAR = sp.Rational(1, 1000)  # an upper bound of n R / lambda
 
 SMALL_AS_IN_THE_LEMMA = Hypothesis(
     "small-local-steps-of-the-lemma",

@@ -100,7 +100,7 @@ def _measure_x_9(ladder: WidthLadder) -> tuple[Estimate, ...]:
 
 @lru_cache(maxsize=4)
 def _predicted(problem: Problem, setup: Setup) -> PatternChange:
-    """F(t) and B(t); cached, since all looks at a ladder have one problem and setup."""
+    """F(t) and B(t); cached, since a ladder, its first looks and second opinions have one problem and setup."""
     return pattern_change(problem, setup)
 
 
@@ -135,7 +135,7 @@ def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]
 
 @lru_cache(maxsize=4)
 def _drift_path(problem: Problem, setup: Setup, seed: int) -> Estimate:
-    """The drift term times sqrt(m), (T+1, n): cached, since all looks at a ladder have one problem and setup."""
+    """The drift term times sqrt(m), (T+1, n); cached for a ladder, its first looks and its second opinions."""
     return drift_correction(problem, setup, seed=seed)
 
 

@@ -16,7 +16,7 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
 
 ALPHA = 1e-6  # probability that a confidence interval misses; small, so that no false alarm occurs
-# relative tolerances of squares, a tenth and a twentieth of the roots
+# relative tolerances of squares; those of the roots are a tenth and a twentieth
 FIFTH, TENTH = sp.Rational(1, 5), sp.Rational(1, 10)
 NETWORKS = 3  # networks of the largest width that are measured; a second simulation gives their rounding
 EPS = np.finfo(float).eps

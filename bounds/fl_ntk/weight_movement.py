@@ -79,7 +79,7 @@ def _norm_constants(case: FederatedRun) -> dict:
         start: -residuals(case)[:, 0],
         quadratic: evaluate(start.T * H**-1 * start, {H: kernel.matrix, start: case.problem.y[:, None]}),
         lam: kernel.smallest,
-        delta: 1 / 40,  # about one failure in seven networks
+        delta: 1 / 40,  # the failure probability 6 delta is about one network in seven
     }
 
 

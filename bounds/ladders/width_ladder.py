@@ -173,7 +173,7 @@ class RunStatistics:
 
 SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
-# at least six, so that the slope's interval covers finite-size bias
+# at least six widths, so that the slope's interval covers finite-size bias
 DRAWN_RUNGS = tuple(2**power for power in range(7, 13))
 DRAWN_NETWORKS = 8  # networks of each width of a drawn ladder
 

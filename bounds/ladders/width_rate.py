@@ -14,7 +14,7 @@ from bounds.vocabulary import Form, Kind, Source
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
-# added error, since maxima over neurons grow when rare patterns appear, which a fitted line does not show
+# added error: maxima over neurons grow when rare patterns appear, and a fitted line does not show this growth
 SYSTEMATIC = 0.02
 WIDEST = 3  # number of the widest rungs on which a coefficient is measured
 

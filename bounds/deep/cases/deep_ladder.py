@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
     from ntkfl.training.tree import Params
 
-SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
-# fewer at large widths: a layer has width^2 weights
+SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # width -> number of networks, of depth 2
+# fewer networks at large widths: a layer has width^2 weights
 DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}
 NARROW = 3  # smallest widths, at which chance moves a run by a third of its distance from the limit
-FEWEST_WIDTHS = 6  # networks at each width of a second opinion
+FEWEST_WIDTHS = 6  # least number of widths of a second opinion
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
@@ -39,7 +39,7 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 class Trained(NamedTuple):
     """The measurements of the runs of one network, from the residual r_0, in T rounds of K steps."""
 
-    # neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|
+    # mean_c |theta_c - theta'| in the last round: neuron divides it by sqrt m, divergence by |theta' - theta|
     neuron: float
     divergence: float
     # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data
@@ -228,7 +228,7 @@ def deep_ladders(*networks: str) -> tuple[Family, ...]:
             _any_ladder,
             (network,),
             trials=1,
-            needs=20,  # runs, not ladders
+            needs=20,  # a number of runs, not of ladders
             fixed=True,
         )
         for network in networks

@@ -62,7 +62,7 @@ class DeepRun(Case):
 
     @cached_property
     def start(self) -> Estimate:
-        """f(theta(0), x) - y of the network itself, (n, 1)."""
+        """f(theta(0), x) - y, f the network before it is linearised, (n, 1)."""
         return between(*((seen.first - self.problem.y)[:, None] for seen in self.orders))
 
     @cached_property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ntkfl.training.model import Model
 
 
-ROUNDING = 1e-13  # float64 error of a distance over the parameters' norm; tested
+ROUNDING = 1e-13  # float64 error of a distance, divided by the parameters' norm; a test checks it
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def at_start(spec: str, x: np.ndarray, width: int, seed: int) -> tuple[Mapping[s
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:3:erf:standard"
 OWNER = np.array([0, 1, 1])
 ROUNDS = 12
-LOST = 1e-13  # float64 error of an output in a round; tested
+LOST = 1e-13  # float64 error of an output in a round; a test checks it
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +206,7 @@ class FederatedRounds(SmallNetwork):
         return RoundsRun(np.array(sizes), moved, float(LOST * heaviest), ROUNDING * float(self.start.norm()))
 
     def _size(self, theta: Tensor) -> float:
-        """phi = (r' D r)^(1/2), by the steps of a linear model: Q r is the sum of eta (I - eta K)^k r."""
+        """phi = (r' D r)^(1/2); on client c, D r is p_c times the sum over k of eta (I - eta K_cc)^k r_c."""
         total = 0.0
         for client, share in enumerate(self.shares):
             mine = np.flatnonzero(self.problem.owner == client)
@@ -236,8 +236,8 @@ def rounds_case(
 ) -> FederatedRounds:
     """Three samples of two clients, with a residual along the slowest direction of K D.
 
-    residual: its length over the length that the certificate needs. part: eta_l times the largest eigenvalue of the
-    clients' kernels.
+    residual: length of the residual, divided by the length that the certificate needs. part: eta_l times the largest
+    eigenvalue of the clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

@@ -134,8 +134,8 @@ def method_case(
 ) -> MethodRounds:
     """Three samples of two clients, with a residual along the slowest direction of K.
 
-    residual: its length over the length that the certificate needs. part: eta_l times the largest eigenvalue of the
-    clients' kernels.
+    residual: length of the residual, divided by the length that the certificate needs. part: eta_l times the largest
+    eigenvalue of the clients' kernels.
     """
     x = unit_rows(np.random.default_rng([seed, 29]), len(OWNER), 4)
     params, outputs, j = at_start(spec, x, width, seed)

@@ -71,7 +71,7 @@ STACKED = 2**19  # most weights of a stack, over all clients: 4 MiB, which fit a
 
 @dataclass(frozen=True, eq=False)
 class StackRun:
-    """Algorithm 1 on every network of a stack. The first axis of weights is the networks', in `ends` the clients'."""
+    """Algorithm 1 on every network of a stack. The first axis of weights is over networks, in `ends` over clients."""
 
     outputs: np.ndarray  # after rounds 0..T, (networks, T + 1, n)
     before: Params  # before the last round

@@ -25,9 +25,9 @@ Order = Literal["random", "largest", "smallest"]
 ORDERS: tuple[Order, ...] = ("random", "largest", "smallest")
 SPECS = "fc:3:erf", "fc:2:gelu", "fc:3:gelu:bias=0.2", "fc:4:erf", "fc:3:erf:standard"
 WINDOWS, NEWTON = 4, 6
-OFTEN = 20  # visits of a sample that comes too often
+OFTEN = 20  # visits in a window of the sample that `uneven_case` repeats
 LOSSES = HINGE, band(0.2), huber(0.05)
-INSIDE = 0.4  # excess of some outputs over their labels, in lengths of the interval of minimisers or in margins
+INSIDE = 0.4  # |f| - |y| of some outputs, in lengths of the interval of minimisers, or in units of 1 if it is longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class OrderedWindows(SmallNetwork):
     longer: float = 1.0
     server: float = 1.0
     left_out: bool = False  # whether a sample is never visited
-    uneven: float = 1.0  # the sum of the first sample's steps in a window over that of the last one's, if above 1
+    uneven: float = 1.0  # ratio of the sums of the first and the last sample's steps in a window, if above 1
     loss: ConvexLoss = SQUARES
     wanted: np.ndarray | None = None  # outputs, (n,), that a change of the readout produces; None: no change
 
@@ -81,7 +81,7 @@ class OrderedWindows(SmallNetwork):
 
     @property
     def radius(self) -> float:
-        """rho: the proof's unless another is given."""
+        """rho: the radius of the proof, unless another radius is given."""
         return claimed_radius(self.ball, self.proved if isinstance(self.proved, Window) else None, str(self.proved))
 
     @property
@@ -161,7 +161,7 @@ class OrderedWindows(SmallNetwork):
             return theta - torch.autograd.grad(outputs @ torch.tensor(steps * slope), at)[0]
 
     def _to_fit(self, theta: Tensor) -> float:
-        """|theta - theta*|, theta* a fit whose difference to theta the gradients of tied outputs span (Newton)."""
+        """|theta - theta*|, theta* a fit, theta* - theta spanned by gradients of `kept` outputs; by Newton steps."""
         import torch
 
         kept, at = self.certificate.kept, theta
@@ -185,7 +185,7 @@ class OrderedWindows(SmallNetwork):
 def small_case(
     seed: int, residual: float, spec: str, width: int, order: Order, clients: int = 1, **broken: Any
 ) -> OrderedWindows:
-    """Two to four samples; `residual` times the certifiable residual, along the kernel's slowest direction."""
+    """Two to four samples; a residual along the kernel's slowest direction, `residual` times the certifiable length."""
     rng = np.random.default_rng([seed, 17])
     x = unit_rows(rng, int(rng.integers(2, 5)), 4)
     params, outputs, j = at_start(spec, x, width, seed)
@@ -206,10 +206,10 @@ def loss_case(
     loss: ConvexLoss = HINGE,
     **broken: Any,
 ) -> OrderedWindows:
-    """Three or four labels +-1; pulls -l'(f) of `residual` times the certifiable size, or 0 well inside the minimisers.
+    """Three or four labels +-1; some outputs are well inside the minimisers, the others miss them.
 
-    A change of the readout produces these outputs. As far as the loss has pulls of both signs, pulls are along the
-    slowest direction of the kernel.
+    A change of the readout produces these outputs. The vector of misses has `residual` times the certifiable length. It
+    is along the slowest direction of the kernel, except for signs that the loss does not allow.
     """
     import torch
 
@@ -233,10 +233,10 @@ def loss_case(
 
 
 def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, inside: float = 0.0) -> OrderedWindows:
-    """Two samples of which the first comes too often; alone, it leads away from the models that fit both.
+    """Two samples, the first visited far more often; steps on it alone lead away from the models that fit both samples.
 
     The nearest fit is about as far from the first sample's fits, to which its gradient leads, as from the checkpoint:
-    only second derivatives tell. `inside`: how far labels are inside the minimisers.
+    only second derivatives tell which is nearer. `inside`: how far labels are inside the minimisers.
     """
     import torch
 

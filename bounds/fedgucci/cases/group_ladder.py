@@ -1,4 +1,4 @@
-"""Case: over widths, clients trained separately from a shared start; their group barrier on the circle, its limit."""
+"""Case: clients of several widths, trained from a shared start each; their group barrier on the circle, its limit."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -109,7 +109,7 @@ class GroupLadder(Rungs):
 
 
 def _ladder(seed: int) -> GroupLadder:
-    """Three clients of three points each, in thirds of the circle; seeds of starts from this one on."""
+    """Three clients of three points each, in thirds of the circle; `seed` is the seed of the first start."""
     rng = np.random.default_rng([seed, 23])
     owner = np.repeat(np.arange(3), 3)
     angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
@@ -139,6 +139,6 @@ GROUP_LADDERS = Family(
         st.sampled_from([0.1, 0.3, 0.6]),  # below 2 / |H_cc|, which is at least 4/3 for three points
     ),
     trials=1,
-    needs=20,  # groups, not ladders
+    needs=20,  # a number of groups, not of ladders
     fixed=True,
 )

@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate, Rigour
 
 BITS = 512
 EPS = np.finfo(float).eps
-SAFETY = 10  # error of the coarser precision over its difference from the finer one
+SAFETY = 10  # error of the run in coarser precision, divided by its difference from the finer run
 
 beta = sp.Symbol("beta", positive=True)
 BETA = {beta: "weight of the connectivity loss"}
@@ -43,7 +43,7 @@ class LinearCase(Case):
         return self._known(*(fedgucci(self.run, self.beta, self.anchors, how)[1:] for how in self._arithmetics))
 
     def fedavg_weights(self, local: Any, server: Any, pull: Any = 0) -> Estimate:
-        """w_1 .. w_T of FedAvg with these steps, sympy numbers; `pull` is 0 for plain FedAvg.
+        """w_1 .. w_T of FedAvg with these steps, given as sympy numbers; `pull` is 0 for plain FedAvg.
 
         `pull` moves the clients' starts towards the mean of the anchors, as in `linear_rounds.fedavg`.
         """
@@ -178,5 +178,5 @@ def quartic_loss() -> LinearCase:
 
 
 def weight_decay() -> LinearCase:
-    """Weight decay to 0, with a step that is not rescaled."""
+    """Weight decay towards 0, with a step that is not rescaled."""
     return small_case(decay=0.25)

@@ -31,7 +31,7 @@ class LowLossCube(CubeNetworks):
 
     epsilon: float = 1.0  # level below which a loss is low
     domain: float = 1.0  # side of the cube Omega around the anchor
-    clients: int = 1  # equal shares of the inputs, in order
+    clients: int = 1  # number of clients, which get equal shares of the inputs, in order
     # points, paths: numbers of networks drawn for a volume, and for losses along segments
     points: int = 20_000
     paths: int = 100
@@ -62,7 +62,7 @@ class LowLossCube(CubeNetworks):
         return binomial_share(min(hits), self.paths, CONFIDENCE)
 
     def probability(self) -> Estimate:
-        """P(D) of Lemma 3.3 for the mean loss: the share of low loss times the share of low segments among them."""
+        """P(D) of Lemma 3.3 for the mean loss: P(low loss), times P(low segment) among networks of low loss."""
         drawn = self._in_cube(self.points, 10)
         low = drawn[self.losses(drawn) < self.epsilon]
         if not len(low):

@@ -95,7 +95,7 @@ class MethodTraining(Case):
 
     @cached_property
     def far(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Largest distance of a model from W* in each round; outputs less those of W* over |x|; the rounding of both.
+        """Largest distance of a model from W* in each round; |outputs - those of W*| for unit x; the rounding of both.
 
         Raises:
             ArithmeticError: there is no W*.

@@ -19,11 +19,11 @@ OPTIONS: dict[str, dict[str, Any]] = {"scaffold": {}, "scaffold I": {"option": "
 class DrawnMemory(SmallRound):
     """Two rounds of `cohort` of three clients at infinite width; eta_global is SCAFFOLD's server rate."""
 
-    ROUNDINGS: ClassVar[int] = 20_000  # the controls solve systems with condition numbers of some tens
+    ROUNDINGS: ClassVar[int] = 20_000  # the controls are solutions of systems with condition numbers of some tens
 
     pull: float  # FedDyn's alpha
     noise: float  # standard deviation of noise on every weight of the mean displacement
-    first: int  # local steps in the first round, or passes; the setup has those of the second
+    first: int  # local steps or passes in the first round; the setup has the number for the second round
     shuffled: bool = False  # whether a client passes over its samples one by one, in a random order
 
     @cached_property
@@ -42,7 +42,7 @@ class DrawnMemory(SmallRound):
         return [sum(passes, ()) for passes in itertools.product(orders, repeat=steps)]
 
     def maps(self, method: str, steps: int) -> list[np.ndarray]:
-        """For each cohort, all equally likely, the maps of (r, m, c), (choices, 3n, 3n), by steps in the weights.
+        """For each cohort, all equally likely, the maps of (r, m, c), (choices, 3n, 3n), from steps of the weights.
 
         r is y - f. Client c has the control -Phi_c^T m_c, or the dual Phi_c^T m_c; c is the server's own, in weights.
         """

@@ -161,7 +161,7 @@ class TrainedOnSample(Case):
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """lambda_min(H_inf) by LAPACK, with the error n^2 eps |H| for a real error of some n eps |H|."""
+        """lambda_min(H_inf) by LAPACK, with the error n^2 eps |H|; the true error is some n eps |H|."""
         n, rounding = self.problem.n, float(self._limit.error.sum(axis=1).max())
         return Estimate(self._eigenvalues[0], n**2 * EPS * self._eigenvalues[-1] + rounding, "rounding bound")
 

@@ -19,7 +19,7 @@ from ntkfl import Problem, Setup, data
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # server rate, for methods with a server rate
-WINDOW = 3  # models whose mean IMA sends out
+WINDOW = 3  # number of models whose mean IMA sends out
 RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
 WIDTHS = "widths 2^8..2^13"
 
@@ -105,7 +105,7 @@ class MethodLadder(WidthLadder):
 def _ladder(
     base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> MethodLadder:
-    """The ladder with seeds from this one on; on the user's data, or on sixteen points of two clients."""
+    """The ladder whose first seed is `seed`, on the user's data or on sixteen points of two clients."""
     problem = _points(16, 8, seed) if base is None else base.problem(seed)
     return MethodLadder(problem, setup, widths, counts, seed)
 

@@ -33,7 +33,7 @@ class Training:
     momentum: float = 0.0
     client_steps: tuple[int, ...] = ()
     step_factors: tuple[float, ...] = ()
-    window: int | None = None  # models whose mean IMA sends out; None: the model itself
+    window: int | None = None  # number of models whose mean IMA sends out; None: no mean, the model itself is sent
 
     def __hash__(self) -> int:
         return hash(

@@ -16,7 +16,7 @@ from ntkfl import Estimate, Problem, Setup, data, gram, random_rounds
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps
 
 SIZES = (3, 2, 2)  # samples of the clients
-EQUAL = (2, 2, 2)  # for server momentum, whose mean weighs clients by their samples
+EQUAL = (2, 2, 2)  # for server momentum: the mean that it takes weights clients by their samples
 EPS = np.finfo(float).eps
 
 
@@ -159,7 +159,7 @@ class RandomRound(SmallRound):
         return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
 
     def library(self, server: float) -> RandomRegime:
-        """The result of `ntkfl.random_rounds` with that server step, without its warnings."""
+        """The result of `ntkfl.random_rounds` with this server step, without warnings."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
         drawn["shuffled"] = self.shuffled
@@ -222,7 +222,7 @@ def _shuffled(seed: int) -> RandomRound:
 
 
 def _any_shuffled() -> SearchStrategy[RandomRound]:
-    """Such rounds with steps up to the limit of a single sample, and any server step."""
+    """Rounds like those of `_shuffled`, with steps up to the limit of a single sample, and any server step."""
     seeds, cohorts, one = st.integers(0, 2**16), st.integers(1, 3), st.just(1)
     return st.builds(
         random_round, seeds, cohorts, one, one, st.floats(0.01, 0.9), st.floats(0.05, 4), shuffled=st.just(True)
@@ -238,7 +238,7 @@ def _with_momentum(seed: int) -> RandomRound:
 
 
 def _any_momentum() -> SearchStrategy[RandomRound]:
-    """The same, with any momentum below 1."""
+    """Rounds like those of `_with_momentum`, with any momentum below 1."""
     return _any_of(st.none(), st.integers(1, 4), momentum=st.floats(0.01, 0.99), noise=st.floats(0, 2))
 
 
@@ -252,7 +252,7 @@ def _outer_nesterov(seed: int) -> RandomRound:
 
 
 def _any_nesterov() -> SearchStrategy[RandomRound]:
-    """The same, with any momentum below 1."""
+    """Rounds like those of `_outer_nesterov`, with any momentum below 1."""
     memory, noise = st.floats(0.01, 0.99), st.floats(0, 2)
     return _any_of(st.integers(1, 2), st.just(1), momentum=memory, noise=noise, nesterov=st.just(True))
 

@@ -20,8 +20,8 @@ TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
-DRAWS = 200  # most draws of data and networks until a network has HELD held neurons; a third of the networks has six
-CLEAR = 0.3  # least distance of all other pairs from their kinks
+DRAWS = 200  # most draws of data and network until a network has HELD held neurons; a third of networks have HELD
+CLEAR = 0.3  # least distance of pairs that are not held from their kinks
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
 
@@ -72,7 +72,7 @@ class SlidingLadder(Case):
 
     @property
     def clearance(self) -> float:
-        """Distance of all other pairs from their kinks along the flow, less the largest move by local steps."""
+        """Distance of pairs that are not held from their kinks along the flow, less the largest move by local steps."""
         moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
         z = (self.weights.hidden + moved) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
@@ -89,7 +89,7 @@ class SlidingLadder(Case):
         A pair's active steps are counted among the local steps of the client that has its sample.
 
         Returns:
-            Both are (steps, starts); the distance of shares is a root mean square over the pairs.
+            Two arrays, (steps, starts); the distance of shares is a root mean square over the pairs.
         """
         rng = np.random.default_rng([self.seed, 17])
         descents = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]

@@ -36,11 +36,11 @@ from ntkfl.gram.counts import InitialCounts, changes_within, initial_counts
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.memory import require
 
-LOUD = 0.05  # rounding of the residual, as a share of it, above which the outputs are summed in balls
+LOUD = 0.05  # if the residual's rounding is above this share of the residual, the outputs are summed in balls
 IN_BALLS_UP_TO = 10**8  # most products for a sum in balls, which then takes some ten seconds
 SMALLEST_WEIGHTS = 1e-130  # least size of the largest weight, so that its rounding is far above counts.UNDERFLOW
 BYTES_OF_A_PAIR = 3000  # measured: bytes for each pair of samples in the balls of all matrices held at the same time
-_BLOCK = 4096  # neurons
+_BLOCK = 4096  # neurons in a block of a sum
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """A certificate from any weights at any stable step, in a norm |H^(-p/2) r|, 0 <= p <= 1 (X.12).
 
 As in certificate.py the claim holds with certainty and at finite width, the weights are exactly their floats, and ties
-and clients of unequal sizes are allowed. New is that the round map of the frozen kernel is kept exactly, and only the
+and clients of unequal sizes are allowed. Unlike there, the round map of the frozen kernel is kept exactly, and only the
 change of the kernel is bounded. The norm is |S^-1 r|, in which this map contracts at any stable step for p = 1 (X.2,
 X.3).
 
@@ -98,7 +98,7 @@ def trial_radii(
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
-    # no distances: the scale of the weights
+    # without distances, the scale of the weights
     size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0
     allowed = max(max(f.tolerance for f in frozen), LEAST_CHANGE * gram.max())
     share = min(1.0, 4 * allowed / _top(gram))

@@ -156,7 +156,7 @@ def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
 
 
 def quick(width: int, label: float = 1.0) -> Family:
-    """Two rounds, of which the first removes most of the residual, so that all flips happen in it."""
+    """Two rounds; the first round removes most of the residual, so that all flips happen in the first round."""
     setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
     return _family(f"width {width}, y = {label:g}", setup, label)
 
@@ -169,7 +169,7 @@ def at_most_half(width: int) -> Family:
 
 # Twenty-four rounds at the printed step from sigma = 1/4: the movement comes near its limit.
 THIN_START = _family("width 4096, the printed step, sigma 1/4", Setup(4096, 0.25, 0.5 * (1 - 1e-6), rounds=24))
-# Twenty-four rounds with eta_l times the largest eigenvalue 1/4: patterns flip while residual is left.
+# Twenty-four rounds with eta_l times the largest eigenvalue 1/4: patterns flip while there is still a residual.
 GRADUAL = _family("small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))
 
 

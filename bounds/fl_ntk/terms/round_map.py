@@ -13,7 +13,7 @@ from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 
 STEP = eta_global * eta_local * K / N  # rho
-# bound, up to a constant, on the movement of neurons while the residual contracts
+# a bound, up to a constant, on the movement of neurons while the residual contracts
 REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
 
 H = sp.MatrixSymbol("H", n, n)
