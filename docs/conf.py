@@ -35,7 +35,7 @@ napoleon_numpy_docstring = False
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 myst_update_mathjax = False
-nb_execution_mode = "off"  # the notebooks in executed/ have their outputs: docs/execute.py
+nb_execution_mode = "off"  # the notebooks in executed/ have their outputs already, from docs/execute.py
 nb_merge_streams = True
 
 html_theme = "furo"
@@ -44,5 +44,5 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_show_sphinx = False
-html_show_copyright = False  # the licence is in README; a bare (c) says nothing
+html_show_copyright = False  # README has the licence; a copyright line without a name says nothing
 html_copy_source = False

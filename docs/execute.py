@@ -147,7 +147,7 @@ def _settle(notebook: NotebookNode, work: Path) -> None:
 
 
 def main() -> None:
-    """Run the pages named, or all; with --prose take only their text over."""
+    """Run the pages named, or all; with --prose take over only their text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="pages, all if none is named")
     parser.add_argument("--prose", action="store_true", help="the code is as it was: keep its outputs, run nothing")

@@ -22,7 +22,7 @@ def run_shell(command: str) -> None:
         print(f"[exit status {started.returncode}]")
 
 
-os.environ.pop("FORCE_COLOR", None)  # the kernel sets it; a pipe has no colours
+os.environ.pop("FORCE_COLOR", None)  # the kernel sets this variable, but a pipe shows no colours
 get_ipython().system = run_shell
 figures = InlineBackend.instance(parent=get_ipython())
 figures.figure_formats, figures.print_figure_kwargs = (

@@ -1,12 +1,12 @@
 """Write the tables of costs and of errors in *All of Fashion-MNIST, infinitely wide*: `python docs/limit_costs.py`.
 
-limit_costs.json has a row for each measurement. This measures rows that are named, one after the other, each in a
-process of its own, and keeps each as soon as it is there:
+limit_costs.json has a row for each measurement. The next commands measure the named rows, one after the other,
+each in a process of its own, and keep each row as soon as it is measured:
 
     python docs/limit_costs.py --folder TILES --measure "costs tiles 20000" "costs scaffold 20000"
     python docs/limit_costs.py --measure "errors scaffold 10000"
 
-Costs: the tiles are built in a file of the folder by the first row, and opened by the others. A row has seconds of
+Costs: the first row builds the tiles in a file of the folder, and the other rows open the file. A row has seconds of
 processor and of the clock until the first round (clients' blocks, limits of the steps, error bounds) and of ten rounds,
 the process's peak memory with the file's pages, and the load of the machine at the end. Errors: tiles in float32 and
 float64 against the whole matrix in float64.
@@ -42,7 +42,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "feddyn": ("FedDyn, alpha 5", "feddyn", {"alpha": 5.0}),
     "fedavgm": ("momentum .9 at the server", "fedavgm", {"momentum": 0.9}),
 }
-TUNED = {20_000: 2.6, 60_000: 3.17}  # FedAvg's server rate that leaves least after 100 rounds, by the Krylov space
+TUNED = {20_000: 2.6, 60_000: 3.17}  # FedAvg's rate of least residual after 100 rounds, by the Krylov space
 QUESTIONS = {"costs": ["tiles", *METHODS, "tuned"], "errors": list(METHODS)}
 POINT = "question", "images", "method"
 HEADS = {
@@ -54,10 +54,10 @@ HEADS = {
 
 
 def point(words: str) -> Row:
-    """What "QUESTION METHOD IMAGES" names.
+    """The row that the words "QUESTION METHOD IMAGES" name.
 
     Raises:
-        ValueError: another form.
+        ValueError: the words name no row.
     """
     try:
         question, method, images = words.split()
@@ -115,7 +115,7 @@ def timed(own: Problem, of: Row, file: Path) -> Row:
     limit_curves(
         own, [TIMED], None, name, options, tiles="float32", memmap=file, progress=lambda done, _: marks.append(now())
     )
-    begun, first, *_, last = marks  # the progress of no round, of one, ...
+    begun, first, *_, last = marks  # after 0 rounds, 1 round, ...
     return {"before": between(begun, first), "rounds": between(first, last)}
 
 
@@ -125,14 +125,14 @@ def now() -> tuple[float, float]:
 
 
 def between(begun: tuple[float, float], end: tuple[float, float]) -> list[float]:
-    """The seconds from one to the other."""
+    """The seconds, as `now` gives them, from `begun` to `end`."""
     return [round(late - early, 2) for early, late in zip(begun, end, strict=True)]
 
 
 def compared(own: Problem, method: str, rounds: Sequence[int]) -> Row:
     """Errors of tiles and their bounds after these rounds, the whole matrix in float64 being the truth.
 
-    Residuals are over |y|, movements over the movement, entries are those of the residual.
+    Errors of residuals are over |y|, of movements over the movement; entries are of the residual, not divided.
     """
     begun, t, (_, name, options) = time.process_time(), np.array(rounds), METHODS[method]
     base = algorithm1_limit(own, Setup(local_steps=STEPS))
@@ -165,7 +165,7 @@ def kept() -> list[Row]:
 
 
 def keep(row: Row) -> None:
-    """Add the row, in place of one of the same point."""
+    """Add the row, in place of a row of the same point."""
     stored_rows.keep(ROWS, kept(), row, POINT, order)
 
 
@@ -201,7 +201,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
     """The page with the tables of these rows.
 
     Raises:
-        ValueError: it has no such tables.
+        ValueError: the page has no such tables.
     """
     for question, table in tables(rows).items():
         page = stored_rows.with_tables(page, [(HEADS[question], table)], "# ")

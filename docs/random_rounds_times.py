@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "random_rounds_times.json", HERE / "performance.md"
 SIZES = 200, 500, 2000
 CLIENTS, FEATURES, STEPS, NOISE = 10, 32, 5, 0.01
-ROUND, RUNS = 20, 100  # of the estimates
+ROUND, RUNS = 20, 100  # of the estimates: round, number of runs
 HALF = {"participation": 0.5}
 IN_TURN = {"cohorts": [range(5), range(5, CLIENTS)]}
 WAYS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
@@ -67,11 +67,11 @@ def measured(of: Row) -> Row:
     """The answer at this point, the seconds of processor for it, and the process's peak memory in GB.
 
     Steps are half of the largest at which a client alone contracts. The Gram matrix and its clients' blocks are
-    decomposed before.
+    decomposed before the time begins.
     """
     _, method, options, drawn = WAYS[of["way"]]
     noise, ask = QUESTIONS[of["question"]]
-    for n in (5 * CLIENTS, of["n"]):  # the first one imports what is needed
+    for n in (5 * CLIENTS, of["n"]):  # the first computation imports what is needed
         base = algorithm1_limit(ntkfl.data.sphere(n=n, d=FEATURES, clients=CLIENTS), ntkfl.Setup())
         base = base.at(ntkfl.Setup(eta_local=0.5 * base.step_limits.eta_local, local_steps=STEPS))
         begun = time.process_time()

@@ -100,10 +100,10 @@ def _panel(axes: Axes, curves: list[dict], measure: str) -> dict[str, object]:
 
 
 def kept(curves: list[dict], runs: list[dict], tuned: bool = False) -> list[dict]:
-    """The curves, and those of these runs of `ntkfl limit`, `tuned` or not; rounds that a run lacks are kept."""
+    """Add these runs of `ntkfl limit`, `tuned` or not, to the curves; an old curve keeps rounds that a run lacks."""
     rows = {_key(curve): curve for curve in curves}
     for run in runs:
-        (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]  # the default is not named
+        (partition,) = re.findall(r"partition='([^']+)'", run["data"]) or ["iid"]  # the default partition is unnamed
         curve = {"partition": partition, "method": run["method"], "options": run["options"]}
         curve["eta_local"] = float(f"{run['eta_local']:.3g}")
         if tuned:
@@ -154,7 +154,7 @@ KERNELS: dict[str, Callable[[Problem, int], gram.Features]] = {
 
 
 def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple[int, ...] = (1, 10, 32)) -> Iterator:
-    """The page's table: of the exact kernel and each named one the distances over |y|, largest differences, accuracies.
+    """The page's table, a row for each kernel, exact or named: distances over |y|, largest differences, accuracies.
 
     names: such as "1000 landmarks".
     """

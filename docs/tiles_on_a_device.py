@@ -2,8 +2,8 @@
 
 For each number of samples, drawn around ten centres, on 100 clients: seconds of the build, of a product with ten
 columns and of 100 rounds of three methods on the device, a JSON line each. Up to 10,000 samples this process does the
-same, and the exit status is 1 if a product or a residual differs by more than the bounds of both. Beside numpy, scipy,
-numba, torch and jaxtyping it needs python-flint.
+same, and the exit status is 1 if a product or a residual differs by more than the bounds of both. The script needs
+numpy, scipy, numba, torch, jaxtyping and python-flint.
 """
 
 import argparse

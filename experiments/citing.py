@@ -26,7 +26,7 @@ TOOL = f"""@software{{ntkfl,
 
 @dataclass(frozen=True)
 class Citation:
-    """A citation: its subject in words, and the entries, of which the last is this tool's."""
+    """A citation: its subject in words, and the entries; the last entry is this tool's."""
 
     what: str
     entries: tuple[str, ...]

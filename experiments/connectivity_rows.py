@@ -21,7 +21,7 @@ from ntkfl.memory import require
 from ntkfl.ranges import require_size
 
 RATE = 1.0
-NETWORKS, CLASSES = 10, 10  # networks in memory beside those of the clients; outputs of each
+NETWORKS, CLASSES = 10, 10  # networks in memory beside the clients' networks; outputs of each network
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
 

@@ -17,15 +17,15 @@ Local Delimit Scope Z_scope with ZZ.
 
 Record network := Network {
   features : nat;
-  hidden : seq (seq Z);         (* a neuron's weights, for each neuron *)
-  readouts : seq (seq Z);       (* an output's weights, for each output *)
+  hidden : seq (seq Z);         (* for each neuron its weights *)
+  readouts : seq (seq Z);       (* for each output its weights *)
   samples : seq (seq Z);
-  labels : seq (seq Z);         (* a sample's labels, one for each output *)
+  labels : seq (seq Z);         (* for each sample its labels, one an output *)
   hidden_bits : nat;
   readout_bits : nat;
   sample_bits : nat;
   label_bits : nat;
-  root : Z                      (* the outputs are divided by it *)
+  root : Z                      (* the divisor of the outputs *)
 }.
 
 Record witness := Witness {
@@ -144,7 +144,7 @@ End Program.
 
 Local Open Scope ring_scope.
 
-(* A certificate of a network whose numbers are multiples of another's. *)
+(* A certificate of a network whose numbers are multiples of another network's numbers. *)
 Lemma rescaled (R : realFieldType) (m d : nat) (L : finType) (input : L -> 'I_d -> R) (readout : L -> 'I_m -> R)
   (target target' : L -> R) s A S (Ws W0 : 'M[R]_(m, d)) D2 kap2 (a b c : R) : 0 < a -> 0 < b -> 0 < c ->
   (forall l, a * b * c * target l = target' l) ->

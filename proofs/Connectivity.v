@@ -8,7 +8,7 @@
    IndependentEntries.v and UniformLaw.v prove of uniform entries; UniformNetworks.v puts them together.
 
    exp and ln are those of Coq's library Reals: `Print Assumptions` lists its axioms of classical logic and extensionality
-   of functions. So it does for the three files just named, SquaredMoments.v and UniformSums.v, and for no other file. *)
+   of functions, for this file, the three just named, SquaredMoments.v and UniformSums.v, and for no other file. *)
 From Coq Require Import Reals Lra Lia Psatz.
 Local Open Scope R_scope.
 

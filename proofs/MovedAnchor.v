@@ -1,5 +1,5 @@
-(* What moving one end of a segment does to a smooth loss L on it, when L is at most epsilon before: it may be above
-   epsilon + gamma Delta^2, Delta the length of the move, and it is at most (sqrt epsilon + sqrt(gamma/2) Delta)^2.
+(* One end of a segment, on which a smooth loss L is at most epsilon, is moved by the length Delta. On the new segment L
+   may be above epsilon + gamma Delta^2, and it is at most (sqrt epsilon + sqrt(gamma/2) Delta)^2.
 
    fedgucci/F17 rests on this file: its stated form, Eqs (51)-(52) of FedGuCci, fails by printed_bound_fails, also where the
    new end is the minimiser of L that is nearest to the old one; its repaired form is moved_anchor.

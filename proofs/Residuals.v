@@ -71,7 +71,7 @@ suff -> : k.+1%:R * norm2 U + k.+1%:R * k%:R * norm2 V - k%:R * norm2 (U + V) = 
 by rewrite norm2D norm2B norm2Z dotZr -(addn1 k) (natrD _ k) !mulr2n; ring.
 Qed.
 
-(* how far a window moves, and how much it spends at least on a residual of its start *)
+(* how far a window moves, and the least that it spends on a residual at its start *)
 Lemma window_bounds U V k w v : window U V k w v ->
   [/\ 0 <= w, norm2 (V - U) <= 2%:R * k%:R * w &
    forall l, v l * res U l ^+ 2 <= (2%:R + 4%:R * size2 * longest * k%:R ^+ 2) * w].

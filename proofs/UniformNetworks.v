@@ -3,7 +3,7 @@ From Coq Require Import Reals Lra Lia.
 Require Import Connectivity SquaredMoments UniformLaw IndependentEntries.
 Local Open Scope R_scope.
 
-(* How much a loss rises at most that is convex and Lipschitz on a set with the outputs, one set for each datum. *)
+(* The most that a loss rises, if for each datum the loss is convex and Lipschitz on a set with the outputs. *)
 Section Barrier.
 Variables (C h l n : nat) (L : R) (weight : nat -> R) (x : nat -> nat -> R).
 Variables (loss : nat -> (nat -> R) -> R) (inside : nat -> (nat -> R) -> Prop).
@@ -38,7 +38,7 @@ Qed.
 End Barrier.
 
 (* The 2 h l entries of the hidden layers are drawn first, then the 2 C h ones of the readouts; `seed` and `seed'` have
-   no part in it, as no entry of theirs is used. `loss` has the constant L on the outputs of `inside`. *)
+   no influence, since none of their entries is used. `loss` has the constant L on the outputs of `inside`. *)
 Theorem uniform_networks (A : Type) (e : (A -> R) -> R) (value : A -> R)
   (C h l n N : nat) (d d0 s L delta : R) (weight : nat -> R) (x U0 V0 : nat -> nat -> R)
   (loss : nat -> (nat -> R) -> R) (inside : nat -> (nat -> R) -> Prop)

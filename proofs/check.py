@@ -21,14 +21,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PACKAGES = "coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics"
-AT_ONCE = 4  # files at once, one for each core; with more files than cores they wait for each other
+AT_ONCE = 4  # files compiled at once, one for each core; more files than cores would wait for each other
 CLOSED = "Closed under the global context"
-# What Coq's Uint63 takes for granted of the machine's integers, which only Fast.v and an EXPORT's theorem may rest on.
+# The axioms of Coq's Uint63 about the machine's integers: only Fast.v and an EXPORT's theorem may rest on them.
 MACHINE = set(
     "int add sub mul land lor lsl lsr ltb leb eqb add_spec sub_spec mul_spec land_spec lor_spec lsl_spec "
     "lsr_spec ltb_spec leb_spec eqb_correct eqb_refl of_to_Z".split()
 )
-# What Coq's library Reals takes for granted, for exp and ln: classical logic, and extensionality of functions.
+# The axioms of Coq's library Reals, for exp and ln: classical logic, and extensionality of functions.
 REALS = {
     "ClassicalDedekindReals.sig_not_dec",
     "ClassicalDedekindReals.sig_forall_dec",
@@ -131,7 +131,7 @@ def all_compiled(folder: Path, at_once: int) -> Iterator[tuple[str, list[str], f
                 name = running.pop(future)
                 wrong, seconds = future.result()
                 if wrong:
-                    waiting.clear()  # compilations that have begun still end
+                    waiting.clear()  # no further file is begun; those that have begun still end
                 done.add(name)
                 yield name, wrong, seconds
 

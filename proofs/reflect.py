@@ -17,9 +17,9 @@ from operator import mul
 from pathlib import Path
 
 SCHEMA = "ntkfl-any-order/3"
-BITS = 60  # of the weights that the solution gives; with fewer bits the slack is not small against the margins
+BITS = 60  # bits of the weights that the solution gives; with fewer bits the slack is not small against the margins
 CUT = 8  # rounding Y lowers the gap by a share of at most 2^(1 - CUT); a smaller CUT loses pairs with small margins
-CHUNK = 400  # rows in a definition: Coq reads longer definitions with a deep stack
+CHUNK = 400  # most rows in a definition: Coq reads longer definitions with a deep stack
 
 
 def numbers(file: Path) -> list[Fraction]:
@@ -134,7 +134,7 @@ def source(folder: Path, machine: bool = False) -> str:
     power_of_guess = [bits + w_bits - x_bits - b_bits] * first + [bits + w_bits - x_bits] * len(pairs)
     guess = [round(solution[p] * Fraction(2) ** e) for p, e in zip(places, power_of_guess, strict=True)]
     longest = sqrt(max(row[p] for p, row in enumerate(k)))
-    factor_bits = ceil(log2(longest * len(k) ** 1.5)) + CUT  # then no row of Y K Y' is off by more than 2^-CUT
+    factor_bits = ceil(log2(longest * len(k) ** 1.5)) + CUT  # so that no row of Y K Y' is off by more than 2^-CUT
     factor = [[round(Fraction(value) * 2**factor_bits) for value in row] for row in inverse_root(k)]
     gap = (1 << 2 * factor_bits) - (1 << 2 * factor_bits - CUT + 1)
     moves = [dot(row, guess) for row in k]

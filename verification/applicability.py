@@ -26,7 +26,7 @@ class Applies(StrEnum):
 
     YES = "yes"
     IDENTITY = "identity"  # an equality or a statement of a similar kind: true, but no bound
-    VACUOUS = "vacuous"  # it applies, but says nothing about runs that are possible, or less than a trivial bound
+    VACUOUS = "vacuous"  # the form applies; its bound says nothing about possible runs, or less than a trivial bound
     OTHER_OPTIONS = "with other options"
     NO = "no"
     FAILED = "failed"

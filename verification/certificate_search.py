@@ -8,7 +8,7 @@ from verification.certification import Certified, certify_after
 from verification.judging.boundary import boundary
 
 SMALLEST_WIDTH, LARGEST_WIDTH = 16, 2**20
-SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # times 1 / (largest squared norm of a row), the scale of stable steps
+SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # in units of 1 / (largest squared norm of a row), the scale of stable steps
 FIRST_WIDTH = 4096
 RATIO = 1.1  # the search ends when a certified value and a failing value differ by this factor
 

@@ -1,4 +1,4 @@
-"""Certify networks as drawn, after some rounds, or at the first checkpoint that certifies; the best theorem counts."""
+"""Certify a network as drawn, after some rounds, or at the first checkpoint that certifies, by the best theorem."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -81,9 +81,10 @@ def certify_after(problem: Problem, setup: Setup, rounds: int, every: int) -> Ce
 
 
 def watch(problem: Problem, setup: Setup, rounds: int, every: int) -> Iterator[tuple[int, float, Certified | None]]:
-    """Train until a checkpoint certifies; yields (round, need / R expected in float64, certificate in balls or None).
+    """Train until a checkpoint certifies; yields (round, required radius over R, certificate or None).
 
-    Balls judge the last checkpoint, and checkpoints where float64 expects the theorem X.12 to certify.
+    R is the radius of theorem X.12, and the quotient is computed in float64. The certificate is computed in balls, at
+    the last checkpoint and at checkpoints where float64 expects X.12 to certify.
 
     Args:
         problem: data with scalar labels.

@@ -22,7 +22,7 @@ THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may
 
 Progress = Callable[[str, int, int], None]
 Wanted = Callable[[AnyFamily, int, Any], bool]
-Begin = Callable[..., Check]  # begin(share=..., looks=...), as `begun` takes them
+Begin = Callable[..., Check]  # (share=..., looks=...) -> the check that `begun` returns
 
 
 def verify(statement: Statement, options: Options | None = None, form: Form | None = None) -> list[Verdict]:

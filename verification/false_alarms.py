@@ -10,7 +10,7 @@ from verification.intervals import upper_limit
 from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
-FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run
+FRESH = 1_000_000  # each batch's seeds start at a multiple of this number, far from the seeds of any other run
 BATCHES = 20  # largest number of batches: statements with only a few fixed cases would never reach the number of runs
 
 

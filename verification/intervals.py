@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load
+from scipy.special import betaincinv  # gives the quantiles of scipy.stats.beta, which is slow to load
 
 UPPER, LOWER = 0.025, 5e-7  # probability that a limit is wrong by chance
 

@@ -18,7 +18,7 @@ PACKAGES = "the packages of constraints.txt"
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, the arguments of Python that show it, a pattern of the line expected, minutes, what it needs."""
+    """A claim, Python's arguments that check it, a pattern of the expected line, its minutes, and what it needs."""
 
     name: str
     says: str
@@ -30,7 +30,7 @@ class Claim:
 
     @property
     def command(self) -> str:
-        """As one types it in the archive's folder."""
+        """The command as a reader types it in the archive's folder."""
         return " ".join(["python", *self.arguments])
 
 
@@ -104,7 +104,7 @@ def table() -> list[str]:
 
 
 def checked(claim: Claim) -> bool:
-    """Whether a claim comes out, with a line that says so."""
+    """Whether a claim holds, with a line that says so."""
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     begun = time.monotonic()
     run = subprocess.run([sys.executable, *claim.arguments], cwd=HERE, env=environment, capture_output=True, text=True)
@@ -118,7 +118,7 @@ def checked(claim: Claim) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """0 if every claim that was named came out, 1 if not, 2 if there is none of a name."""
+    """Check the named claims, or list all; returns 0, 1 if a named claim does not hold, 2 if a name is unknown."""
     known = {claim.name: claim for claim in CLAIMS}
     unknown = [word for word in words if word not in known and word != "all"]
     if unknown:

@@ -1,14 +1,15 @@
 """Check of averaging/I10 (IMA, section 5.3.3 and appendix C), with the standard library alone.
 
-Printed: of clients whose models are identically distributed, mean covariance = mean variance = the variance of one
-model, so that averaging them leaves the variance as it is: Var(mean) = V.
+Printed: if the clients' models are identically distributed, the mean covariance equals the mean variance and the
+variance of one model, so that averaging the models leaves the variance as it is: Var(mean) = V.
 
 Counterexample: f_w(x) = w x, K = 4 clients, one sample (x, y) = (1, +1 or -1) each, drawn from the same law,
 independently; one gradient step of size 1/2 on (f_w(1) - y)^2 / 2 from a common start, +1 or -1, so that w_k =
-(start + y_k)/2. Same data law, same training: the models are identically distributed. (Where all clients have the very
-same outputs, correlation 1, the printed equality is right.) All 2 * 2^4 outcomes are enumerated in rational numbers.
+(start + y_k)/2. Data law and training are the same for all clients, so the models are identically distributed. (Where
+all clients have the very same outputs, correlation 1, the printed equality is right.) All 2 * 2^4 outcomes are
+enumerated in rational numbers.
 
-Holds: Var(mean) = V - (1 - 1/K) W, W = E Var(f | start), what the start does not explain.
+Holds: Var(mean) = V - (1 - 1/K) W, W = E Var(f | start), the part of V that the start does not explain.
 """
 
 import sys
@@ -46,7 +47,7 @@ def holds(single, within):
 def main():
     single = variance([client(s, y) for s in SIGNS for y in SIGNS])
     within = sum(variance([client(s, y) for y in SIGNS]) for s in SIGNS) / len(SIGNS)
-    pairs = [(client(s, y), client(s, z)) for s in SIGNS for y in SIGNS for z in SIGNS]  # every mean is 0
+    pairs = [(client(s, y), client(s, z)) for s in SIGNS for y in SIGNS for z in SIGNS]  # every model has the mean 0
     covariance = sum(a * b for a, b in pairs) / len(pairs)
     left, stated, right = measured(), printed(single, within), holds(single, within)
     print(f"variance of one client {single}, covariance of two clients {covariance} (printed: equal)")

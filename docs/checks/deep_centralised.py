@@ -8,9 +8,10 @@ parametrisation, two hidden layers of width m); two clients with a unit vector e
 1, T = 3 rounds, beside K T steps of gradient descent on the mean of the clients' losses from the same weights. The
 kernel of the infinitely wide network is computed in closed form: S <- k1(S), Theta <- k1(S) + Theta k0(S) a layer.
 
-Holds: with r_0 the residual at the start the two differ by (M^T - (I - a H)^(K T)) r_0 + O(m^(-1/2)), a = eta/N,
-M = I - (1/N) H D^-1 (I - (I - eta D)^K), D the clients' blocks of H.
-Exponents are slopes of the root mean square over networks: a tendency, seen; the limit is a closed form.
+Holds: with r_0 the residual at the start the outputs of FedAvg and of gradient descent differ by
+(M^T - (I - a H)^(K T)) r_0 + O(m^(-1/2)), a = eta/N, M = I - (1/N) H D^-1 (I - (I - eta D)^K), D the clients' blocks
+of H.
+Exponents are slopes of the root mean square over networks: measured, not proved. The limit is a closed form.
 """
 
 import sys
@@ -19,7 +20,7 @@ import numpy as np
 
 X, Y = np.array([[1, 0], [0.5, 0.75**0.5]]), np.array([1.0, -0.5])
 ETA, K, ROUNDS = 0.25, 2, 3
-NETWORKS = {16: 400, 32: 384, 64: 192, 128: 96, 256: 48}  # by width
+NETWORKS = {16: 400, 32: 384, 64: 192, 128: 96, 256: 48}  # number of networks for each width
 
 
 def kernel(x):
@@ -54,7 +55,7 @@ def step(weights, x, y, eta):
 
 
 def apart(width, rng):
-    """r_0, and FedAvg's outputs less those of gradient descent."""
+    """r_0, and FedAvg's outputs less the outputs of gradient descent."""
     start = rng.standard_normal((width, 2)), rng.standard_normal((width, width)), rng.standard_normal(width)
     server = central = start
     for _ in range(ROUNDS):

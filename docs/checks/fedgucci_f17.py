@@ -11,7 +11,8 @@ The counterexample meets the hypotheses:
   y = -c(x), and with c >= -1, c'(X) = 0, |c''| <= k <= 1 the squared distance z^2 + c(X + z)^2 is at least
   z^2 + (1 - k z^2/2)^2 >= 1 for |z| < 1, and at least z^2 >= 1 beyond.
   L is gamma-smooth on the whole plane: the Hessian is g''(c', 1)(c', 1)^T + g' diag(c'', 0), of norm at most
-  1 + c'^2 + 7 |c''|, with |c'| <= (A + 1/2) pi/X, |c''| <= (2 A + 1/2) pi^2/X^2. (22/7 > pi.)
+  1 + c'^2 + 7 |c''|, with |c'| <= (A + 1/2) pi/X, |c''| <= (2 A + 1/2) pi^2/X^2. (The code has 22/7 > pi in place of
+  pi.)
 On the old segment y = 0; with u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2 has the range [-1, A - 1/2 + 1/(16 A)].
 On the new segment y = x/X; at x = X/2, c + y = A, hence sup L is A^2/2 or more.
 
@@ -27,8 +28,8 @@ from fractions import Fraction as F
 import numpy as np
 
 A, X, BEND, PI = 6, 200, 7, F(22, 7)
-CURVE = (2 * A + F(1, 2)) * PI**2 / X**2  # at least |c''|, and at most 1
-GAMMA_L = 1 + ((A + F(1, 2)) * PI / X) ** 2 + BEND * CURVE  # at least the smoothness of L
+CURVE = (2 * A + F(1, 2)) * PI**2 / X**2  # |c''| is at most this number, which is at most 1
+GAMMA_L = 1 + ((A + F(1, 2)) * PI / X) ** 2 + BEND * CURVE  # L is smooth with this constant
 SHIFT = 1  # |w_anc - w_anc,i|
 
 
@@ -54,11 +55,11 @@ def holds(eps, gamma, shift):
 
 
 def main():
-    old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2  # below the bend, and above (-1)^2/2
+    old = F(1, 2) * (A - F(1, 2) + F(1, 16 * A)) ** 2  # sup L: c's maximum is below the bend and above |-1|
     new = F(A**2, 2)  # a lower bound of sup L, since A is below the bend
     s = np.linspace(0, 1, 100_001)
     largest = [np.abs(y + c(X * s)).max() for y in (0, s)]
-    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # between two points of the grid
+    slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # added for places between points of the grid
     below = max(largest) + slack < BEND
     same = abs(largest[0] ** 2 / 2 - old) < 1e-6 and largest[1] ** 2 / 2 >= new - F(1, 10**9)
     here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # gradients at close pairs, about the valley

@@ -1,20 +1,21 @@
 """Check of fl-ntk/C.10 (FL-NTK, Claim C.10, with Lemma C.7's steps), with mpmath; numpy runs small networks.
 
-Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) but for probability delta, for
-every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (It has
-e(k), a slip that would not help: e(1) puts eta^2/2 - eta^3/4 for the eta^2/2 of the limit below; and with k = 1..K for
-the steps 0..K-1 of Algorithm 1 the limit is larger still.)
+Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability
+delta, for every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (The
+paper has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
+eta^2/2. And with k = 1..K for the steps 0..K-1 of Algorithm 1 the limit is larger still.)
 
 Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
-are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step asked for, with constant 1. sigma = m^(-1/5): m sigma^2 grows as
-the lemma asks, and the printed bound goes to 0. Let f = y(0), p = #{u_r >= 0} and q = #{0 <= u_r < R}, R = eta |1 - f|/
-sqrt m. In the one local step that is taken before J(1), neurons with u_r >= 0 move by R each; at most q of them switch
-off, none on. So
+are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step asked for, with constant 1. With sigma = m^(-1/5), m sigma^2
+grows as the lemma asks, and the printed bound goes to 0. Let f = y(0), p = #{u_r >= 0} and q = #{0 <= u_r < R},
+R = eta |1 - f|/sqrt m. In the one local step that is taken before J(1), neurons with u_r >= 0 move by R each; at most
+q of them switch off, none on. So, with y' the output after this step,
   B_3 = -eta (J(0) f + J(1) y'),  y' - f = (1 - f) eta (p - theta)/m with theta in [0, q],  p - q <= m |J(1)|^2 <= p,
-which encloses |B_3|, and for nearly every network: P(|f| > s) <= sigma^2/(2 s^2) by Chebyshev; P(q > q') <=
-(2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov where |f| <= 1; P(|p/m - 1/2| > tau) <= 2 exp(-2 m tau^2) by Hoeffding.
+which encloses |B_3|. For nearly every network f and q are small and p/m is near 1/2: P(|f| > s) <= sigma^2/(2 s^2) by
+Chebyshev; P(q > q') <= (2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov where |f| <= 1; P(|p/m - 1/2| > tau) <=
+2 exp(-2 m tau^2) by Hoeffding.
 
-Holds: with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here sqrt 2 eta^2/4.
+Holds: the bound with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here it is sqrt 2 eta^2/4.
 """
 
 import sys
@@ -22,7 +23,7 @@ import sys
 import mpmath as mp
 import numpy as np
 
-mp.mp.dps = 500  # sigma is 1e-200 in the last row
+mp.mp.dps = 500  # digits: sigma is 1e-200 in the last row
 ETA, LAM = mp.mpf(1) / 4, mp.mpf(1) / 2
 
 
@@ -79,7 +80,7 @@ def main():
         print(f"m = 1e{exponent}: |B_3| in [{mp.nstr(low, 12)}, {mp.nstr(high, 12)}] but for probability "
               f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(stated, 3)}: "
               f"{'VIOLATED' if low > stated else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
-        near = right - 2 * stated <= low and high <= right  # both sides: what is added is the limit itself
+        near = right - 2 * stated <= low and high <= right  # |B_3| is within the printed bound of the added term
         confirmed &= bool(low > stated and near and outside < mp.mpf(10) ** -7)
     return 0 if confirmed else 1
 

@@ -5,11 +5,13 @@ residual is (I - a H)^(K T) r_0, a = eta/N.
 
 Counterexample: two clients with one sample each, unit vectors at 60 degrees, K = 2, server step 1. The kernel of the
 infinitely wide two-layer ReLU network, x.x' (pi - angle)/(2 pi), is 1/2 on the diagonal and 1/6 off it. Both clients
-weigh the same, and a client's mean loss is its sum. At infinite width the network is linear in its features: outputs
-are H alpha, and gradient descent on |f - y|^2/2 takes alpha to alpha - eta (f - y), on a client's samples alone.
+have the same weight; a client's mean loss is the sum over its only sample. At infinite width the network is linear in
+its features: outputs are H alpha, and gradient descent on |f - y|^2/2 takes alpha to alpha - eta (f - y), on a client's
+samples alone.
 
 Holds: a round is I - (1/N) H D^-1 (I - (I - eta D)^K), D the clients' blocks of H. For K = 2 it differs from two steps
-of gradient descent by a^2 H (N D - H) exactly, which is 0 for no H > 0 and N > 1: the trace of N D is N times H's.
+of gradient descent by a^2 H (N D - H) exactly, which is not 0 for any H > 0 and N > 1: the trace of N D is N times the
+trace of H.
 """
 
 import sys

@@ -22,7 +22,7 @@ from verification.seen import Seen
 
 FOLDER = "pictures"
 OPEN = 12  # the number of pictures of a paper that are shown before the reader unfolds the others
-SMALL, NARROW = "small", "narrow"  # its folders of pictures of one panel, and of pictures as wide as a phone
+SMALL, NARROW = "small", "narrow"  # folders in FOLDER: pictures of one panel, and pictures as wide as a phone
 
 
 class StatementGallery(SphinxDirective):

@@ -43,7 +43,7 @@ def keep_numbers_whole(_: Sphinx, document: nodes.document) -> None:
     """Mark the numbers with an exponent in all tables, for a style that sets each on one line."""
     for entry in document.findall(nodes.entry):
         for text in list(entry.findall(nodes.Text)):
-            words = POWER_OF_TEN.split(text.astext())  # every second one is a number
+            words = POWER_OF_TEN.split(text.astext())  # every second part is a number
             if len(words) > 1 and not isinstance(text.parent, nodes.literal):
                 marked = [nodes.inline("", word, classes=["number"]) for word in words[1::2]]
                 plain = [nodes.Text(word) for word in words[::2]]

@@ -49,7 +49,7 @@ def _times(clock: float, processor: float) -> dict[str, float]:
 
 
 def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
-    """Do the work once and return its seconds; a `Timed` result has measured them itself."""
+    """Do the work once and return its seconds; a `Timed` result has its own measurement."""
     clock, processor = time.perf_counter(), time.process_time()
     returned = call(*arguments)
     if isinstance(returned, Timed):

@@ -24,7 +24,7 @@ INSTALL = {
     "flower": "pip install 'flwr[simulation]==1.41.0' torch",
     "fedjax": f"pip install {_JAX} 'fedjax==0.0.17' 'dm-haiku==0.0.11'",
     "neural-tangents": f"pip install {_JAX} 'neural-tangents==0.6.5'",
-    "keops": "pip install 'pykeops==2.3' numpy",  # and a C++ compiler
+    "keops": "pip install 'pykeops==2.3' numpy",  # KeOps needs a C++ compiler too
     "gpytorch": "pip install 'gpytorch==1.15.2' torch numpy",
 }
 PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # environment variables of a candidate's process

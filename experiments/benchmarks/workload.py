@@ -29,7 +29,7 @@ class Candidate:
     role: str = "peer"
     needs: str | None = None  # a package; without it the candidate is skipped
     peer: str | None = None  # a peer of `experiments.benchmarks.elsewhere`, whose interpreter it needs
-    most: Sizes = field(default_factory=dict)  # largest sizes that it can run (memory, patience)
+    most: Sizes = field(default_factory=dict)  # largest sizes that the candidate can run (memory, patience)
     tolerance: float | None = None  # the candidate's own tolerance, if it computes in float32
 
 
@@ -41,7 +41,7 @@ class Workload:
     says: str
     sizes: tuple[Sizes, ...]  # the cases, each measured with all candidates
     candidates: tuple[Candidate, ...]
-    along: str  # the size of the fitted exponent, among cases that differ only in it
+    along: str  # the size against which the exponent is fitted, over cases that differ in this size alone
     # largest distance of a candidate's result from ours, over the largest entry; limits have no result
     tolerance: float = 1e-5
 

@@ -51,7 +51,7 @@ class AnyOrder(Asked):
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
 
     def require_memory(self, width: int | None, problem: Problem, setup: Setup) -> None:
-        """Raise a ValueError if a certificate under squares does not fit the memory; others may need few samples."""
+        """Raise a ValueError if a certificate under squares does not fit the memory; other losses are not checked."""
         from ntkfl.any_order.certificate import pair_limits
         from ntkfl.any_order.method_certificate import require_method_memory
 

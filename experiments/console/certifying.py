@@ -30,8 +30,8 @@ Certificate = TypeVar(
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
 SPHERE_SIZE = 4  # samples on the sphere: with 64000 neurons most draws certify
-WATCHED_ROUNDS = 2000  # unless --rounds says otherwise
-TESTED = 500  # images of a built-in data set
+WATCHED_ROUNDS = 2000  # most rounds of --watch without --rounds
+TESTED = 500  # test images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 

@@ -56,7 +56,7 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
 
 
 def momentum_rounds(problem: Problem, eps: float, gram: Float[np.ndarray, "n n"] | None = None) -> Tuned | None:
-    """Momentum at the server with its best closed form at one local step; None where none is stable.
+    """Server momentum with its best steps in closed form, for one local step; None if no steps are stable.
 
     Raises:
         ValueError: as `ntkfl.fastest`.

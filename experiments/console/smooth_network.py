@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Either: TypeAlias = NetworkCertificate | RoundsCertificate
     Certify: TypeAlias = Callable[[WideNetwork, Mapping[str, Any], Problem], Either]
 
-WIDTH = 512  # unless given
+WIDTH = 512  # default width
 
 
 @dataclass(frozen=True)

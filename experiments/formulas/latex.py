@@ -17,7 +17,7 @@ ZEROS = 5  # this many zeros or more become a power of ten
 
 @dataclass(frozen=True)
 class Fraction:
-    """number · above · sqrt(root) / (below_number · below · sqrt(below_root)), negated if `negative`; 1: absent."""
+    """number · above · sqrt(root) / (below_number · below · sqrt(below_root)), negated if `negative`. Absent: 1."""
 
     negative: bool
     number: sp.Rational

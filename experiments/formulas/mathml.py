@@ -104,14 +104,14 @@ def _transposed(matrix: sp.Basic) -> sp.Basic:
 
 
 def _transposes(matrix: sp.Basic) -> int:
-    """The number of transposes in a matrix's text; of a matrix and its transpose, that with fewer gets the name."""
+    """The number of transposes in a matrix's text; of a matrix and its transpose, the one with fewer gets the name."""
     return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))
 
 
 BULKY = 100  # rough width in characters of a formula whose repeated parts get names where it is shown whole or scrolls
 WIDEST = 44  # rough width in characters beyond which a sum is broken before its terms
 NARROWEST = 30  # the rough width of a row on a phone; a wider row may continue in the next line
-SCROLLS = 60  # the rough width of a piece that a phone has no room for, or in letters too small to read
+SCROLLS = 60  # the rough width of a piece that does not fit a phone, or only in letters too small to read
 SIZES = ((48, "widest"), (42, "wide"))  # characters of a piece, and the class of rows that have a wider one
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 

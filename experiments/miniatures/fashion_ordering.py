@@ -42,7 +42,7 @@ MIDDLE_KEYS = COMMON | {
     "clients": 50,
     "rounds": 150,
 }
-WITH_ADAM: dict[str, Keys] = {"SCAFFOLD": {"method": "scaffold", "options": {"option": "I"}}}  # II takes sgd only
+WITH_ADAM: dict[str, Keys] = {"SCAFFOLD": {"method": "scaffold", "options": {"option": "I"}}}  # II takes SGD only
 PAPER_KEYS = COMMON | {
     "data": "fashion-mnist:32",
     "samples": None,

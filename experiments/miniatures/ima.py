@@ -25,7 +25,7 @@ COMMON: dict[str, Any] = {
     "rate_decay": 0.99,
 }
 IMA: dict[str, Any] = {"ima": True, "ima_window": 5}
-FIFTH: dict[str, Any] = {"ima_period": 15}  # share of the rounds with averaging, 75; in the paper 20 of 100
+FIFTH: dict[str, Any] = {"ima_period": 15}  # a fifth of the 75 rounds with averaging; in the paper 20 of 100
 RELEASED: dict[str, Any] = {"ima_released": True}
 VARIATIONS: dict[str, Keys] = {
     "FedAvg": {},

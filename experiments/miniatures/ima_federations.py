@@ -1,4 +1,4 @@
-"""Does IMA gain more where clients are unlike, few take part, or train for long?"""
+"""Does IMA gain more where clients are unlike, where few take part, or where clients train for long?"""
 
 from collections.abc import Mapping
 from statistics import fmean
@@ -28,7 +28,7 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 
     with_ima = {**keys, **IMA}
     decay_only = control(with_ima)
-    assert decay_only is not None  # there is a control for IMA
+    assert decay_only is not None  # IMA has a control
     gained, plain = accuracy(with_ima), accuracy(keys)
     return {GAIN: gained - plain, BEYOND_DECAY: gained - accuracy(decay_only), "accuracy of FedAvg": plain}
 

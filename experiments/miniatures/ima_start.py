@@ -11,13 +11,14 @@ from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, S
 
 ROUNDS = "rounds to the target"
 BASE = "FedAvg"
-STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # starts of the paper's 400 rounds; as shares
+STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # the paper's first averaged round of 400, as a share
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
     """The first round whose accuracy reaches the mean of the last rounds of the run without IMA.
 
-    If no round does, it is one more than the number of rounds. The result also has the accuracy after each round.
+    If no round reaches it, the value is one more than the number of rounds. The result also has the accuracy after each
+    round.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])

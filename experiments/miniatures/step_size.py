@@ -132,7 +132,7 @@ def _without_averaging(keys: Keys) -> Keys | None:
     late = keys.get("ima_exploration", "exponential")
     if late == "none":
         return {key: value for key, value in keys.items() if not key.startswith("ima")}
-    # there, this key only shifts the averaging
+    # with these decays this key only shifts the averaging
     only_there = {"ima_released"} if late in ("exponential", "constant") else set()
     return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
 
@@ -148,7 +148,7 @@ def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum:
         return (1 / further if optimizer == "adam" else 1 + beta * square), further
     if optimizer == "adam":
         return 2.0, 1.0  # two steps of equal length in place of one
-    passes = 2 if released and method == "fedgucci+" else 1  # the gradient at w is not cleared before the one at w + e
+    passes = 2 if released and method == "fedgucci+" else 1  # the gradient at w + e is added to that at w
     velocity = walked = 0.0
     for _ in range(steps):
         for gradient in (1.0, passes * beta * mean):

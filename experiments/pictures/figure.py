@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel's width, and of the height of its axes
 LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
-PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; of a picture of one panel without words around it
+PHONE, THUMB = 3.6, (2.6, 2.2)  # inches: the width of a phone; a picture of one panel without words around it
 CROWD = 8  # families that make the legend small
-TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # letters: in an inch of a title, of a caption; of a legend's mark
+TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # letters in an inch of a title, of a caption; beside a legend's mark
 SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, and characters that it does not draw
 
 

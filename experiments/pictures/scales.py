@@ -69,7 +69,7 @@ class Scale:
         else:
             from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-            integers = self.high - self.low >= 2  # no half clients
+            integers = self.high - self.low >= 2  # no tick at half a client
             axis.set_major_locator(MaxNLocator(3 if name == "x" else 5, integer=integers))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         getattr(axes, f"set_{name}lim")(self.low, self.high)

@@ -28,12 +28,12 @@ HEIGHT, LEGEND_LINE, PLACE = (
 )  # inches: heights of a panel, of a legend's line, of a named place
 DPI = 150
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
-MARGIN, NAME = 0.6, 4.0  # inches: space left by a title and an entry, the name of a place
+MARGIN, NAME = 0.6, 4.0  # inches: margin beside titles and legend entries, most for the name of a place
 WITHIN = 300.0  # largest ratio of the ends of a log axis whose ticks are numbers, not powers of ten
 FEW, MANY = 6, 12  # most named places on a log axis; with more, its ticks are powers of ten
 COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # safe for the colour-blind
 MARKERS = "osD^vPX"
-OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap, in light and dark schemes
+OVER = ("#F5F5F5", "#FF6F59", "#7FFFD4")  # visible on both ends of a heatmap, in light and dark schemes
 DASHES = {"theory": "--", "bound": ":"}
 LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
 STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names

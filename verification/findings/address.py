@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PAGE = "findings.html"
 CHECKS = "docs/checks"  # the folder of the checks in a checkout
-CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # the natures that have checks
+CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # the natures of the findings that have checks
 
 
 def anchor(statement: Told, form: Form) -> str:

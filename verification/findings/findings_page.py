@@ -35,7 +35,7 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each finding says what its form was read from: a text, a scan that a "
     "machine read, or a report ([How we read the papers](docs/how_we_read.md)).",
 ]
-VERSION = {  # the text that was read of each paper; other papers have the names in their statements' sources
+VERSION = {  # the version of each paper that was read; other papers are listed by their statements' sources
     FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
     FEDGUCCI: "KDD 2025 version, and the ICLR submission",
     IMA: "full version with its appendix",
@@ -90,7 +90,7 @@ class PaperFindings:
         return [(nature, group) for nature, group in groups if group]
 
 
-PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # a page of proofs in a source, escaped
+PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # a page of proofs in the text of a source, escaped
 
 
 def _link(page: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 
 
 def counts_as_printed(verdict: Verdict) -> bool:
-    """Whether the form counts as printed: it stands in a text or scan that was read, or is a user's own.
+    """Whether the form counts as printed: it stands in a text or scan that was read, or is a user's own form.
 
     A form whose difference is charged to nobody does not count.
 

@@ -61,7 +61,7 @@ def boundary(
     while good is not None and bad is not None and max(good[0] / bad, bad / good[0]) > ratio:
         interruption.check()
         middle = (good[0] * bad) ** 0.5
-        if middle in (good[0], bad):  # two neighbours among the floats
+        if middle in (good[0], bad):  # no float lies between the two values
             break
         answer = ask(middle)
         good, bad = ((middle, answer), bad) if succeeds(answer) else (good, middle)

@@ -67,9 +67,9 @@ class Check:
     outcomes: dict[str, Outcome] = field(default_factory=dict)  # on the last case of each family, by its name
     # the cases that meet the premise; a failure among them counts, whatever the other cases show
     inside: Tally = field(init=False)
-    rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
+    rejections: dict[str, Rejection] = field(default_factory=dict)  # by the name of the hypothesis
     mutants: list[Tally] = field(default_factory=list)
-    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # whether the comparison is reversed
+    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # formula; whether its comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: Vacuous | None = None  # why the sizes that the premise asks for are out of reach
     # for each violating case outside the premise, the sizes that the premise requires
@@ -252,7 +252,7 @@ class Check:
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
         self.points.add(case, label["cases"], seen, known, right, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
-            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
+            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the case that was kept last comes first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
             if tally.refuted(sum(family.trials for family in self.families)):
                 continue  # killed already

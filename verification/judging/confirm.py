@@ -113,7 +113,7 @@ def _answer(stands: bool, how: What, **values: Any) -> Confirmation:
 
 
 def _in_balls(seen: Comparison) -> bool:
-    """Whether both sides are enclosed, from exact inputs; sides that use the weights of a run are not."""
+    """Whether both sides are enclosed, from exact inputs; a side that uses the weights of a run is not enclosed."""
     return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
 
 
@@ -135,7 +135,7 @@ class Shown:
 
 @contextmanager
 def expected_warnings() -> Iterator[None]:
-    """Stored cases break hypotheses on purpose, stability among them, so the user is not warned about them."""
+    """A context without warnings: stored cases break hypotheses, such as stable steps, on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

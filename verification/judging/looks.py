@@ -21,7 +21,7 @@ from bounds.family import FEW, AnyFamily
 
 SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; the shares of seeds are the squares of these
 
-Ladders = dict[tuple[AnyFamily, int], Any]  # ladders of which some networks have been measured
+Ladders = dict[tuple[AnyFamily, int], Any]  # the measurements of some networks of a ladder, by its family and seed
 
 
 def shares(options: Options) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ from verification.seen import STORED, Curve, Exponent, Seen, rounded
 Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` gives
 
 NOT_KNOBS = ("seed", "case", "starts", "pairs", "draws", "networks")
-MANY, LONG, FEW = 4, 24, 3  # different values of a knob; places of a curve; families, or knobs, that are kept
+MANY, LONG, FEW = 4, 24, 3  # fewest values of a knob; most places of a curve; most families, or knobs, that are kept
 RELATED = 0.97  # rank correlation above which two knobs say the same
 
 
@@ -31,7 +31,7 @@ class Points:
     statement: Statement
     form: Form
     rows: list[dict[str, Any]] = field(default_factory=list)
-    curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)  # the sharpest of each family
+    curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)  # each family's sharpest curve
     exponents: list[Exponent] = field(default_factory=list)
     failures: list[float] = field(default_factory=list)
     lost: int = 0

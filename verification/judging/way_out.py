@@ -16,7 +16,7 @@ from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search
-ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # DIGITS and RATIO if every tried step costs a run
+ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # in place of DIGITS and RATIO if every tried step costs a run
 SHARE = 2.0**-12  # a step is looked for down to this share of the step that fails
 WIDEST = 2**14
 KEPT = 8  # cases that are held at once
@@ -212,7 +212,7 @@ def largest_step(
     easiest = start * SHARE
     if hypothesis.free:
         digits, ratio, harder = DIGITS, RATIO, 2.0
-    elif ask(easiest):  # each tried step is a run: the whole range is bisected, which takes the fewest
+    elif ask(easiest):  # each tried step is a run: bisecting the whole range takes the fewest runs
         digits, ratio, harder, start = ROUGH_DIGITS, ROUGH_RATIO, hardest / easiest, easiest
     else:
         return None
@@ -230,7 +230,7 @@ def changed(options: Options, other: Options) -> Options:
 
     Args:
         options: the chosen ones.
-        other: other ones.
+        other: the options to compare.
     """
     kept = {f.name: getattr(other, f.name) for f in fields(other) if getattr(other, f.name) != getattr(options, f.name)}
     return Options(**kept)

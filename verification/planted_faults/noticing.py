@@ -113,7 +113,7 @@ def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
     """All forms on few cases and the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # faults may pass any limit
+        warnings.simplefilter("ignore")  # faults may exceed any limit that has a warning
         return verify_all([statement], Options(trials=trials, seed=seed), threads=0)
 
 

@@ -22,7 +22,7 @@ def _half_the_pull(right: Any, self: Any, *given: Any) -> Any:
 
 
 def _kept(right: Callable[..., Any]) -> Callable[..., Any]:
-    """The velocities of the round before, if a client of the same shape had some."""
+    """A client begins with the last velocities of parameters of the same shapes, if there are any, and not with 0."""
     held: dict[Any, Any] = {}
 
     def wrong(self: Any, params: Any) -> Any:
@@ -57,7 +57,7 @@ def _without_biases(right: Any, x: Any, network: Any, params: Any, *z: Any) -> A
 
 
 def _weights(kind: str, of: str) -> Fault:
-    """The weights of this kind are those of the other: by size in place of equal ones, or the reverse."""
+    """The weights `kind` are replaced by the weights `of`: by size in place of equal ones, or the reverse."""
     return changed(lambda weights: weights | {kind: weights[of]})
 
 

@@ -30,7 +30,7 @@ from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
 from verification.sentences import What
 
-READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # names of Hypothesis, which has no setting for it
+READ, KEPT = "_get_local_constants", "CONSTANTS_CACHE"  # private in Hypothesis, which has no setting for constants
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Rejudged:
 
     @property
     def confirmed(self) -> bool:
-        """Whether it was confirmed."""
+        """Whether the violation was confirmed."""
         return self.standing is Standing.CONFIRMED
 
 
@@ -122,7 +122,7 @@ def read(text: str) -> Replay:
 
 
 def rejudge(replay: Replay) -> Rejudged:
-    """Judge the case of a file again, confirmation included; a statement's stored case as `verify` judges it.
+    """Judge the case of a file again, and confirm its violation; a stored case is judged as `verify` judges it.
 
     Args:
         replay: the content that `read` returned.

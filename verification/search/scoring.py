@@ -80,7 +80,7 @@ def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
 
 
 def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
-    """How well a violation stands, and by which means: in balls, on other networks, or on many of them."""
+    """How well a violation stands, and by which means: in balls, on other networks, or on many networks."""
     comparison = seen.comparison
     assert comparison is not None
     with undisturbed():

@@ -13,9 +13,9 @@ from verification.judging.families import families as judged_on
 # counts with one of them. To measure one anew: `ntkfl verify ID --until-decided --processes 1` under `time`.
 USUAL = 0.2  # cost of statements that LONG lacks
 LONG: dict[str, float] = {
-    "deep/centralised": 12,  # with the ladders of deep networks that four others share
+    "deep/centralised": 12,  # with the ladders of deep networks that four other statements share
     "fl-ntk/B.12": 8,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/Eq18": 7,  # with the ladder of widths that twenty others share
+    "fl-ntk/Eq18": 7,  # with the ladder of widths that twenty other statements share
     "fl-ntk/method-limits": 7,
     "deep/kinks": 6.5,
     "deep/any-method": 5.5,
@@ -35,7 +35,7 @@ LONG: dict[str, float] = {
     "deep/centralised-steps": 1.5,
     "deep/federated-rounds": 1.5,
     "fedgucci/X5": 1.2,
-    "fl-ntk/averaging-maps": 1,  # with two others on its cases
+    "fl-ntk/averaging-maps": 1,  # with two other statements on its cases
     "fl-ntk/block-conditioning": 1,
     "fl-ntk/L6.1": 1,
     "fl-ntk/C.11": 1,
@@ -110,7 +110,7 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
 
 
 def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
-    """The units, without each load whose units take more than one process's share of the time."""
+    """The units, without the libraries whose units together take more than one process's share of the time."""
     share = sum(unit.seconds for unit in work) / processes
     loads = frozenset[str]().union(*(unit.loads for unit in work))
     apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}
@@ -118,7 +118,7 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 
 
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
-    """The place of the unit to hand out: the first that loads nothing new, else nothing that others loaded."""
+    """The place of the unit to hand out: the first without new loads, else the first without the others' loads."""
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
     return [*known, *free, 0][0]

@@ -8,7 +8,7 @@ from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, un
 
 
 def _ours(sizes: Sizes, given_room: bool = False) -> Call:
-    """Into a given array, as the product does, so that the system need not provide memory while the clock runs."""
+    """H_inf, with `given_room` in an array that exists before the clock runs, as the product's array does."""
     from ntkfl import gram
 
     x = unit_rows(sizes["n"], sizes["d"])
@@ -71,5 +71,5 @@ WORKLOAD = Workload(
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"n": 4000}),
     ),
     along="n",
-    tolerance=1e-7,  # arccos loses digits at small angles; ours does not
+    tolerance=1e-7,  # arccos loses digits at small angles; our formula does not
 )

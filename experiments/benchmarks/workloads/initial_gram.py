@@ -121,7 +121,7 @@ OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with t
     (3, {"m": 2**14, "d": 10}),
 )
 ON_DEVICES = partial(_drawn, on_devices=True)
-HELD = {"m": 2**20}  # most weights that are held; with blocks there may be any number
+HELD = {"m": 2**20}  # most neurons with all weights in memory; weights drawn in blocks allow any number
 WORKLOAD = Workload(
     name="initial-gram",
     says="H(0), n samples of d features, m neurons",
@@ -136,7 +136,7 @@ WORKLOAD = Workload(
     candidates=(
         Candidate("ntkfl", _ours, "ours", most=HELD),
         Candidate("ntkfl, weights drawn too", _drawn, "also ours"),
-        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # JAX's for GPUs
+        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # plugins for GPUs
         Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),

@@ -122,7 +122,7 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        def fits(problem: "Problem") -> None:  # first, since a Gram matrix's refusal does not name --runs
+        def fits(problem: "Problem") -> None:  # checked first: the Gram matrix's error does not name --runs
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments
 

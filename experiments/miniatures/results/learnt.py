@@ -174,7 +174,8 @@ def _undertrained(results: Found) -> str:
 def _scale(results: Found) -> str:
     rows = [row for _, row in results.every() if row.verdict == NOT_SEEN and row.paper_difference is not None]
     settings = [row for _, row in results.every() if row.paper_difference is not None]
-    errors = [row.difference_error for row in rows if row.quantity == "test accuracy"]  # others are not in percent
+    # other quantities are not in percent
+    errors = [row.difference_error for row in rows if row.quantity == "test accuracy"]
     if not errors:
         return ""
     return (

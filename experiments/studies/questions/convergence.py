@@ -55,8 +55,8 @@ def setup_of(point: Point) -> Setup:
 def measure(point: Point) -> Measured:
     """Rounds and rates of the network, of the kernel regime and of the bounds; NaN if the steps are not stable.
 
-    The network runs for at least as many rounds as the bound says. If that is not enough, its number of rounds is
-    infinite.
+    The network runs for at least as many rounds as the bound says. If these rounds are not enough, its number of rounds
+    is infinite.
     """
     problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)

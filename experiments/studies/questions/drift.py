@@ -19,7 +19,7 @@ from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoo
 from ntkfl.initialisation import draw
 
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
-ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks: a quadratic in alpha
+ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks for quadratics in alpha
 ALPHA = ALPHA + 0.5
 ROUNDING = 1e-9  # relative rounding of a ratio of movements, generous
 SOURCE = "fedgucci/X4-drift"

@@ -29,7 +29,7 @@ PARTITION, A_CLIENT, MOST_CLIENTS, MOST_TESTED = "dirichlet:0.3", 100, 100, 10_0
 SETUP = Setup(local_steps=5)
 ROUNDS = (1, 2, 3, 5, 7, 10, 15, 22, 32)
 IN_FLOAT64 = 20_000  # most images with float64 tiles for the limit
-AT_ONCE = 2**24  # numbers of hidden neurons that are evaluated together: 128 MiB
+AT_ONCE = 2**24  # values of hidden neurons that are in memory at once: 128 MiB
 APART = 0.01  # least difference of two limits in test accuracy at which their order counts
 METHODS = {"fedavg": {}, "fedavgm": {"momentum": 0.9}, "scaffold": {}}
 SOURCE = "docs/proofs/linear_methods.md#rounds-without-a-matrix"
@@ -123,7 +123,7 @@ def displacements(point: Point, images: Problem, begun: Sequence[Begun], eta_loc
         weights, mean, controlled = hidden + moved, np.zeros_like(moved), np.zeros_like(moved)
         for number, (own, y) in enumerate(zip(begun, labels, strict=True)):
             x, gram, z = own.x, own.x @ own.x.T, own.x @ weights.T
-            before = controls[number]  # of the client: c_i = -before' x
+            before = controls[number]  # the client's variate is c_i = -before' x
             drift = x @ control.T - (gram @ before if before.size else 0.0) if scaffold else 0.0
             turns = np.zeros_like(z)
             for _ in range(steps):

@@ -188,7 +188,8 @@ class Ranking:
         if np.isfinite([one, two]).all():
             mean = (one - two).mean()
             return int(np.sign(mean)) if abs(mean) > half_width(one - two, 1 - (1 - LEVEL) / pairs) else 0
-        ends = [np.isfinite(losses).all() - 1.0 * np.isinf(losses).all() for losses in (one, two)]  # 1, -1 or 0: mixed
+        # 1 if all losses are finite, -1 if all are infinite, 0 if they are mixed
+        ends = [np.isfinite(losses).all() - 1.0 * np.isinf(losses).all() for losses in (one, two)]
         return int(np.sign(ends[1] - ends[0])) if ends[0] * ends[1] < 0 else 0
 
     def lost(self, picked: np.ndarray) -> int:

@@ -28,7 +28,7 @@ SPHERE = "sphere"
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
 DEEP_WIDTH = 256  # width of other networks
 SMALL = 0.01  # residual up to which growth depends only on H(0)
-# a run whose residual exceeds this multiple of the first has grown; it is also the value of a run that overflowed
+# A run has grown if its residual reaches GROWN times the first. MOST is the largest multiple, also after an overflow.
 GROWN, MOST = 3.0, 1e6
 DECIDED = 100.0  # the kernel regime must predict this growth within ROUNDS, for a run to show it
 ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
@@ -190,7 +190,7 @@ def _small_server_steps(cells: Cells) -> Answer:
 
 
 def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
-    """The share of right runs of these kinds: a wrong run violates the claim; to hold, it needs runs of each kind."""
+    """The share of right runs of these kinds: a wrong run violates the claim, which needs runs of each kind to hold."""
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():
         even = (cells[STEPS] % 2 == 0).broadcast_like(cells.peak).transpose(*cells.peak.dims).to_numpy()

@@ -29,7 +29,7 @@ BOUNDS = {
     "sure_bound": ("the sure bound", "fedgucci/sure"),
     "theorem": ("Theorem 3.5 at d, with probability .9", "fedgucci/F9"),
 }
-FAILURE = {"moment_bound": DELTA, "theorem": DELTA}  # the others are sure
+FAILURE = {"moment_bound": DELTA, "theorem": DELTA}  # the other bounds always hold
 
 
 def measure(point: Point) -> Measured:

@@ -65,7 +65,7 @@ def _digest(arrays: Arrays, about: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-WORTH_A_FLUSH = 0.1  # seconds of work: fsync takes some ms; if a power cut damages a cell, its checksum says so
+WORTH_A_FLUSH = 0.1  # seconds of a cell that is worth an fsync of some ms; a checksum reveals damage by a power cut
 
 
 class CannotKeep(OSError):
@@ -140,7 +140,7 @@ class CellStore:
         lock, byte = _lock_file(self.folder.resolve()), int(cell.key[:15], 16)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        except (BlockingIOError, PermissionError):  # POSIX allows both for a lock that another process holds
+        except (BlockingIOError, PermissionError):  # POSIX allows both errors for a lock of another process
             yield False
             return
         try:

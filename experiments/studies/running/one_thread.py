@@ -1,4 +1,4 @@
-"""One thread for each process, so that cores are not oversubscribed and a cell's bits do not depend on their number."""
+"""One thread for each process: cores are not oversubscribed, and a cell's bits do not depend on the number of cores."""
 
 from collections.abc import MutableMapping
 
