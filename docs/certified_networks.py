@@ -24,7 +24,7 @@ ROWS, PAGE = HERE / "certified_networks.json", HERE / "pages" / "deep_network_sa
 POINT = "data", "n", "network", "width"
 IMAGES = {"digits": "digits", "fashion-mnist": "Fashion-MNIST"}
 ACTIVATIONS = "erf", "gelu", "relu"
-WIDTH, WIDTHS = 1024, (256, 1024, 4096)  # of the first table, and of the second
+WIDTH, WIDTHS = 1024, (256, 1024, 4096)  # the width of the first table, the widths of the second
 HEADS = (
     "| images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | "
     "final classes | s | GB |",

@@ -20,11 +20,11 @@ Fact = tuple[str, Form, Evidence, str]
 
 
 def claimed(text: str) -> Iterator[tuple[str, Form]]:
-    """The forms that a text says it proves: `id` of a statement of one form, `id` (stated fails, repaired) of several.
+    """The forms that a text says it proves: `id` if the statement has one form, else `id` (stated fails, repaired).
 
     Raises:
         ValueError: there is no such form; there are several forms and none is named; "fails" is said of a form that is
-            not recorded violated, or is not said of a form that is.
+            not recorded violated, or is not said of a form that is recorded violated.
     """
     for listed in PROVES.findall(text):
         for identifier, forms in ITEM.findall(listed):

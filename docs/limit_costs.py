@@ -35,7 +35,7 @@ from ntkfl.limit_curves import limit_curves
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "limit_costs.json", HERE / "pages" / "infinitely_wide.py"
 CLIENTS, PARTITION, STEPS = 100, "dirichlet:0.3", 5
-TIMED, COMPARED = 10, (1, 10, 100)  # rounds
+TIMED, COMPARED = 10, (1, 10, 100)  # number of timed rounds; rounds with errors
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fedavg": ("FedAvg", "fedavg", {}),
     "scaffold": ("SCAFFOLD", "scaffold", {}),

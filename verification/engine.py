@@ -117,7 +117,7 @@ def verdicts_of_claims(
                 missing = check.missing
                 if check.tally.trials or not missing:
                     verdicts.append(check.verdict(claims[place][1], missing, cases))
-    except KeyboardInterrupt:  # during a confirmation or a stored case: the settled verdicts are kept
+    except KeyboardInterrupt:  # an interrupt during a confirmation or a stored case keeps the settled verdicts
         interruption.taken()
     return verdicts
 
@@ -163,7 +163,7 @@ def run_cases(
     ):
         built = zip(plan, _ahead(plan, threads, wanted, ladders), strict=True)
         for done, ((family, seed), case) in enumerate(built, 1):
-            margins: dict[int, float] = {}  # statements and forms have hypotheses in common
+            margins: dict[int, float] = {}  # each hypothesis once: statements and forms share hypotheses
             label = {"cases": family.name, "case_seed": seed}
             for check in asking[family, seed]:
                 if isinstance(case, Exception):

@@ -162,5 +162,5 @@ def _checked(forms: Sequence[Applicability], cases: int) -> list[Checked]:
 def _settled(form: Applicability, check: Check, options: Options) -> Checked:
     outcome, _ = check.tally.settle(form.statement.kind, min(check.planned, check.required))
     if outcome is Outcome.VIOLATED:
-        outcome = check.verdict(options).outcome  # confirmed, or not
+        outcome = check.verdict(options).outcome  # the verdict confirms the violation, or does not
     return Checked(form, outcome, check.tally.trials, check.planned, max(check.tally.tightness, default=float("nan")))

@@ -216,7 +216,7 @@ def _for_a_worker() -> Iterator[None]:
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
-    resource_tracker.ensure_running()  # lets signals through again when it starts
+    resource_tracker.ensure_running()  # the tracker lets signals through again when it starts
     try:
         with interruption.blocked():
             yield

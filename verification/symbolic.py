@@ -15,7 +15,7 @@ from ntkfl.balls import NotFinite
 from ntkfl.messages import number_of
 
 MOST_BOXES = 1000
-MOST_DERIVATIVES = 4  # a zero of this order at a corner of the box can be dealt with
+MOST_DERIVATIVES = 4  # largest order of a zero at a corner of the box that can be dealt with
 
 Box = Mapping[sp.Symbol, tuple[sp.Rational, sp.Rational]]
 

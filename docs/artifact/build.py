@@ -1,6 +1,6 @@
 """Builds the artifact: `python docs/artifact/build.py FILE.tar.gz`, an anonymous archive of the checked-out commit.
 
-The archive is the same, byte by byte, whenever it is built from a commit, but for the exported certificate.
+The archive is the same, byte by byte, whenever it is built from one commit, except for the exported certificate.
 """
 
 import gzip
@@ -38,7 +38,7 @@ Minutes are upper bounds on two cores.
 
 
 def main(words: list[str]) -> int:
-    """0 if the archive is written; 1 if not, with a line that says why."""
+    """Returns 0 if the archive is written, and 1 if not, with a line that says why."""
     if len(words) != 1 or not words[0].endswith(".tar.gz"):
         print("usage: python docs/artifact/build.py FILE.tar.gz")
         return 1

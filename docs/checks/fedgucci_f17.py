@@ -62,7 +62,7 @@ def main():
     slack = ((A + 0.5) * np.pi + 1) * 5e-6 + 1e-12  # added for places between points of the grid
     below = max(largest) + slack < BEND
     same = abs(largest[0] ** 2 / 2 - old) < 1e-6 and largest[1] ** 2 / 2 >= new - F(1, 10**9)
-    here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # gradients at close pairs, about the valley
+    here, move = np.random.default_rng(0).uniform(-1, 1, (2, 2, 100_000))  # points near the valley, in close pairs
     at = [here * [[2 * X], [2 * A]], here * [[2 * X], [2 * A]] + 0.01 * move]
     steepest = np.linalg.norm(np.subtract(*(gradient(*p) for p in at)), axis=0) / np.linalg.norm(at[0] - at[1], axis=0)
     # gamma is at least 1 = d^2 L/dy^2, and gamma = 1 gives the least bound that holds

@@ -40,7 +40,7 @@ def one_round(x, y, eta, steps, width, rng):
     start = rng.standard_normal((width, x.shape[1]))
     a = rng.choice([-1.0, 1.0], width) / width**0.5
     change = np.zeros_like(start)
-    for i in range(len(y)):  # the weights of client i move along its unit vector x_i: z = w.x_i is all that it needs
+    for i in range(len(y)):  # weights of client i move along its unit vector x_i, so z = w.x_i is all that is needed
         first = start @ x[i]
         z = first.copy()
         for _ in range(steps):

@@ -59,7 +59,7 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
             description = "; ".join(filter(None, (here, item.fault, item.adds)))
             lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", indent)
             if item.get and (item.found is None or item.fault):
-                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # one command when pasted
+                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # pasted lines are one command
             if item.get and item.then and item.found is None:
                 lines += on_screen(f"{indent}{item.then}", indent)
     return lines

@@ -70,7 +70,7 @@ def report(
                     typer.echo(f"report: {first}", err=True)
                 else:
                     for path in studies or ():
-                        study_page(path)  # refuses other folders
+                        study_page(path)  # refuses a folder that is no study's
                     for path in conformance or ():
                         conformance_page(path)
             if run and write_markdown:

@@ -94,7 +94,7 @@ def _rank(factor: sp.Basic) -> tuple[int, str]:
 
 
 SUBSCRIPTS = {"inf": r"\infty", "perp": r"\bot", "eps": r"\varepsilon"}
-INDICES = ("ij",)  # two letters; other subscripts of several letters are words
+INDICES = ("ij",)  # two indices; other subscripts of several letters are words
 GREEK = {name: rf"\{name}" for name in (*greek_unicode, "varphi")} | {"epsilon": r"\varepsilon", "lamda": r"\lambda"}
 SPECIAL = {"\\": r"\backslash", "~": r"\sim", "^": r"\wedge"}
 TOKEN = re.compile(r"[A-Za-z]+|\d+|.")

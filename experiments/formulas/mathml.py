@@ -118,7 +118,7 @@ SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 # latex2mathml prints the names of these commands
 SIZED_BAR = re.compile(r"(?P<size>\\(?:[bB]igg?[lr]|left|right))\s*\\[lr](?P<bar>[vV]ert)")
 BARS = re.compile(
-    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # own sizes, braces that are shown, braces that group
+    r"\\(?:left|right)\s*\\?\S|\\[{}|]|[{}]"  # brackets of fitting size, braces that are shown, braces that group
     r"|\\(?:[bB]igg?(?P<sized>[lr])\s*\\?\||(?P<named>[lr])[vV]ert)|(?P<typed>\|)"
 )
 

@@ -28,8 +28,8 @@ class Shown:
     # sign, word: stand side by side
     sign: str
     word: str
-    style: str  # its name in the style sheet
-    rank: int  # its place among all; 0 is worst
+    style: str  # the outcome's name in the style sheet
+    rank: int  # the outcome's place among all; 0 is worst
     meaning: str = ""  # the meaning of the word
     differs: Outcome | None = None  # the recorded outcome, if it is another outcome, or open
 

@@ -154,7 +154,7 @@ def measured_exponent(
     answer = interval(claim, source, theory, estimate, note)
     if answer.outcome is not Outcome.UNRESOLVED:
         return answer
-    factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of their number
+    factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of the seeds' number
     return replace(answer, note=joined(answer.note, f"about {factor:.0f} times the seeds, or more sizes, would tell"))
 
 

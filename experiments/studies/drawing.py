@@ -153,7 +153,7 @@ def _draw_panel(axes: Axes, below: Axes, panel: Panel, across: float) -> None:
         if series.of:
             style = styles[series.of]
         else:
-            turn, place = divmod(len(styles), len(COLORS))  # the eighth has the first colour again
+            turn, place = divmod(len(styles), len(COLORS))  # the eighth series has the first colour
             style = styles[series.name] = COLORS[place], MARKERS[(place + turn) % len(MARKERS)]
         handle = _draw_series(axes, series, *style, panel)
         if not series.of:

@@ -13,7 +13,7 @@ from experiments.studies.study import Cells, Numbers
 from ntkfl.estimate import Estimate
 
 BARS, STUDENT_BARS = (f"bars: {LEVEL:.0%} {kind} intervals over seeds" for kind in ("bootstrap", "Student"))
-IN_PANEL = 6  # series
+IN_PANEL = 6  # most series of a panel
 WIDTHS = Label("width m", "neurons", log=True)
 Columns = tuple[list[float], list[float], list[float]]  # values, lower ends and upper ends of intervals
 Over = Callable[[Sequence[np.ndarray]], Columns]

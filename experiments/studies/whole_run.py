@@ -80,7 +80,7 @@ def measured_until(
     Raises:
         OSError: the folder cannot be written.
     """
-    errors: dict[int, dict[str, float]] = {}  # by seeds and claim
+    errors: dict[int, dict[str, float]] = {}  # by number of seeds, then by claim
     if budget is not None:
         grid = _affordable(grid, folder, measure, budget, tell)
     while True:

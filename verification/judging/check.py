@@ -75,7 +75,7 @@ class Check:
     # for each violating case outside the premise, the sizes that the premise requires
     beyond: list[dict[str, float]] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
-    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did not use it
+    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
     doubted: bool = False  # a violation that would settle the form was redone and not confirmed
     # the hypotheses that the first case misses; if there are any, no other case is drawn

@@ -26,7 +26,7 @@ class Tally:
     # for each hypothesis, the smallest margin of the admitted cases
     margins: dict[str, float] = field(default_factory=dict)
     failures_allowed: list[float] = field(default_factory=list)
-    looks: int = 1  # at how many sizes of the sample the form may be settled; they share the levels of the limits
+    looks: int = 1  # number of sample sizes at which the form may be settled; all share the levels of the limits
     weight: int = 0  # admitted cases, a ladder counting all its runs
 
     def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:

@@ -131,7 +131,7 @@ def check(
     rows = [_search(claimed, examples, seed) for claimed in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
-        drawn = Networks(finite, widths, networks, biased=depth != 2)  # with two layers the mean is the limit
+        drawn = Networks(finite, widths, networks, biased=depth != 2)  # two layers: every mean is the limit
         rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
 
@@ -186,7 +186,7 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
         try:
             judgement = tested.judge(case)
         except Unusable:
-            return  # the row for finite output, or for symmetry, reports it
+            return  # the row for finite output, or for symmetry, reports this fault
         if judgement is None:
             return
         judged += broken is None

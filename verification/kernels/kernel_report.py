@@ -34,7 +34,7 @@ class PropertyCheck:
         examples: number of data sets judged before the first failure; data sets without finite output, or outside the
             property's scope, do not count.
         worst: the number on the shrunk counterexample, or, without one, the number closest to failing.
-        allowed: the required range there, (lowest, highest). None with worst: no data set could be judged.
+        allowed: the required range there, (lowest, highest). None, like `worst`, if no data set could be judged.
         counterexample: None where no failure was found.
         note: the conditions of the outcome.
         unresolved: why the check cannot decide; "" where it decides.

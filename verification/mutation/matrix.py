@@ -53,7 +53,7 @@ def _candidates(statement: Statement, form: Form) -> Iterator[Mutant]:
     matrices = {s for s in symbols if isinstance(s, sp.MatrixSymbol)}
     sizes = {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
     scalars = sorted(symbols - matrices - sizes, key=str)
-    exponents = {s for end in ends for node in end.atoms(sp.MatPow) for s in node.exp.free_symbols}  # whole numbers
+    exponents = {s for end in ends for node in end.atoms(sp.MatPow) for s in node.exp.free_symbols}  # integers
     yield from map(scaled, FACTORS.get(kind, (HALF,)))
     if kind is Kind.RATE:
         yield from (shifted(QUARTER), shifted(-QUARTER))
@@ -258,4 +258,4 @@ def _ratio(kind: Kind, before: Estimate, after: Estimate) -> float:
         growth = along[-1] / along[0] if along[0] > 0 and np.isfinite(along[0]) else np.nan
         return 1.0 if abs(growth - 1) < SAME_GROWTH else float(growth)
     largest = float(np.max(ratio))
-    return largest if largest != 1 else 1 - 1e-9  # the mutant claims more somewhere
+    return largest if largest != 1 else 1 - 1e-9  # as tight on some entries, looser on others

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NOT_STABLE = 1  # exit status
 ROUNDS = 100  # most rounds of runs, by default
-SHOWN = 6  # most rounds with estimates
+SHOWN = 6  # most rounds whose estimates are printed
 NOISY = 10_000  # most rounds to try where noise may keep the residual above the target for ever
 
 

@@ -84,7 +84,7 @@ def lines_of(rows: "Sequence[Exponent]") -> list[str]:
     whole = plain_table(HEADER, numbers=NUMBERS)
     for row in cells:
         whole.add_row(*map(Text, row))
-    room, needed = console().width, console(WIDER).measure(whole).maximum  # a measure is at most the width
+    room, needed = console().width, console(WIDER).measure(whole).maximum  # no measure exceeds its console's width
     if needed <= room:
         head, *lines = as_lines(whole).splitlines()
         return [head, *chain(*([line, *_under(title, room)] for line, title in zip(lines, titles, strict=True)))]

@@ -281,7 +281,7 @@ def _run_on_data(
 
 
 def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
-    """The numbers of forms that run and of those with own steps; then the forms that do not run, by hypothesis."""
+    """The numbers of forms that run and of forms with own steps; then the forms that do not run, by hypothesis."""
     run = [plan for plan in plans if plan.unmet is None]
     steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
     own = (

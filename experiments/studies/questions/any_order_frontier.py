@@ -108,7 +108,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     """Whether X.11 or X.12 certifies; balls are used only if float64 expects it."""
     if not expected(problem, setup, weights).promising:
         return False
-    later_first = reversed(tuple(THEOREMS.values()))  # X.12 is expected to certify
+    later_first = reversed(tuple(THEOREMS.values()))  # X.12 first: float64 expects it to certify
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
 

@@ -60,7 +60,7 @@ def measure(point: Point) -> Measured:
     """
     problem, setup = problem_of(point[DATA], point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
-    with warnings.catch_warnings():  # NaN marks steps that are not stable
+    with warnings.catch_warnings():  # no warning of unstable steps, which NaN marks
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
     values = dict.fromkeys((quantity.name for quantity in ON_SPHERE.quantities), np.nan)

@@ -120,7 +120,7 @@ def _at_the_largest_width(cells: Cells, epsilon: float, factor: float) -> Answer
         f"{of_widths}; noise turns {turned:.1%} of a sample's signal away; {int(own['clipped'].sum())} updates clipped"
     )
     answer = interval(claim, SOURCE, 1.0, measured, note)
-    if answer.outcome is Outcome.VIOLATED:  # the expectation is for infinite width
+    if answer.outcome is Outcome.VIOLATED:  # wider networks may agree: the expectation is for infinite width
         return replace(answer, outcome=Outcome.UNRESOLVED, settled_by=("width",))
     return answer
 

@@ -116,7 +116,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
 
 
 def _where_growth_begins(cells: Cells) -> Answer:
-    """The boundary over the limit, from all columns: each encloses it between two neighbours of the grid."""
+    """The boundary over the limit, from all columns: each column encloses it between neighbours of the grid."""
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
     if not len(lows):
@@ -135,7 +135,7 @@ def _where_growth_begins(cells: Cells) -> Answer:
 
 
 def _not_before(cells: Cells, size: float) -> Answer:
-    """A larger residual changes the kernel as it grows, so that growth shows later, not earlier."""
+    """Whether runs from a larger residual, which changes the kernel as it grows, do not grow below the limit."""
     claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step that grew"
     _, highs, least = _boundaries(cells)
     first = highs[least < 1]

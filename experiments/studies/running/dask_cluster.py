@@ -104,7 +104,7 @@ class DaskCluster:
         from distributed import as_completed
 
         left = list(reversed(cells))
-        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim held until it is stored
+        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future: the cell, and its claim until it is stored
         suspects: list[tuple[Cell, ExitStack]] = []  # cells of a dead worker, and cells that waited for it
         finished = as_completed(loop=self._client.loop)
 
