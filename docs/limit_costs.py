@@ -72,7 +72,7 @@ def point(words: str) -> Row:
 
 
 def problem(images: int) -> Problem:
-    """So many images of Fashion-MNIST; the draw is that of a run with 10,000 images to test on."""
+    """This number of images of Fashion-MNIST, drawn as in a run with 10,000 test images."""
     test = min(10_000, 70_000 - images)
     own = data.fashion_mnist(images, target="one-hot", clients=CLIENTS, partition=PARTITION, test=test)
     return replace(own, x_test=None, y_test=None)

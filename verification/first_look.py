@@ -131,7 +131,7 @@ def first_look(
 
 
 def _most_telling(looked: Iterable[Applicability], cases: int, most: int) -> list[Checked]:
-    """The most informative statements, each in its sharpest form, on a few cases: the tested ones, sharpest first."""
+    """The most informative statements, each in its sharpest form, on a few cases: tested forms, sharpest first."""
     best: dict[str, Applicability] = {}
     for form in looked:
         if form.applies is Applies.IDENTITY or (form.applies is Applies.YES and (form.sharpness or 0.0) >= TELLING):

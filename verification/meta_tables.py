@@ -33,7 +33,7 @@ def matrix_table(every: Iterable[MutantFound]) -> Table:
 
 
 def sorts_table(mutants: Sequence[MutantFound]) -> Table:
-    """One row a kind of mutant: killed / total, and those left out since they claim no more or have no value."""
+    """One row a kind of mutant: killed / total, and the mutants left out since they claim no more or have no value."""
     columns = ("kind of mutant", "killed", "of", "claim no more", "no value")
     table = plain_table(columns, numbers=("killed", "of"), gap=1)
     for sort in Change:

@@ -30,7 +30,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Exponent:
-    """A measured exponent, its half-width, and the claimed exponent (for an O(.) that of left/right, at most 0)."""
+    """A measured exponent, its half-width, and the claimed one (for an O(.) the exponent of left/right, at most 0)."""
 
     family: str
     part: int

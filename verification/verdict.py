@@ -76,7 +76,7 @@ class Verdict:
     `counts`: what became of the drawn cases. `worst`: the worst comparison. `tightness`: the largest and the median
     left/right (for an equality |difference|/scale instead, for a rate the distance from theory in half-widths).
     `vacuous`: why the bound is not informative for any possible run; None where it is. `witness`: the result of the
-    stored case; where that case decides, `tightness` has its ratio too. `confirmation`: how a violation was redone.
+    stored case; where that case decides, `tightness` includes its ratio. `confirmation`: how a violation was redone.
     `error`: the exception that ended the check, with its type. `complete`: all its cases were run; it was not
     interrupted. `data`: whose data the cases, and so the outcome, are about. `elsewhere`: on the user's data, where the
     form is known to fail on other cases. `seen`: some of the cases, for a picture. `search`: the result of a search

@@ -222,7 +222,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def _known(verdict: Verdict) -> str:
-    """The remark on a violation that is recorded, with what it was read from."""
+    """The remark on a violation that is recorded, with the source that it was read from."""
     if verdict.outcome is not Outcome.VIOLATED or verdict.contradicts_record or verdict.refutes_open:
         return ""
     return READ_AS.get(_nature(verdict), "as recorded")

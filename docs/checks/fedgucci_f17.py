@@ -1,7 +1,7 @@
 """Check of fedgucci/F17 (FedGuCci, Eqs (51)-(52)), with numpy; the violation itself in rational numbers.
 
 Printed, for a gamma-smooth loss L: sup L on the segment from w_i to w_anc,i <= sup L on the segment from w_i to w_anc,
-plus gamma |w_anc - w_anc,i|^2; w_anc,i minimises the client's loss. Read with the client's loss on both sides.
+plus gamma |w_anc - w_anc,i|^2; w_anc,i minimises the client's loss. This check takes the client's loss on both sides.
 The old segment ends in w_anc, the new segment in w_anc,i.
 
 Counterexample in the plane: L(x, y) = g(y + c(x)), c(x) = A sin^2(pi x/X) - sin^2(pi x/(2 X)), A = 6, X = 200, and g

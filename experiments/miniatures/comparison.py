@@ -287,7 +287,7 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether a mean is close to the value of a model that has learnt nothing, and within its error of it."""
+    """Whether a mean exceeds the value of a model that has learnt nothing by at most BEYOND errors, and not twofold."""
     if quantity.chance is None or math.isnan(value.mean):
         return False
     error = 0.0 if math.isnan(value.error) else value.error

@@ -14,7 +14,7 @@ COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 class Label:
     """The quantity of an axis, and its unit ("1" for a pure number).
 
-    `names` are those of the places 0, 1, 2, ... on an axis without numbers.
+    `names` has the names of the places 0, 1, 2, ... on an axis without numbers.
     """
 
     says: str

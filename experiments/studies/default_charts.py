@@ -40,7 +40,7 @@ def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 
 def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
-    """The quantity along its own axis, or the grid's longest numerical axis; a series for each value of the others."""
+    """The quantity along its own axis or the grid's longest numerical axis, a series for each value of other axes."""
     inner = [axis for axis in study.inner if axis.name in quantity.along]
     grid = [axis for axis in study.axes if axis.name != SEED]
     along = max(

@@ -50,7 +50,7 @@ class StudyFolder:
         return self._read()["study"]
 
     def sources(self) -> list[str]:
-        """The sources of its answers, each once; none before there are answers.
+        """The sources of the study's answers, each once; none before there are answers.
 
         Raises:
             ValueError: as `name`, or the answers are damaged.

@@ -28,15 +28,15 @@ def boundary(
     hardest: float,
     ratio: float = 1.1,
 ) -> Boundary[Answer]:
-    """The hardest value at which `ask` succeeds; `ask` fails at a value within a factor `ratio` of it.
+    """The hardest value at which `ask` succeeds; `ask` fails at a harder value within a factor `ratio`.
 
     If success is not monotone, there may be other boundaries.
 
-    `harder` is the factor towards harder values, 2 or 1/2, and `ratio` is above 1. A boundary beyond either end of the
-    range is reported as None.
+    `harder` is the factor towards harder values, such as 2 or 1/2, and `ratio` is above 1. A boundary beyond either end
+    of the range is reported as None.
 
     Raises:
-        ValueError: a start outside the range, a factor of 1 or less than 0, or a ratio not above 1.
+        ValueError: a start outside the range, a factor that leads to no harder value, or a ratio not above 1.
     """
     low, high = sorted((easiest, hardest))
     if not 0 < low <= start <= high:

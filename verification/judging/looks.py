@@ -56,7 +56,7 @@ class Part:
         return drawn(self, seed, {})
 
     def strategy(self) -> SearchStrategy:
-        """Generic cases, whole ones."""
+        """Generic cases of the whole ladder."""
         return self.whole.strategy()
 
 

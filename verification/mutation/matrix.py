@@ -117,7 +117,7 @@ class MutantFound:
 
 @dataclass
 class _Kept:
-    """A statement's constants; it keeps those of every `stride`-th case; `stride` doubles beyond KEPT."""
+    """A statement's constants; the constants of every `stride`-th case are kept, and `stride` doubles beyond KEPT."""
 
     constants: Callable[[Any], Mapping[Any, Any]]
     cases: list[Constants] = field(default_factory=list)
@@ -138,7 +138,7 @@ def true_forms(statements: Iterable[Statement]) -> list[tuple[Statement, Form]]:
     """Every form that is recorded to hold.
 
     Args:
-        statements: those to be checked.
+        statements: the statements to be checked.
     """
     return [(s, form) for s in statements for form, claim in s.forms.items() if claim.recorded is Outcome.HOLDS]
 

@@ -156,7 +156,7 @@ def _class(name: str) -> Any:
 
 
 def _module(name: str, kind: str) -> ModuleType:
-    """The module of this name; if it is gone, the only module of its package that has a class of this name.
+    """The module `name`; if it is gone, the only module of its package that has a class `kind`.
 
     Raises:
         ImportError: no module of this project has such a class, or more than one has.

@@ -150,7 +150,7 @@ def attack(
         form: one of the statement's forms.
         examples: number of cases drawn from the strategies of all families before shrinking, and largest number of each
             family's own cases; the same seed gives the same cases; default 400.
-        seconds: processor time; no new case is begun after it, and a search that ends by it may not be repeatable;
+        seconds: processor time; no new case is begun after this time, and a search that it ends may not be repeatable;
             default 60.
         seed: seed of the search; default 0.
         shrinking: seconds for each of the two ways of shrinking a counterexample; default 10.

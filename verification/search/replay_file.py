@@ -32,7 +32,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A file's case judged again: the comparison, how it stands, and whether both sides have its bits."""
+    """A file's case judged again: the comparison, how a violation stands, and whether the sides equal the file's."""
 
     seen: Seen
     standing: Standing

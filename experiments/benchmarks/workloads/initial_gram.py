@@ -115,7 +115,7 @@ def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
     return build
 
 
-OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with them, 3 is by structured derivatives
+OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with them, 3 uses structured derivatives
     (1, {"m": 2**12}),
     (2, {"m": 2**12}),
     (3, {"m": 2**14, "d": 10}),

@@ -48,7 +48,7 @@ def exponents(
 
 
 def _print(measured: "Iterable[Exponent]", draws: "Sequence[WidthFamily]") -> None:
-    """Print the quantities of these draws as a table; an interrupt or a fault prints those measured until then."""
+    """Print the quantities of these draws as a table; an interrupt or a fault prints the ones measured so far."""
     from experiments.console.progress_bar import ProgressBar
 
     rows: list[Exponent] = []

@@ -103,7 +103,7 @@ def measure(point: Point) -> Measured:
 
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The conjecture's powers of the width, the ways of training with lower barriers, and the effect of training."""
-    cells = cells.reindex(models=list(KINDS))  # a run of some ways of training has no cells of the others
+    cells = cells.reindex(models=list(KINDS))  # a run with some ways of training has no cells of the other ways
     independent = {
         f"{data}, {passes} passes": cells.sel(data=data, passes=passes, models=INDEPENDENT)
         for data, passes in product(cells.data.to_numpy(), cells.passes.to_numpy())

@@ -49,8 +49,8 @@ def measure(point: Point) -> Measured:
 class StoredGroups(Rungs):
     """The cells of one number of clients, in the form of a `GroupLadder`, for X3.
 
-    `widths` and `counts` are the widths with cells and their numbers of groups, `limit` is that of the barrier, `cells`
-    has a variable for each field of a group.
+    `widths` and `counts` are the widths with cells and their numbers of groups, `limit` is the limit of the barrier,
+    `cells` has a variable for each field of a group.
     """
 
     widths: tuple[int, ...]

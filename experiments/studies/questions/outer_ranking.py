@@ -80,7 +80,7 @@ def network(name: str, seed: int) -> "Model":
 
 @cache
 def kernel(of: str) -> np.ndarray:
-    """The kernel that predicts: for two-layer networks that of infinite width, for others their own at the start."""
+    """The kernel that predicts: at infinite width for two-layer networks, otherwise the own kernel at the start."""
     if of == TWO_LAYER:
         return gram.infinite(problem().x)
     model = network(of, 0)
@@ -180,8 +180,8 @@ class Ranking:
     def seen(self, first: int, other: int) -> int:
         """The sign of the trained difference of two candidates; 0 where it is within the error of the mean.
 
-        The means are those of logarithms. The intervals of all pairs hold together with the level of an answer. A loss
-        that is infinite for all seeds is larger than a loss that is finite for all.
+        Means are taken of the logarithms of losses. The intervals of all pairs hold together with the level of an
+        answer. A loss that is infinite for all seeds is larger than a loss that is finite for all.
         """
         pairs = len(self.names) * (len(self.names) - 1) / 2
         one, two = self.trained[first, :, -1], self.trained[other, :, -1]
@@ -195,7 +195,7 @@ class Ranking:
     def lost(self, picked: np.ndarray) -> int:
         """Rounds of the budget that the predicted best loses to the trained best, by the geometric mean over seeds.
 
-        Lost rounds are those left when the trained best has reached the predicted best's final loss.
+        The lost rounds are left when the trained best has reached the predicted best's final loss.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()

@@ -30,7 +30,7 @@ class Cluster:
     """The address of a scheduler, and its TLS files (all three or none).
 
     Raises:
-        ValueError: an address without a protocol, or TLS files that do not go with it.
+        ValueError: an address without a protocol, or TLS files that do not go with the address.
     """
 
     address: str

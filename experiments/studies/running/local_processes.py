@@ -122,7 +122,7 @@ class _Worker:
             self._process.stdin.write(cell.inputs.encode() + b"\n")
 
     def answer(self) -> Status | None:
-        """The result of its cell; None if it had none, or has died.
+        """The result of the worker's cell; None if the worker had no cell, or has died.
 
         Raises:
             RunStopped: it cannot continue, or died before it was ready.
