@@ -59,7 +59,7 @@ def _on_dask(store, count: int):
 
     from experiments.studies.running.dask_cluster import Cluster, DaskCluster
 
-    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as machines:
+    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as machines:
         with DaskCluster(SPEC, store, Cluster(machines.scheduler_address)) as workers:
             workers.wait_for_workers(count)
             yield workers
