@@ -2,7 +2,7 @@
 
 Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability
 delta, for every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (The
-paper has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
+text has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
 eta^2/2. And with k = 1..K for the steps 0..K-1 of Algorithm 1 the limit is larger still.)
 
 Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
