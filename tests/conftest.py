@@ -44,7 +44,7 @@ LONGEST = [  # files of many seconds a test, in either suite: those that wait fo
 # the same examples every time, however slow the machine; Hypothesis's check of speed fails if the clock jumps
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
-engine.MAX_SHRINKING_SECONDS = float("inf")  # seconds of the clock; tests inspect shrunk examples
+engine.MAX_SHRINKING_SECONDS = float("inf")  # shrinking has no time limit, since tests inspect shrunk examples
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,7 +56,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-        gc.set_threshold(20_000, 10, 50)  # a twentieth of a worker's time went into looking at what stays
+        gc.set_threshold(20_000, 10, 50)  # by default the collector took a twentieth of a worker's time
 
 
 def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
@@ -103,16 +103,16 @@ LARGEST_COMPILED = 200_000_000  # bytes; XLA never deletes what older code left
 
 
 def drop_unreadable(folder: Path) -> None:
-    """Deletes the files of XLA that a process which was killed left in part, which XLA never writes again.
+    """Deletes XLA's files that a killed process has written only in part; XLA itself never writes them again.
 
-    All are deleted where they are too many. XLA refuses a file that another process is still writing.
+    If the files are too large together, all are deleted. XLA refuses a file that another process is still writing.
     """
     if sum(file.stat().st_size for file in folder.glob("*-cache")) > LARGEST_COMPILED:
         for file in folder.glob("*-cache"):
             file.unlink(missing_ok=True)
     for file in folder.glob("*-cache"):
         try:
-            zlib.decompress(file.read_bytes())  # it ends with a sum of what it holds
+            zlib.decompress(file.read_bytes())  # a file ends with the checksum of its contents
         except zlib.error:
             file.unlink(missing_ok=True)
 

@@ -289,7 +289,7 @@ def test_no_form_that_holds_is_violated_by_a_generic_case(family):
                     try:
                         assert judge(statement, form, case).outcome is not Outcome.VIOLATED, (name, form)
                     except ArithmeticError:
-                        pass  # no slope: a gap that is exactly 0
+                        pass  # a gap that is exactly 0 has no slope
 
     check()
     assert admitted >= set(FAMILIES[family]) - {"I9", "I8"}

@@ -1,4 +1,4 @@
-"""Long matrix expressions made without going through their parts again are those that sympy's operators make."""
+"""Long matrix expressions that are built without another walk through their parts equal those of sympy's operators."""
 
 import pytest
 import sympy as sp

@@ -13,11 +13,12 @@ from bounds.vocabulary import UNCHARGED
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
 # authority on names and outcomes and is not part of the repository
-# F3-equality has a repaired form here, the equality that does hold, so that its mutants are seen to die
-# The list calls every form of our own repaired; here it is new where nothing printed is repaired
-# I7 and I8-nonzero are of substance there; the papers' texts make them a misprint and a reading, F2-lipschitz an
-# assumption that is met; what a scan can lose, and what is known from a report alone, has a nature of its own
-# X.10 is an equality there, outcome open: what it claims is what is left at each order of the width, which is a rate
+# F3-equality has a repaired form here: the equality that does hold. Its mutants must be caught.
+# The list calls every form of our own "repaired"; here the form is "new" if it repairs nothing that is printed.
+# In the list I7 and I8-nonzero differ by substance. By the papers' texts I7 is a misprint, I8-nonzero a reading, and
+# F2-lipschitz an
+# assumption that is met. What a scan can lose, and what is known from a report alone, has a nature of its own.
+# In the list X.10 is an equality with an open outcome. X.10 claims what is left at each order of the width: a rate.
 PROMISED = """
 fl-ntk/A.1,stated,probability,violated,scan
 fl-ntk/A.1,repaired,probability,holds,
@@ -249,7 +250,7 @@ ROWS = [tuple(line.split(",")) for line in (PROMISED.strip() + OWN.rstrip()).spl
 
 
 def test_the_forms_that_are_there_are_those_that_are_promised_as_promised():
-    """Kind, outcome and nature of every form, of the statements that the list has."""
+    """Every form of the listed statements has the kind, outcome and nature that the list promises."""
     listed = {row[0] for row in ROWS}
     there = {
         (identifier, form.value, statement.kind.value, claim.recorded.value, claim.nature.value if claim.nature else "")

@@ -72,7 +72,7 @@ def assert_kept(problem, setup, weights, certificate, rounds=200):
     unit=st.booleans(),
 )
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, distance, unit):
-    """Ragged clients, one client, one step, rows of other norms; the largest labels that still certify are tried."""
+    """Clients, steps and norms of rows vary; of three distances, the largest that certifies is tried."""
     setup = Setup(width=300, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for far in (distance, distance / 4, distance / 16):
         problem, weights = nearly_fitted(seed, setup, far, clients=clients, unit=unit)
@@ -83,7 +83,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 
 
 def test_small_steps_certify_all_shapes_of_clients():
-    """Each shape certifies and holds over 200 rounds: the test above is not empty."""
+    """Networks with each shape of clients certify and keep the promise over 200 rounds: the test above is not empty."""
     for clients, local_steps in [(1, 1), (1, 3), (3, 1), (3, 3), (5, 2)]:
         setup = Setup(width=400, eta_local=0.05, local_steps=local_steps)
         problem, weights = nearly_fitted(7, setup, 0.003, clients=clients, unit=False)

@@ -1,4 +1,6 @@
-"""Each false form about connectivity and averaging has a stored case; the search finds one without looking at it."""
+"""Each false form about connectivity and averaging has a stored case; the search finds a case without the stored
+one.
+"""
 
 from dataclasses import replace
 

@@ -28,7 +28,7 @@ SLOPES = {
 def integral(function, a, b, c):
     """E[function(u) function(v)] over a Gaussian pair, in polar coordinates, where ReLU's kinks are at known angles."""
     factor = np.linalg.cholesky([[a, c], [c, b]])
-    directions = [np.arctan2(*(row * [1, -1])) for row in factor]  # u = 0 and v = 0
+    directions = [np.arctan2(*(row * [1, -1])) for row in factor]  # the kinks, u = 0 and v = 0
     kinks = sorted((d + k * np.pi) % (2 * np.pi) for d in directions for k in range(2))
     radii, weights = np.polynomial.laguerre.laggauss(80)  # nodes in r^2 / 2
     radii = np.sqrt(2 * radii)

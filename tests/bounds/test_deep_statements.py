@@ -152,7 +152,7 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
         central += [now] * ((k + 1) % setup.local_steps == 0)
     assert ladder.limit_pooled == pytest.approx(farthest(outputs, central, np.linalg.norm(r)), rel=1e-9)
     assert ladder.limit_pooled > 1e-3
-    for steps, clients in ((1, problem.owner), (3, np.zeros(problem.n, int))):  # where the hypotheses fail, so q = 0
+    for steps, clients in ((1, problem.owner), (3, np.zeros(problem.n, int))):  # a hypothesis fails here, so that q = 0
         same = replace(ladder, setup=replace(setup, local_steps=steps), problem=replace(problem, owner=clients))
         assert same.limit_pooled < 1e-14
         hypotheses = get("deep/centralised").hypotheses
@@ -162,7 +162,7 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
 
 
 def test_pooled_data_take_the_step_on_the_mean_over_clients():
-    """For clients of any size, on the mean of their sums of squares."""
+    """One step on the pooled data equals the mean of one step of each client, whatever the clients' sizes."""
     problem = replace(equal_points(2), owner=np.array([0, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]))
     plain, (alone, setup) = Plain(ERF, 6, problem.x), pooled(problem, SETUP)
     theta, y = plain.start(1), torch.tensor(np.array(problem.y))
@@ -207,7 +207,9 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
-    """One sample, both layers trained, neurons at quantiles in place of drawn ones: E|a|^3 times the drift of signs."""
+    """With one sample, both layers trained and neurons at quantiles, the drift is E|a|^3 times the drift of sign
+    readouts.
+    """
     problem, setup, m = Problem(np.array([[1.0]]), np.array([0.9])), Setup(eta_local=0.2, local_steps=2, rounds=4), 1e6
     levels = stats.halfnorm.ppf((np.arange(24) + 0.5) / 24)
     a = np.concatenate([levels, -levels])[:, None] * np.ones(40_000)
@@ -220,7 +222,7 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
         return ((a**2 + w**2) * (w >= 0)).mean()
 
     before, moment, label = kernel(), (np.abs(a) ** 3).mean(), output() + problem.y[0]
-    for _ in range(setup.local_steps * setup.rounds):  # steps of one client, which are those of all
+    for _ in range(setup.local_steps * setup.rounds):  # with one client, all steps are the client's
         pull = setup.eta_local * (label - output()) / math.sqrt(m) * (w >= 0)
         w, a = w + pull * a, a + pull * w
     change = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
@@ -262,7 +264,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
         fresh = ladder.fresh()
         assert len(set(seeds)) == len(seeds) == ladder.n_runs + fresh.n_runs
         assert fresh.problem is ladder.problem
-        # for a deep ladder without the two largest widths
+        # a fresh deep ladder leaves out the two largest widths
         kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)
         assert (fresh.widths, fresh.counts) == (ladder.widths[:kept], ladder.counts[:kept])
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))
@@ -275,7 +277,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     numbers = np.concatenate([weights.numpy().ravel() for weights in drawn])
     assert len(np.unique(numbers)) == numbers.size
     same = [WideNetwork.named(ERF)[0].model((8,), width).initial(1)["layer1.weight"] for width in (16, 32)]
-    assert torch.equal(same[0], same[1][:16])  # so no seed may come twice
+    assert torch.equal(same[0], same[1][:16])  # a wider network repeats a narrow one's draws: no seed may be used twice
     steps = StepLadder(equal_points(0), ERF, 8, 0)
     assert steps.fresh().seed - steps.seed >= steps.n_runs
 

@@ -64,7 +64,9 @@ def test_another_arithmetic_needs_no_engine(pair):
 
 @pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
 def test_theorem_b_3_holds_round_by_round(pair, form):
-    """|y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2 each round, and the theorem's product of them."""
+    """|y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2 in each round, and the theorem's bound, the product over
+    rounds.
+    """
     engine, _ = pair
     statement = get("fl-ntk/B.3")
     assert all(h.met(engine) for h in statement.required(form))
@@ -79,7 +81,7 @@ def test_theorem_b_3_holds_round_by_round(pair, form):
 
 @pytest.mark.parametrize("name", ["fl-ntk/B.12", "fl-ntk/C.7-movement", "fl-ntk/X.1", "fl-ntk/B.10"])
 def test_statements_are_judged_alike_on_both(name, pair):
-    """The same outcome, from left sides that agree."""
+    """The outcomes on the engine and on the simulator are the same, and the left sides agree."""
     statement = get(name)
     linearised = [replace(run, linearised=True) for run in pair] if name == "fl-ntk/X.1" else pair
     for form in statement.forms:
@@ -112,7 +114,7 @@ def clients(width, beta, seed=1):
 @pytest.mark.parametrize("beta", [None, 2.0])
 @pytest.mark.parametrize("width", [8, 64])
 def test_barriers_of_trained_clients_obey_r2(width, beta):
-    """Clients from one start, and from two starts, between which there is a barrier that tests the bound."""
+    """The pairs are clients from one start and from two starts; between two starts a barrier tests the bound."""
     problem, trained = clients(width, beta)
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")
@@ -131,7 +133,9 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
 
 
 def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
-    """In the kernel regime, squared loss: no barrier, and the group's is minus the clients' variance (X3)."""
+    """In the kernel regime no pair has a barrier; the group's squared-loss barrier is minus the clients' variance
+    (X3).
+    """
     problem, trained = clients(2**12, None)
     outputs = np.stack([network.outputs(problem.x) for network in trained])
     variance = ((outputs - ensemble_outputs(trained, problem.x)) ** 2).mean()

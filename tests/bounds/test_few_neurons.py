@@ -1,4 +1,4 @@
-"""Narrow networks: observed values enclose the run in balls, also if float64 rounds both orders of a sum alike."""
+"""Narrow networks: observed values enclose the run in balls, even where two summation orders round alike."""
 
 import numpy as np
 import pytest

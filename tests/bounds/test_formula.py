@@ -17,7 +17,7 @@ from ntkfl.estimate import Estimate
 SYMBOLS = sp.symbols("x y z", positive=True)
 DIGITS = 50
 
-# name: (sympy function, the same in mpmath); arguments are kept where both are defined
+# name: (sympy function, the same function in mpmath); both take arguments only where they are defined
 UNARY = {
     "exp": (lambda e: sp.exp(-sp.Abs(e)), lambda v: mpmath.exp(-abs(v))),
     "log": (lambda e: sp.log(1 + sp.Abs(e)), lambda v: mpmath.log(1 + abs(v))),
@@ -317,7 +317,7 @@ def test_parts_share_the_matrices_they_have_in_common(monkeypatch):
     monkeypatch.setattr("bounds.formula._inverse", lambda matrix: inversions.append(matrix) or matrix.inv())
     h, k = (sp.MatrixSymbol(name, 3, 3) for name in "hk")
     formula = Formula((h**-1 + sp.Identity(3), h**-1 * k))
-    for scale in (1.0, 2.0):  # nothing is kept for other constants
+    for scale in (1.0, 2.0):  # parts of the first constants must not be used for the second
         values = {h: scale * np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]]), k: np.ones((3, 3))}
         parts = formula.evaluate(values)
         assert [part.value.tolist() for part in parts] == [evaluate(e, values).value.tolist() for e in formula.parts]

@@ -144,7 +144,7 @@ def test_the_population_loss_is_that_of_fresh_samples():
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     y = np.random.default_rng(98).choice([-1.0, 1.0], size=len(x))
     h = gram.infinite(x, case.problem.x)
-    outputs = h @ np.linalg.solve(gram.infinite(case.problem.x), case.problem.y)  # the limit of many rounds
+    outputs = h @ np.linalg.solve(gram.infinite(case.problem.x), case.problem.y)  # outputs in the limit of many rounds
     assert case.population_loss.lo <= np.minimum(1, np.abs(outputs - y)).mean() <= case.population_loss.hi
 
 

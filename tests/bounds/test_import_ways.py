@@ -13,7 +13,7 @@ FEW = 5  # modules to open beside a statement's own
 
 
 def detours(source: str) -> list[str]:
-    """The exported names that a module imports from another module than `bounds`."""
+    """The names exported by `bounds` that a module imports from elsewhere."""
     if "from bounds." not in source:
         return []
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]

@@ -89,7 +89,7 @@ def test_powers_of_the_printed_map(seed, factor):
     drawn = _case(seed)
     labels = factor * np.arange(1.0, drawn.problem.n + 1)
     first = replace(drawn, problem=replace(drawn.problem, y=labels))
-    for scale in (1.0, 0.5):  # powers are kept for later runs on the same data, whose step may differ
+    for scale in (1.0, 0.5):  # powers are cached for the data; another step needs other powers
         case = replace(first, setup=replace(first.setup, eta_local=scale * first.setup.eta_local))
         powers = printed_powers(case)
         plain = [np.linalg.matrix_power(_linear(case), int(t)) @ labels for t in case.rounds]
@@ -138,7 +138,7 @@ def test_with_one_local_step_nothing_remains_at_the_limit(case, rounds):
 
 
 def test_with_more_local_steps_something_remains_for_a_while():
-    """B_3 vanishes again as both maps forget y: the printed bound fails at intermediate T only."""
+    """B_3 vanishes for large T, since both maps then forget y: the printed bound fails at intermediate T only."""
     x = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
     case = KernelCase(Problem(x, np.array([1.0, 0.5])), Setup(eta_local=0.4, local_steps=3))
     one, late = (float(remaining_norm_at_limit(case, rounds).value) for rounds in (1, 60))
@@ -148,7 +148,7 @@ def test_with_more_local_steps_something_remains_for_a_while():
 
 @pytest.mark.parametrize("family", [quick(64), at_most_half(64), GRADUAL], ids=lambda f: f.name)
 def test_one_point_runs_keep_the_product_of_steps(family):
-    """Odd seeds take two local steps of half the size, and every seed another network."""
+    """Runs of odd seeds take two local steps of half the size, and every seed draws another network."""
     runs = [family.case(seed) for seed in range(2)]
     assert [run.setup.local_steps for run in runs] == [1, 2]
     assert runs[0].rho.value == runs[1].rho.value

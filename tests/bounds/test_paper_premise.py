@@ -132,7 +132,7 @@ def test_rounds_do_not_depend_on_how_a_ladder_is_read():
     ladder = ClientLadder(8, Setup(eta_local=0.05, local_steps=1), (3,))
     one, many = ladder.rounds_to(1e-3, lambda clients: 1.0), ladder.rounds_to(1e-3, lambda clients: clients)
     assert ladder.n_runs == one.size == 4
-    assert np.ptp(many) == 0  # one local step: P = eta_l I, whatever the clients
+    assert np.ptp(many) == 0  # with one local step P = eta_l I for any clients
     assert (np.diff(one[:, 0]) > 0).all()
     assert ladder.fresh().seeds == (10_003,)
 

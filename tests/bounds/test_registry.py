@@ -1,4 +1,6 @@
-"""An id keeps its meaning: the register has today's meanings, loses none, and the changelog has each later one."""
+"""An id keeps its meaning: the register has today's meanings, loses none, and the changelog names each later
+meaning.
+"""
 
 import json
 import re
@@ -19,7 +21,7 @@ X1 = get("fl-ntk/X.1")
 
 
 def lost(earlier, later):
-    """The forms whose list of meanings in a later register does not begin with their list in an earlier one."""
+    """The forms whose meanings in the later register do not begin with their meanings in the earlier register."""
     return [
         f"{name} ({form})"
         for name, forms in earlier.items()

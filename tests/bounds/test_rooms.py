@@ -21,7 +21,7 @@ def _has_statements(tree: ast.Module) -> bool:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """The names of all modules that a module may import, wherever in it: `from a import b` may import a and a.b."""
+    """The names of all modules that any line of a module may import: `from a import b` may import a and a.b."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,4 +1,4 @@
-"""Eq (18): with one local step it is right; with more, the remainder has the formula's limit, however small."""
+"""Eq (18) is right with one local step; with more, the remainder tends to the formula's limit, even a small one."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def _falls(local_steps, round_map):
 
 
 def test_with_one_local_step_the_printed_remainder_falls_as_its_rate_says():
-    assert 1 / 8 < _falls(1, printed_round_map) < 1 / 2  # 1/4, to within the scatter of eight networks
+    assert 1 / 8 < _falls(1, printed_round_map) < 1 / 2  # the rate says 1/4; eight networks scatter
 
 
 def test_with_three_local_steps_only_the_remainder_over_the_exact_map_falls():

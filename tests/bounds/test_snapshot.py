@@ -59,7 +59,7 @@ def test_grams_against_their_definition():
         assert (np.abs(grams.value - expected) <= grams.error).all()
         assert grams.error.max() < 1e-13
     first = INSIDE.grams().value[:, :6]
-    assert np.array_equal(first, first.T)  # at k = 0 all clients have one set of weights
+    assert np.array_equal(first, first.T)  # at k = 0 all clients have the same weights
     assert not np.array_equal(INSIDE.grams().value[:, 12:], INSIDE.grams().value[:, 12:].T)
 
 
@@ -71,7 +71,7 @@ def test_the_parts_of_a_gram_matrix_and_of_the_change_add_up():
     step = RUN.trajectory.outputs[4] - RUN.trajectory.outputs[3]
     assert np.abs(change.value - step).max() < 1e-13
     assert (np.abs(change.value - step) <= change.error + RUN.observed("outputs").error[4] * 2).all()
-    assert np.linalg.norm(v_2.value) > 1e-4  # the two parts are both there
+    assert np.linalg.norm(v_2.value) > 1e-4  # unsafe neurons do contribute
 
 
 def test_neurons_of_q_keep_their_pattern_and_the_radius_covers_the_movement():

@@ -59,7 +59,7 @@ STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sample
     **STEPS,
 )
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, unit, power):
-    """Ragged clients, one client, one step, rows of other norms; the largest labels that still certify are tried."""
+    """Clients, steps and norms of rows vary; of four distances, the largest that certifies is tried."""
     setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for distance in (0.1, 0.02, 3e-3, 3e-4):
         problem, weights = fitted(seed, setup, distance, clients=clients, unit=unit)
@@ -72,7 +72,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(federated_runs(n=(1, 3), width=(1, 256)))
 def test_no_weights_deceive_it(case):
-    """Few groups of equal neurons, neurons exactly on a kink, nearly parallel rows, residuals down to 1e-8."""
+    """The draws have equal neurons, neurons exactly on a kink, nearly parallel rows, and residuals down to 1e-8."""
     assume(np.abs(case.weights.hidden).max() < 1e6)
     certificate = stable_step_certificate(case.problem, case.setup, case.weights)
     if certificate.certified:
@@ -183,7 +183,9 @@ def test_a_theorem_made_wrong_is_caught(name):
 
 @pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
 def test_no_condition_can_be_dropped(condition):
-    """Networks that fail this condition, and break its conclusion: R for the movement, convergence for the others."""
+    """A network that fails one condition breaks a conclusion: the movement leaves R, or the residual does not
+    converge.
+    """
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)
@@ -195,7 +197,7 @@ def test_no_condition_can_be_dropped(condition):
         setup = Setup(width=400, eta_local=0.3, eta_global=400.0, local_steps=2)
         problem, weights = fitted(0, setup, 3.0, n=3, clients=1)
         certificate = stable_step_certificate(problem, setup, weights)
-    else:  # near the limit of the frozen kernel, labels so far that patterns and the kernel change
+    else:  # a step near the frozen kernel's limit, and labels so far that patterns change
         setup = Setup(width=16, local_steps=1)
         problem, weights = fitted(7, setup, 30.0, n=3, clients=1)
         active = (weights.hidden @ problem.x.T >= 0).astype(float)
@@ -211,7 +213,7 @@ def test_no_condition_can_be_dropped(condition):
 
 
 def test_a_neuron_that_may_flip_is_counted():
-    """Twenty neurons on the kink of one sample exactly: any move may turn them, either way."""
+    """Twenty neurons are exactly on the kink of one sample: any move may flip their pattern."""
     setup = Setup(width=300, eta_local=0.05)
     problem, weights = fitted(5, setup, 1e-5, n=3)
     x = np.array(problem.x)
@@ -236,7 +238,9 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """Labels equal to the rounded outputs: the residual is their rounding, known to 1e-30 and not only bounded."""
+    """If labels are the rounded outputs, the residual is the outputs' rounding error, known to 1e-30 and not only
+    bounded.
+    """
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():

@@ -81,7 +81,9 @@ def test_statistics_against_their_definitions_in_weight_space():
 
 
 def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
-    """With labels next to the start nothing flips, and the largest movement is that of the best fixed pattern."""
+    """With labels next to the first outputs nothing flips, and the largest movement is that of the best fixed
+    pattern.
+    """
     ladder = small(widths=(2**13,), counts=(2,))
     ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
     for statistics in ladder.statistics[0]:
@@ -155,7 +157,7 @@ def test_a_power_is_measured_with_its_coefficient(coefficient):
 
 
 def test_flips_that_are_not_seen_have_no_coefficient():
-    """Where the networks hardly move, the share of flips is 0, or its coefficient is not told from 0."""
+    """Where networks hardly move, the share of flips is 0, or the interval of its coefficient contains 0."""
     measure = get("fl-ntk/X.9").measure
     rungs = {"widths": (16, 32, 64, 128), "counts": (2,) * 4}
     still = replace(ladder_families(Options(rounds=2, eta_local=1e-9))[0], **rungs).case(0)

@@ -8,12 +8,14 @@ from matplotlib.figure import Figure
 
 
 def lines_of(figure: Figure) -> list[str]:
-    """The points of each line, in words: a missing point is equal to itself."""
+    """The points of each line as text, so that a missing point (NaN) equals itself."""
     return [str(line.get_xydata().tolist()) for axes in figure.axes for line in axes.lines]
 
 
 def own_rows(script: ModuleType, changed: str) -> list[dict]:
-    """The stored rows; they are in order, each once, and make the page, which other rows would change."""
+    """The stored rows, after a check: they are in order, none occurs twice, they give the page, and other rows would
+    not.
+    """
     page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
     assert script.written(page, rows) == page
     assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)
@@ -28,7 +30,7 @@ def own_rows(script: ModuleType, changed: str) -> list[dict]:
 
 
 def measured_again(script: ModuleType, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict, dict]:
-    """The stored row of these words, and the row measured again, which is kept once however often it is measured."""
+    """The stored row that these words name, and the row measured again; a row that is kept twice is stored once."""
     wanted = script.point(words)
     (stored,) = (row for row in script.kept() if all(row[name] == wanted[name] for name in script.POINT))
     monkeypatch.setattr(script, "ROWS", folder / "rows.json")

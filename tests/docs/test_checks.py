@@ -59,7 +59,7 @@ FAULTS = {  # a part of each script, and its replacement that is wrong
     "fl_ntk_centralised": [("b / 2 for a, b in zip(r, outputs(pulled)", "b / 3 for a, b in zip(r, outputs(pulled)")],
     "fl_ntk_eq18": [("arccos(g)) / (2", "arccos(g)) / (3"), ("(1 - (1 - eta * d) ** steps)", "(eta * d * steps)")],
 }
-COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # half a second or more: slow tests
+COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # scripts of half a second or more, whose tests are slow
 END = '\n\nif __name__ == "__main__":'
 LINES = ("printed = holds", "holds = printed")
 

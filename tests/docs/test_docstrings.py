@@ -17,7 +17,7 @@ DEFAULT = re.compile(
 ARRAYS = re.compile(r"\b(np\.ndarray|Estimate|Tensor)\b")
 SHAPED = re.compile(
     r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
-)  # an annotation that says the shape, or is no array
+)  # an annotation that says the shape or is no array
 SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")  # as "(n, C)", "a number"
 NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")  # a docstring that begins with these words has no subject
 SOURCE = re.compile(r"^Source:.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)

@@ -21,7 +21,9 @@ def test_page_and_picture_are_those_of_the_stored_rows():
 
 
 def test_every_stored_distance_is_within_the_triangle():
-    """Network, linearisation and limit are three points: no distance of two exceeds the sum of the others."""
+    """Network, linearisation and limit are three points: no distance between two exceeds the sum of the other
+    distances.
+    """
     for row in script.kept():
         if "outputs" in row:
             sides = np.array([row[name] for name in ("outputs", "linear", "bent")])
@@ -29,7 +31,7 @@ def test_every_stored_distance_is_within_the_triangle():
 
 
 def test_what_the_page_says_of_all_rows_is_so():
-    """The distance from the limit is mostly the first kernel's; networks rank the methods as their limits do."""
+    """Most of a network's distance from the limit comes from its first kernel; networks rank methods as limits do."""
     rows = [row for row in script.kept() if len(row["seed"]) == 1]
     for row in rows:
         assert (np.array(row["bent"]) < row["linear"]).all(), row

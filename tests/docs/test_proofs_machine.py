@@ -91,7 +91,7 @@ def test_an_export_is_said_to_be_safe_as_the_stored_one_is():
 
 
 def listed(text, field):
-    """The numbers of a field, or of the parts of a matrix, of the definitions for Coq, in order."""
+    """The numbers, in order, of a field of the definitions for Coq; a matrix may be defined in parts."""
     part = rf"Definition {field}_\d+ : seq \(seq [\w.]+\) := (.*?)\.\n|\b{field} := (\[.*?)(?:;\s*\w+ :=| \|\}})"
     shown = " ".join("".join(groups) for groups in re.findall(part, text, re.DOTALL))
     return [int(value.replace(" ", ""), 0) for value in re.findall(r"- 0x[0-9a-f]+|\b0x[0-9a-f]+|\b\d+\b", shown)]

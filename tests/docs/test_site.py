@@ -147,7 +147,7 @@ def test_the_introduction_to_the_findings_says_what_is_recorded():
     failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
     assert failing.total() < len(printed) / 2
     assert {nature for nature, _ in failing.most_common(2)} == {Nature.SCAN, Nature.MISPRINT}
-    assert failing[Nature.SUBSTANCE] == 4  # in the introduction: two of FL-NTK, one of each other paper
+    assert failing[Nature.SUBSTANCE] == 4  # as the introduction says: two of FL-NTK, one of each other paper
     for beside in ("fl-ntk/B.3", "fedgucci/F9"):
         assert own()[beside].forms[Form.STATED].recorded is Outcome.HOLDS
 
@@ -163,7 +163,7 @@ def browser():
 @pytest.mark.parametrize("screen", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, screen):
     browser.emulate(*screen)
-    # pages of one pattern: on a phone some suffice
+    # pages of statements have one layout: on a phone every tenth is enough
     of_statements = [path for path in pages if path.parts[-3] == "statements"]
     left_out = {path for place, path in enumerate(of_statements) if place % 10 and screen == PHONE}
     for path in pages.keys() - left_out:

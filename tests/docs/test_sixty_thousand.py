@@ -53,7 +53,7 @@ def test_of_tuned_runs_the_best_of_each_method_is_drawn():
 
 
 def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path):
-    """Against local steps taken one by one with whole matrices."""
+    """The comparison takes local steps one by one with whole matrices."""
     problem = data.digits(80, target="one-hot", clients=4, test=30)
     states = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for state in states:

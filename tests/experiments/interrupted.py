@@ -34,11 +34,12 @@ gc.callbacks.append(lambda phase, _: None if next(calls) % 64 else gc.freeze())
 gc.set_threshold(3, 1, 1)
 """
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
-EARLY = 2.5  # seconds: half of the interrupts come so soon after the start, mostly during the imports
-LATE = 1.5  # seconds: the others come so soon after the first printed word, or
-SILENT = 5.0  # seconds after the start of a command that prints nothing: it works by then
+EARLY = 2.5  # seconds: half of the interrupts come within this time of the start, mostly during imports
+LATE = 1.5  # seconds: the others come within this time of the first printed word
+SILENT = 5.0  # seconds: a command that prints nothing has begun its work this long after the start
 
-# each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`, {2} the
+# each command works for hours unless it is stopped; {0} is its folder, {1} the folder with the files of `prepared`,
+# {2} the
 # address of its cluster
 COMMANDS: dict[str, str] = {
     "train": "train feddyn --samples 60 --test 20 --clients 3 --model mlp:4 --rounds 1000000 --out {0}/run",
@@ -72,7 +73,7 @@ class Try:
     sent: signal.Signals
     to_group: bool
     after: float
-    over: bool  # before the signal came
+    over: bool  # whether the command ended before the signal came
     ignored: bool
     status: int
     took: float
@@ -81,7 +82,7 @@ class Try:
 
     @property
     def wrong(self) -> Iterator[str]:
-        """A word for each fault of the try."""
+        """A name for each fault in how the command ended."""
         if self.over:
             return
         if self.ignored:
@@ -183,7 +184,7 @@ def _environment(*folders: str) -> Mapping[str, str]:
 
 
 def _hears(pid: int) -> bool:
-    """Whether a process has handlers for both signals: before that, Python itself is starting."""
+    """Whether a process handles both signals; until it does, Python itself is still starting."""
     try:
         caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]
     except (OSError, IndexError):

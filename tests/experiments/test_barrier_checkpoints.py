@@ -183,7 +183,7 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
 
 
 def test_shapes_in_messages_are_those_of_the_files(files):
-    """Not the shapes of the networks into which the biases are folded, with one feature and one unit more."""
+    """A network with folded biases has one feature and one unit more than the file: messages name the file's shapes."""
     folder, _ = files
     torch.save(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).state_dict(), folder / "narrow.pt")
     np.savez(folder / "wide.npz", x=np.eye(4), y=np.ones(4))

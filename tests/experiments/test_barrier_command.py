@@ -122,7 +122,7 @@ def test_other_bad_input(files):
     ):
         result = run(a, b, *arguments)
         assert result.exit_code == 2 and message in result.stderr, result.output
-    assert run(a).exit_code == 2  # one network only
+    assert run(a).exit_code == 2  # the command takes at least two networks
 
 
 @pytest.fixture

@@ -48,10 +48,10 @@ def timings():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*requires ndarray or scalar arguments:DeprecationWarning")  # of neural-tangents
+@pytest.mark.filterwarnings("ignore:.*requires ndarray or scalar arguments:DeprecationWarning")  # neural-tangents warns
 @pytest.mark.parametrize("name", SMALL)
 def test_all_candidates_of_a_workload_find_the_same(name):
-    """Here in one process; the next tests start one for each candidate, as the benchmark does."""
+    """All candidates run in this process; the next tests start a process for each candidate, as the benchmark does."""
     workload = catalogue()[name]
     here = [candidate for candidate in workload.candidates if not _skipped(candidate, SMALL[name], {})]
     results = {candidate.name: compared(timed(candidate.build(SMALL[name])).result) for candidate in here}
@@ -189,7 +189,7 @@ class Stand:
 
 def test_the_first_time_counts_only_where_the_work_is_long(monkeypatch):
     monkeypatch.setattr(runner, "_process", lambda *_: nullcontext(Stand(unit)))
-    for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):  # the medians of 2, 3, 4 and of 1, 2, 3
+    for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):  # the medians of the times 2, 3, 4 and 1, 2, 3
         ours, _ = measured(CUBIC, CUBIC.sizes[0], repetitions=3, threads=1)
         assert ours.clock == middle * unit
 

@@ -51,7 +51,7 @@ def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
 def test_an_adversary_is_reported(tmp_path, rounds, status):
-    """Networks of the run: one certifies; for the one at the start of training, W* would have been claimed wrongly."""
+    """After training the network certifies; for the network near the start of training, W* would be a wrong claim."""
     result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
     assert result.exit_code == status, result.output
     record = json.loads((tmp_path / "found.json").read_text())["attack"]
@@ -100,7 +100,7 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
 
 
 def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
-    """A method with options; before any training no round certifies, and the command says why."""
+    """A method with options certifies after training; before training it does not, and the command says why."""
     asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
     asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
     result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")

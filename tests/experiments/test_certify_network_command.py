@@ -118,7 +118,8 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     assert result.exit_code == (0 if direct.certified else 1), result.output
     assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
     assert run(*shlex.split(record["replay"])[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
-    for name, shape in (("layer1.weight", (64, 8)), ("readout.weight", (1, 64))):  # trained on from far away
+    # training starts far from the certified weights
+    for name, shape in (("layer1.weight", (64, 8)), ("readout.weight", (1, 64))):
         params[name] = 0.5 * np.reshape(params[name], shape)
     np.savez(tmp_path / "my net.npz", **params)
     early = run(*file, "--eta-local", "0.4", "--every", 40)
@@ -139,7 +140,9 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
 
 
 def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path):
-    """Three samples of two clients, so that fl-ntk and fedavg weigh them differently; watched until it certifies."""
+    """Three samples of two clients, so that fl-ntk and fedavg weigh clients differently; training is watched until it
+    certifies.
+    """
     asked = (*SMALL[:-4], "--n", 3, "--every", 40, "--watch", "--rounds", 400, "--json", tmp_path / "rounds.json")
     problem, network = data.sphere(n=3, clients=2), wide("fc:3:gelu")
     assert np.bincount(problem.owner).tolist() == [1, 2]
@@ -277,7 +280,8 @@ def test_rows_and_layers_that_a_file_may_not_have(tmp_path, monkeypatch):
         np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,d,y", comments="")
         result = run(*small, *options)
         if why is None:
-            assert isinstance(result.exception, TypeError), result.output  # it was accepted, and went on to _judged
+            # the file was accepted, and the command went on to _judged
+            assert isinstance(result.exception, TypeError), result.output
         else:
             assert result.exit_code == 2 and why in " ".join(result.output.split()), result.output
     monkeypatch.undo()

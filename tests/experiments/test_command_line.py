@@ -262,7 +262,7 @@ def test_bad_data_are_named(tmp_path, drawn):
 
 
 def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.delenv("COLUMNS")  # lines are whole
+    monkeypatch.delenv("COLUMNS")  # no line is broken
     small = ["--trials", "20", "--rounds", "2", "--width", "16", "--clients", "2", "--eta-local", "0.01"]
     path = csv(tmp_path / "mine.csv", 2 * UNIT)
     result = run("verify", "fl-ntk/B.7", "--data", path, *small)
@@ -270,7 +270,7 @@ def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path, monkeypa
     assert len(hints) == 1 and re.search(r"off by up to 1; .* --unit", hints[0])
     assert result.exit_code == 1 and "unit-rows" in result.stdout  # nothing at all was tested
     assert result.stdout.splitlines()[-1].startswith("untested (") and result.stdout.endswith("--unit passes\n")
-    assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # nothing was recorded of these data
+    assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # no outcome is recorded for these data
     normalised = run("verify", "fl-ntk/B.7", "--data", path, "--unit", *small)
     assert normalised.exit_code == 0 and "unit norm" not in normalised.stderr and "HOLDS" in normalised.stdout
     assert f"--data {path}" in normalised.stdout and "--unit" in normalised.stdout
@@ -431,7 +431,7 @@ def test_nothing_is_wider_than_the_terminal_and_piped_lines_are_whole(command, m
     monkeypatch.delenv("COLUMNS")
     piped = run(*command.split()).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    assert shown.replace(" \\\n", "\n").split() == piped.split()  # the shell reads a command past such a line's end
+    assert shown.replace(" \\\n", "\n").split() == piped.split()  # the shell continues a command after such a line
     assert max(map(len, piped.splitlines())) > 80 or command.startswith("verify")
 
 

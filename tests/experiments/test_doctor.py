@@ -59,7 +59,7 @@ def test_jax_and_torch_are_loaded_only_when_asked(tmp_path):
 
 
 def test_it_is_quick_unless_asked_to_load():
-    """It took six seconds of processor when it imported jax and torch."""
+    """The command took six seconds of processor time when it imported jax and torch."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "experiments", "doctor"], check=True, capture_output=True, cwd=ROOT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# SIGTERM comes where an interrupt must wait, as in an import or a callback of C code; then the command does {end}
+# SIGTERM comes where an interrupt must wait, as in an import or a callback of C code; then the command runs {end}
 PROGRAM = """
 import signal
 from ntkfl import interruption

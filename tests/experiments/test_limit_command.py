@@ -106,7 +106,7 @@ def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypa
 
 
 def said(result):
-    """The text on standard error, with its broken lines joined."""
+    """The text on standard error, with broken lines joined."""
     return " ".join(result.stderr.split())
 
 

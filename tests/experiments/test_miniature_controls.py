@@ -85,7 +85,7 @@ def test_the_factors_are_those_of_x4():
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_to_the_first_order_in_the_curvature_a_method_is_its_control(method, options, momentum):
-    """A tenth of the scale is a hundredth of the curvature, and of the first round's difference from its control."""
+    """At a tenth of the scale, the curvature and the first round's difference from its control are a hundredth."""
     keys = KEYS | {"method": method, "options": options, "momentum": momentum}
     small, tiny = (apart(moves(keys, s, 1), moves(control(keys), s, 1)) for s in (0.1, 0.01))
     assert tiny < 0.02 * small + 1e-12 and small < 0.1
@@ -99,7 +99,7 @@ def test_feddyn_is_a_servers_momentum_to_the_first_order_in_alpha():
         theirs = control(keys)
         assert theirs["options"]["momentum"] == pytest.approx(1 - alpha * 0.1 * way(5, 0.0, 0.1 * alpha))
         own = moves(keys, 0.05, 8)
-        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # alpha times 1/2, the share of the way
+        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # the difference is about alpha/2
         assert apart(own, moves(keys | {"method": "fedavg", "options": {}}, 0.05, 8)) > 2
 
 

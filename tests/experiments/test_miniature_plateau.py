@@ -20,7 +20,7 @@ ROUNDS = 30
 @pytest.mark.parametrize("rise, spread, state", [(0.3, 0.1, "flat"), (3.0, 0.1, "moves"), (0.3, 3.0, "unclear")])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
-    """In the last third the two seeds rise by rise - spread and rise + spread; the curve before it does not matter."""
+    """In the last third, the two seeds rise by rise - spread and rise + spread; earlier rounds do not matter."""
     slopes = [sign * (rise + off) / (ROUNDS // 3 - 1) for off in (-spread, spread)]
     before = np.random.default_rng(0).standard_normal((2, ROUNDS - ROUNDS // 3)) * 50
     curves = [[*old, *(70 + slope * np.arange(ROUNDS // 3))] for old, slope in zip(before, slopes, strict=True)]

@@ -31,8 +31,9 @@ from ntkfl.training.config import checked
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
-OTHER_FEDERATIONS = {"plane", "ima-federations"}  # one run continues another; gains are compared
-SOLO = {"transitivity", "plane"}  # some or all settings are no training configurations
+# settings continue another run ("plane"), or compare gains ("ima-federations")
+OTHER_FEDERATIONS = {"plane", "ima-federations"}
+SOLO = {"transitivity", "plane"}  # miniatures with settings that are no training configurations
 TINY = {"samples": 120, "test": 60, "model": "mlp:8", "rounds": 2, "epochs": 1}
 
 
@@ -74,7 +75,7 @@ def test_a_miniature_is_well_formed(miniature):
     for setting in miniature.settings:
         assert json.loads(json.dumps(setting.keys)) == setting.keys
         for quantity in miniature.quantities:
-            printed(setting, quantity)  # one row, or the paper printed none
+            printed(setting, quantity)  # fails if the paper's table has several rows for a setting
             assert not (setting.claim.get(quantity.name) and printed(setting, quantity)), "the claim is in the numbers"
 
 
@@ -108,7 +109,7 @@ def test_every_miniature_measures_its_quantities(miniature):
 
 
 def test_printed_numbers_are_the_papers():
-    """Against what is written in the specification, digit by digit."""
+    """The numbers equal those of the specification, digit by digit."""
     table = {"paper": "FedGuCci", "table": "6", "dataset": "CIFAR-10"}
     names = "FedAvg", "FedGuCci", "FedGuCci+LC only", "FedGuCci+SAM only", "FedGuCci+"
     assert [looked_up(table | {"method": name}).mean for name in names] == [64.14, 65.45, 65.51, 65.93, 66.05]
@@ -201,7 +202,9 @@ def test_the_papers_recipes_are_as_printed():
 
 @pytest.mark.parametrize("scale", ["middle", "paper"])
 def test_methods_of_the_ordering_are_trained_on_every_scale(scale):
-    """Every method takes the optimizer: with Adam at .08, too, the loss of a tiny network is finite after a round."""
+    """Every method takes the scale's optimizer, and a tiny network's loss is finite after a round, even with Adam at
+    .08.
+    """
     for setting in catalogue()["ordering"].on(scale).settings:
         job = prepared(**{**setting.keys, **TINY, "data": "digits", "clients": 4})
         assert job.config.optimizer == {"middle": "sgd", "paper": "adam"}[scale]
@@ -357,7 +360,7 @@ def test_a_setting_that_diverges_is_a_result(tmp_path):
     cells = run(miniature, range(3), tmp_path)
     assert [cell.failure for cell in cells] == ["", "", "", "round 3: not finite", "", ""]
     assert compared(miniature, cells)[1].finding == "diverged with seed 1"
-    assert compared(miniature, cells)[1].difference == 1  # over the seeds with both cells
+    assert compared(miniature, cells)[1].difference == 1  # the mean over seeds for which both cells exist
     assert run(miniature, range(3), tmp_path) == cells
 
 
@@ -483,7 +486,7 @@ def test_the_three_models_are_where_the_plane_says(solo):
     assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
     network_plane, s, t, grid = three.losses(5)
     assert grid[1, 3] == pytest.approx(three.score(network_plane.point(s[1], t[3])).loss, abs=1e-12)
-    assert three.rise() >= 0 and three.rise(parts=1) == 0  # one part: only the corners
+    assert three.rise() >= 0 and three.rise(parts=1) == 0  # with one part a side, only the corners are evaluated
 
 
 def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):

@@ -47,7 +47,7 @@ def test_rate_of_a_deep_network_is_that_of_its_kernels():
         [np.linalg.eigvalsh(matrix)[0] for matrix in matrices], rel=1e-6
     )
     assert "setting: fc:3:erf, fl-ntk" in printed
-    # for the limit and for the network's own kernel
+    # one line for the limit, one for the network's own kernel
     assert printed.count("(certified)") == printed.count("(H in float64)") == 2
 
 
@@ -140,7 +140,7 @@ module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.L
 
 
 def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
-    """lambda_min of `gram.deep`, and of the network's own gradients; both are positive on these rows."""
+    """Rows that the kernel without biases refuses: `gram.deep` with a bias and a user's network have lambda_min > 0."""
     data_file, own = tmp_path / "one.csv", tmp_path / "own.py"
     data_file.write_text(ONE_FEATURE)
     own.write_text(OWN)
@@ -182,7 +182,7 @@ def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
     alone = tmp_path / "once.csv"
     alone.write_text("\n".join([*lines[:3], lines[4]]))
     once = ran("rate", "--network", spec, "--data", alone, "--clients", 2)
-    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # its first line names the file's contents
+    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # the first line of `once` describes the file
     assert "some residuals never vanish: lambda_min(H) is 0" in ran(*command, "--duplicates", "keep")
     file.write_text("\n".join([*lines[:-1], "1,0,0.4"]))
     said = ran(*command, "--duplicates", "drop", status=2)

@@ -61,7 +61,9 @@ def test_schedules_cohorts_and_noise_are_heard():
 
 
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
-    """The coefficients of absent clients stay 0: the remainder is at least the least squares over the other samples."""
+    """Coefficients of absent clients stay 0: no residual is below that of least squares over the other clients'
+    samples.
+    """
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = command(*arguments, "2")
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")
@@ -75,7 +77,7 @@ def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay()
     left = np.linalg.norm(problem.y - moving @ np.linalg.pinv(moving) @ problem.y) / np.linalg.norm(problem.y)
     with pytest.raises(ValueError, match="of it stays, since clients 0, 1 and 3 take part in no round"):
         regime.rounds_to(0.999 * left)
-    rounds = regime.rounds_to(1.01 * left)  # until then it falls
+    rounds = regime.rounds_to(1.01 * left)  # above the remainder the residual falls
     assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from typed import command
 
-# n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds; on other draws from the sphere
+# n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds; the ledger's draws were others
 LEDGER = {
     (4, 4): (0.164, 3.4e13, 6.8e16, 2.0e-6, 2.37, 1.7e8),
     (4, 16): (0.368, 1.3e12, 2.5e15, 1.3e-5, 3.05, 1.2e7),

@@ -28,7 +28,7 @@ def seen(identifier, trials=2):
 
 
 def made_up(ratio, **more):
-    """Cases of one family with these ratios, the bound being 1."""
+    """Cases of one family with these ratios left/right; the bound is 1."""
     count = len(ratio)
     columns = {"x": (1.0,) * count, "x_error": (0.0,) * count, "y": tuple(ratio), "y_error": (0.0,) * count}
     return Seen(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))

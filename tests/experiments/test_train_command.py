@@ -66,7 +66,7 @@ def test_every_key_is_an_option_of_its_type_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
     types = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
     wanted = {name: without_limits(RunConfig.model_fields[name].annotation) for name in KEYS}
-    assert types == wanted | {"batch_size": str, "ima_start": float}  # these may be words, or a share
+    assert types == wanted | {"batch_size": str, "ima_start": float}  # the options also take a word or a share
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
 
@@ -163,7 +163,7 @@ def test_ctrl_c_keeps_the_rounds(tmp_path, monkeypatch):
     said = re.search(r"stopped by Ctrl-C\n(\d+) of 1000000 rounds were done; they are kept in", result.stderr)
     done, rows = int(said.group(1)), table(folder)
     assert done == 3
-    assert len(rows) == done + 2  # the header and the model before training
+    assert len(rows) == done + 2  # two more lines: the header and the model before training
     result = run("--resume", "--rounds", done + 1, "--out", folder)
     assert result.exit_code == 0 and table(folder)[: done + 2] == rows, result.output
 

@@ -42,7 +42,7 @@ def disagreements(provenance, verdicts):
             value = attrgetter(field)
             if value(recorded) != value(here):
                 differences.append(f"{recorded.id} {recorded.form}: {field} {value(recorded)}")
-        if recorded.kind is not Kind.EQUALITY:  # an equality's tightness is rounding
+        if recorded.kind is not Kind.EQUALITY:  # the tightness of an equality is rounding error
             differences += [
                 f"{recorded.id} {recorded.form}: {name} tightness {ratio}, here {here.tightness[name]}"
                 for name, ratio in recorded.tightness.items()

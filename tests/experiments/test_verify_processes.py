@@ -40,7 +40,8 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background jobs ignore it
+        # a shell's background jobs ignore SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert started.stderr is not None
     said = [started.stderr.readline() for _ in range(2)]  # the second line comes after some seconds of cases
@@ -60,7 +61,8 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
 def test_workers_take_no_module_from_the_users_folder(tmp_path):
     for name in ("bounds", "verification", "numbers"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
-    installed = "import sys; sys.path.remove(''); from experiments.command_line import app; app()"  # as a script would
+    # sys.path as in an installed script
+    installed = "import sys; sys.path.remove(''); from experiments.command_line import app; app()"
     command = [sys.executable, "-c", installed, "verify", "fl-ntk/A.1", "fedgucci/F4", "--processes", "2"]
     process = subprocess.run(
         command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True

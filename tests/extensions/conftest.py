@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ntkfl(folder):
-    """Run a command line in the folder, in a process that has loaded no file; its output; checks its exit status."""
+    """Run a command line in the folder as if no file had been loaded, check the exit status, and return the output."""
 
     def run(line, status=0):
         forget()

@@ -12,7 +12,7 @@ from verification.facts import Data, Standing, Where
 from verification.search import after_cases, attack_held
 from verification.verdict import Verdict
 
-CASES = 40  # of a search: the tests limit it by cases, not by time
+CASES = 40  # the tests limit a search by its cases, not by time
 THEOREM = """
 from dataclasses import dataclass
 

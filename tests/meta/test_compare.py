@@ -33,8 +33,8 @@ TABLE = [
     (Kind.UPPER, 0, 1, 0, 1, U),
     (Kind.UPPER, 5, np.inf, 1, 0, U),
     (Kind.UPPER, 1, 0, 5, np.inf, U),
-    (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # infinity is no scale to measure an error by
-    (Kind.UPPER, np.inf, 0, np.inf, 0, U),  # two overflows are in no order
+    (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # an error cannot be compared with an infinite scale
+    (Kind.UPPER, np.inf, 0, np.inf, 0, U),  # two overflows cannot be ordered
     (Kind.LOWER, -np.inf, 0, -np.inf, 0, U),
     (Kind.UPPER, 1, 0, np.inf, 0, H),
     (Kind.UPPER, np.inf, 0, 1, 0, V),
@@ -50,7 +50,7 @@ TABLE = [
     (Kind.EQUALITY, 1, 1e-3, 1, 1e-3, U),
     (Kind.EQUALITY, 1, 0.4, 2, 0.4, V),
     (Kind.EQUALITY, 0, 0, 0, 0, H),
-    (Kind.EQUALITY, 0, 1e-30, 0, 0, U),  # nothing to measure the error against
+    (Kind.EQUALITY, 0, 1e-30, 0, 0, U),  # both sides are 0: the error has no scale
     (Kind.DEFINITION, 1, 0, 1, 1e-12, H),
     (Kind.EXISTENCE, 1, 0, 2, 0, V),
     (Kind.RATE, -0.52, 0.05, -0.5, 0, H),
@@ -116,7 +116,8 @@ def test_the_truth_is_never_contradicted(data, kind, left, right, width):
     comparison = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
     if SATISFIED[kind](left, right, lower):
         assert comparison.outcome is not V
-    elif kind is Kind.EQUALITY:  # holds means: both are known to 1e-6 of the scale and are not seen to differ
+    # an equality holds if both sides are known to 1e-6 of the scale and are not seen to differ
+    elif kind is Kind.EQUALITY:
         assert comparison.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
     else:
         assert comparison.outcome is not H
@@ -170,7 +171,8 @@ def test_one_bad_entry_of_a_matrix_is_found_and_shown():
 
 
 def test_the_sides_shown_are_those_of_the_worst_entry_however_tight_another_is():
-    left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])  # the first is undecided, its ratio infinite
+    # the first part is undecided, with an infinite ratio
+    left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])
     comparison = compare(Kind.UPPER, left, right)
     assert (comparison.outcome, comparison.tightness) == (V, np.inf)
     assert (float(comparison.left.value), float(comparison.right.value)) == (2.0, 1.5)
@@ -187,7 +189,7 @@ def test_entries_of_an_equality_share_the_scale_of_the_largest():
 @pytest.mark.parametrize("kind", list(Kind))
 def test_tightness_is_never_nan(kind):
     if kind is Kind.ORDER:
-        return  # judged along a ladder, below
+        return  # the next tests judge orders along a ladder
     for left in (0.0, -1.0, 1.0, np.inf):
         for right in (0.0, -1.0, 1.0):
             for error in (0.0, 1e-9, np.inf):
@@ -242,7 +244,7 @@ def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
 
 
 def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
-    """The ratio goes up and down: its slope is above 0 by less than the slope's half-width."""
+    """The ratio goes up and down: the fitted slope is above 0, but by less than the slope's half-width."""
     wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
     comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
     assert 0 < comparison.left.value < comparison.left.error
@@ -266,7 +268,7 @@ def test_a_column_is_not_held_against_a_row():
 
 @pytest.mark.parametrize(("error", "outcome"), [(0.0, Outcome.VIOLATED), (1.0, Outcome.UNRESOLVED)])
 def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
-    """left/right grows like the size; the left side is known exactly, or not told apart from 0."""
+    """left/right grows like the size; the left side is exact, or its enclosure contains 0."""
     sizes = 2.0 ** np.arange(1, 9)
     left = Estimate(1e-38 * np.ones(8), 1e-38 * error * np.ones(8), "ball")
     assert _growth(SimpleNamespace(sizes=sizes), left, Estimate.exact(1 / sizes)).outcome is outcome
@@ -274,7 +276,7 @@ def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_sides_are_as_near_as_those_of_the_nearest_part(order):
-    """A part that is well known and tight must not hide a part that needs a better estimate."""
+    """A tight part with a small error must not hide a part that needs a better estimate."""
     tight, near = (estimate(0.9, 1e-12), estimate(1.0)), (estimate(0.5, 0.1), estimate(1.0))
     left, right = zip(*((tight, near)[i] for i in order), strict=True)
     statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)

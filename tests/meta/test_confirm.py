@@ -42,7 +42,7 @@ def last(case):
 
 
 def understated(case):
-    """The last residual; in floats it is a millionth too large, and claimed to be exact."""
+    """The last residual; the float computation returns a millionth too much, and claims no error."""
     if case.arithmetic is None:
         return Estimate.exact(last(case).value * (1 + 1e-6))
     return last(case)
@@ -188,7 +188,7 @@ class Networks(Case):
     [
         (Estimate(2.0, 1e-12), Standing.CONFIRMED),
         (Estimate(0.5, 1e-12), Standing.FALLEN),
-        (Estimate(1.1, 0.5), Standing.FALLEN),  # open on other networks is not violated there
+        (Estimate(1.1, 0.5), Standing.FALLEN),  # what other networks leave undecided is not violated there
     ],
 )
 def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others, standing):

@@ -107,7 +107,7 @@ def test_a_first_look_decides_where_every_mutant_is_caught_on_it():
     assert set(built.values()) == {1}
     assert {(v.id, v.outcome) for v in decided} == {(v.id, v.outcome) for v in thorough}
     assert [done for _, done, _ in seen] == list(range(1, 201))
-    assert [done for _, done, total in seen if done == total] == [200]  # settled once, at the end
+    assert [done for _, done, total in seen if done == total] == [200]  # the total is reached once, at the end
     (alone,) = verify(early, Options(until_decided=True))
     assert replace(alone, provenance={}) == replace(decided[1], provenance={})
     assert alone.replay == "ntkfl verify test/early --form stated --seed 0 --until-decided"
@@ -121,7 +121,7 @@ def test_too_few_admitted_cases_of_a_first_look_are_not_the_last_word():
 
 
 def interrupts_at(stop):
-    """A function for progress that interrupts at this call."""
+    """A progress function that raises an interrupt at this call."""
     told = []
 
     def progress(*step):
@@ -240,16 +240,16 @@ def known(name, *values):
     return Family(name, lambda seed: Known(name, values), st.nothing(), trials=1, needs=1, fixed=True)
 
 
-LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)  # settles x <= 1 with all of its networks
+LATE = (0.9, 0.2), (0.9, 0.2), (0.3, 0.0)  # only all networks of this ladder settle x <= 1
 
 
 @pytest.mark.parametrize(
     ("early", "tenths", "shares"),
     [
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 2, {1 / 4}),
-        # the mutant is caught on the late ladder as long as little is known of it, then on all of the other
+        # the mutant is caught on the late ladder while the late ladder's error is large, then on all of the other
         (((0.5, 0.2), (0.5, 0.2), (0.5, 0.0)), 4, {1 / 4, 1.0}),
-        # it is caught with half of the early ladder, which then stays as it is
+        # the mutant is caught with half of the early ladder, which is then not extended
         (((0.5, 0.2), (0.9, 0.0), (0.5, 0.0)), 8, {1 / 4, 1 / 2}),
     ],
 )
@@ -335,7 +335,7 @@ def test_a_statement_of_no_case_is_untested(families):
 
 
 def test_both_sides_are_taken_at_one_precision():
-    """Otherwise the ends of a ball would depend on the precision of the threads that prepare cases."""
+    """Otherwise the ends of a ball would depend on the precision set in the threads that prepare cases."""
     seen = []
 
     def measure(case):
@@ -389,8 +389,8 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
         return verdict.necessity["small"]
 
     assert said(Number(27.0)) is Needed.YES
-    assert said(Number(28.0)) is Needed.NOT_SHOWN  # not odd as well
-    assert said(Number(3.0)) is Needed.NOT_SHOWN  # violates nothing
+    assert said(Number(28.0)) is Needed.NOT_SHOWN  # the number is not odd, so that two hypotheses fail
+    assert said(Number(3.0)) is Needed.NOT_SHOWN  # the number violates neither hypothesis nor claim
 
 
 def test_a_witness_decides_where_the_everyday_cases_do_not():
@@ -508,7 +508,8 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
             return Run(1.0 + seed)
 
     looks = {"families": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
-    outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)  # not free: the case is prepared before
+    # the hypothesis costs something, so that the case is prepared before it is evaluated
+    outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)
     statements = [
         claim("test/run", **looks),
         claim("test/again", **looks),
@@ -520,7 +521,7 @@ def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
     assert len(run.counts.not_computed) == len(again.counts.not_computed) == 5
     assert (start.outcome, start.counts.not_computed) == (Outcome.HOLDS, {})
     assert (stable.outcome, stable.counts.rejected, stable.counts.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
-    assert set(ran.values()) == {1}  # statements share an overflow
+    assert set(ran.values()) == {1}  # a case that overflows is run once for all statements
 
 
 def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
@@ -634,7 +635,8 @@ def options(draw):
 @settings(deadline=None, max_examples=100)
 @given(chosen=options(), form=st.sampled_from(list(Form)))
 def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
-    about_data = replace(claim(), families=lambda options: (options,))  # its families change with every option
+    # the families of `about_data` change with every option
+    about_data = replace(claim(), families=lambda options: (options,))
     words = shlex.split(replay_command(about_data, form, chosen))
     assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]
     parsed, rest = {}, words[5:]

@@ -83,7 +83,8 @@ def test_a_two_sided_claim_is_reversed_at_both_ends():
     inside, low, high = (Estimate.exact(v) for v in (2.0, 1.0, 3.0))
     assert compare(Kind.TWO_SIDED, inside, high, low).outcome is Outcome.HOLDS
     assert compare(Kind.TWO_SIDED, inside, high, low, reverse=True).outcome is Outcome.VIOLATED
-    both = compare(Kind.TWO_SIDED, inside, low, high, reverse=True)  # above the "upper" and below the "lower" end
+    # a left side above the "upper" and below the "lower" end
+    both = compare(Kind.TWO_SIDED, inside, low, high, reverse=True)
     assert both.outcome is Outcome.HOLDS
 
 
@@ -113,7 +114,8 @@ def test_fates_are_told_apart():
     assert fate_of["times 1/4"].own and fate_of["times 1/4"].fate is Fate.KILLED
     assert fate_of["times 3/4"].fate is Fate.SURVIVED
     assert fate_of["times 3/4"].why == "slack 2x, tightens at most 1.33x"
-    assert not fate_of["times 1/2"].own and fate_of["times 1/2"].fate is Fate.SURVIVED  # 2 x / 2 = x: it is attained
+    # 2 x / 2 = x: the bound is attained
+    assert not fate_of["times 1/2"].own and fate_of["times 1/2"].fate is Fate.SURVIVED
     assert fate_of["x to the power 3/2"].fate is Fate.WEAKER
     assert fate_of["x to the power 1/2"].fate is Fate.KILLED
     assert fate_of["y to the power 1/2"].why == "has the same value on the cases"
@@ -239,7 +241,7 @@ def test_an_exception_in_one_statement_leaves_the_others(changes):
     bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
     assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
     assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
-    assert replace(bad, data=Data.OWN).contradicts_record  # so that the exit status tells it on any data
+    assert replace(bad, data=Data.OWN).contradicts_record  # so that the exit status reports the error on any data
     assert str(bad.notes[0]) == bad.error and bad.error.startswith("failed with TypeError: ")
     assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
 

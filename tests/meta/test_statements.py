@@ -27,10 +27,10 @@ from verification.verdict import NOT_REFUTED, Verdict
 
 # A verdict needs five cases: five of one family, or three of each of two families, or two of each of several.
 A_RUN, BY_FAMILIES = Options(trials=5), {1: Options(trials=5), 2: Options(trials=3), 3: Options(trials=2)}
-LONG_RUN = Options(trials=2)  # cases of some seconds
+LONG_RUN = Options(trials=2)  # for statements whose cases take some seconds
 NO_RUN, UNTIL_DECIDED = Options(trials=25), Options(until_decided=True)
 MANY_FAMILIES = Options(trials=12)
-MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to catch its mutants takes more cases
+MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: its mutants need more cases
 PAIRS = Options(trials=60)  # R2's kink term decides in one pair of twenty
 CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
 CHOSEN["fl-ntk/B.3"] = MANY_RUNS
@@ -44,7 +44,7 @@ CHOSEN |= {f"fedgucci/{name}": A_RUN for name in ("F8", "X4-drift")}
 FORMS = [(identifier, form) for identifier, statement in catalogue().items() for form in statement.forms]
 
 
-DEAR = {f"deep/{name}" for name in ("any-method", "federated-rounds", "kernel", "linearised")}  # some .7 s and more
+DEAR = {f"deep/{name}" for name in ("any-method", "federated-rounds", "kernel", "linearised")}  # .7 s and more each
 DEAR |= {"fedgucci/F9", "fedgucci/F18", "fedgucci/X5"}
 DEAR |= {f"fl-ntk/{name}" for name in ("Alg1-update", "any-method", "any-order", "convex-loss", "C.9")}
 DEAR |= {f"fl-ntk/C.7{part}" for part in ("-error", "-J", "-movement", "-norm")}
@@ -59,7 +59,7 @@ def has_a_ladder(identifier):
 
 @cache
 def run_of(identifier):
-    """The number of cases of each family of a quick statement: the fewest for a verdict, or more for its mutants."""
+    """The cases of each family that a quick statement is run on: the fewest for a verdict, or more to catch mutants."""
     statement = catalogue()[identifier]
     if identifier in CHOSEN:
         return CHOSEN[identifier]
@@ -175,7 +175,8 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
         assert verdict.counts.violated == 0 or statement.forms[form].failure is not None
         return
     assert verdict.witness.shows
-    slopes = statement.kind in (Kind.RATE, Kind.ORDER)  # seen over many networks: a second set of networks confirms it
+    # a violation over many networks is confirmed by a second set of networks
+    slopes = statement.kind in (Kind.RATE, Kind.ORDER)
     how = str(verdict.confirmation.how)
     balls = how == "both sides are balls" or how.startswith("run in balls of")
     assert balls or (slopes and how.startswith("other networks agree"))
@@ -188,7 +189,7 @@ def a_witness_shows_the_violation_and_is_confirmed(identifier, form):
 
 def necessity_cases_show_what_they_are_stored_for(identifier, form):
     verdict, statement = verdict_of(identifier, form), catalogue()[identifier]
-    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # no necessity is recorded for it
+    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # a violated form records no necessity
     assert set(verdict.necessity) == (set() if fails_anyway else {h.name for h in statement.required(form)})
     if statement.forms[form].recorded is Outcome.VIOLATED:
         return  # a violated form has no necessity cases
@@ -245,7 +246,8 @@ def test_a_vacuous_verdict_says_what_it_would_take():
 SEEDS = {"fl-ntk/A.1": 400, "fl-ntk/A.2": 400, "fl-ntk/Eq11": 200, "fl-ntk/C.6": 60, "fl-ntk/X.3": 60}
 SEEDS |= {i: 30 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
 SEEDS |= {"fl-ntk/B.7": 60, "fl-ntk/B.10": 60, "fl-ntk/Eq16": 60}
-SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}  # cases of four networks, cases of long recursions
+# their cases are slow: four networks, or long recursions
+SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}
 
 
 @pytest.mark.slow
@@ -287,7 +289,7 @@ def of_all_cases():
 def agrees(verdict):
     """Whether a few cases give the verdict of all cases; a probability may be "not refuted" instead of "holds"."""
     of_all = of_all_cases().get((verdict.id, verdict.form))
-    if of_all is None:  # the table is older than the statement
+    if of_all is None:  # the statement is newer than the table
         return verdict.as_recorded
     if (verdict.id, verdict.form) in OTHERWISE:
         of_all = OTHERWISE[verdict.id, verdict.form][0].value

@@ -41,7 +41,7 @@ def tally(counts, failure=None, rejected=None, weight=1):
         ({U: 30}, U),
         ({H: 199, V: 1}, V),  # any violated trial decides
         ({U: 29, V: 1}, V),
-        ({V: 1}, V),  # even if it is the only trial
+        ({V: 1}, V),  # even a single trial
         ({H: 1, V: 1}, V),
         ({H: 19}, Outcome.UNTESTED),
         ({}, Outcome.UNTESTED),
@@ -82,7 +82,7 @@ def test_a_ladder_counts_all_its_runs():
         ({H: 200}, 0.1, H),
         ({H: 190, V: 10}, 0.1, H),  # a few failures are allowed
         ({H: 190, U: 10}, 0.1, H),
-        ({H: 180, V: 20}, 0.1, U),  # as many as allowed: undecided
+        ({H: 180, V: 20}, 0.1, U),  # exactly the allowed share of failures is undecided
         ({H: 180, U: 20}, 0.1, U),  # unresolved trials count against the claim ...
         ({U: 200}, 0.1, U),  # ... but never as violations
         ({H: 100, V: 100}, 0.1, V),
@@ -135,7 +135,7 @@ def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
     # the failure probability at which the chance of no failure is 2.5%: the end of a two-sided 95% interval
     at = 1 - 0.025 ** (1 / trials)
     assert limit is None if at <= allowed else limit == pytest.approx(at, rel=1e-9)
-    assert tally({H: trials}).would_exclude is None  # a claim that may not fail
+    assert tally({H: trials}).would_exclude is None  # a claim without a failure probability
     assert float(percent(at).rstrip("%")) / 100 >= at
 
 

@@ -1,4 +1,4 @@
-"""The Lipschitz constant of each loss in the bounds on its barrier is large enough, and a smaller one is not."""
+"""The bounds on a loss barrier hold with the Lipschitz constant of each loss, and fail with a smaller constant."""
 
 from dataclasses import replace
 
@@ -40,7 +40,8 @@ def test_the_constants():
     assert [float(lipschitz_constant(loss).value) for loss in ("absolute", "logistic")] == [1, 1]
     root = lipschitz_constant("cross-entropy")
     assert root.lo**2 < 2 < root.hi**2
-    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0  # only the squared loss has a reach
+    # only the squared loss's constant depends on a reach
+    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0
     assert float(lipschitz_constant("squared", 3.25).value) == 6.5
 
 
@@ -135,7 +136,9 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 
 
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
-    """I8-nonzero: a floor of -1 contradicts `positive`, independent clients contradict `non-zero`, word for word."""
+    """I8-nonzero, taken word for word: a floor of -1 contradicts `positive`, independent clients contradict
+    `non-zero`.
+    """
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())
     assert float(independent.value) == float(independent.error) == 0

@@ -81,14 +81,16 @@ def test_r1g_implies_the_theorem_for_any_number_of_outputs():
 
 @pytest.mark.parametrize("outputs", [1, 2, 5, 20])
 def test_the_tail_of_vectors_averaged_over_data(outputs):
-    """(J_C) for Gaussian entries, the heaviest of their proxy: Q (sqrt(C-1) + sqrt(2 log(2/p))) is rarely exceeded."""
+    """Inequality (J_C) for Gaussian entries, whose tails are the heaviest of their variance proxy: the mean norm
+    exceeds Q (sqrt(C-1) + sqrt(2 log(2/p))) with probability at most p.
+    """
     rng = np.random.default_rng(outputs)
     inputs = rng.standard_normal((2, 3))
     sizes = np.linalg.norm(rng.standard_normal((20_000, outputs, 3)) @ inputs.T, axis=1).mean(axis=1)
     scale = np.linalg.norm(inputs, axis=1).mean()
     for p in (0.9, 0.3, 0.05):
         assert (sizes > scale * (np.sqrt(outputs - 1) + np.sqrt(2 * np.log(2 / p)))).mean() <= p
-    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5  # most draws exceed half of it
+    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5  # most draws exceed half of Q sqrt(C)
 
 
 @settings(deadline=None, max_examples=15)

@@ -101,7 +101,7 @@ def test_the_ball_s_mean_is_between_its_ends(seed):
     small = with_populations(CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
     x, y = CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
     exact = cube_terms.gap(replace(small, x=x, y=y))
-    assert mean_gap(small).lo <= exact.hi  # another sample's supremum lies near the population's
+    assert mean_gap(small).lo <= exact.hi  # the supremum over another sample lies near the population's supremum
     assert exact.lo <= mean_gap(small).hi
 
 

@@ -16,17 +16,17 @@ class Unreadable(Exception):
 
 
 def look(element: Element) -> str:
-    """The appearance of an element, by which symbols are recognised."""
+    """The element's markup, by which symbols are recognised."""
     return tostring(element, encoding="unicode")
 
 
 def value(node: Element, known: Mapping[str, object]) -> object:
-    """The value of an element; `known`: of each symbol, by its look, a number or a matrix."""
+    """The value of an element; `known` has the value of each symbol, a number or a matrix, by the symbol's look."""
     return _Reader(_pieces(node, known), known).whole()
 
 
 def _pieces(node: Element, known: Mapping[str, object]) -> list[Element]:
-    """The pieces of a row and of rows in it. A symbol and a fraction on one line are one piece, being one operand."""
+    """The pieces of a row and of the rows inside it; a symbol, or a fraction on one line, is one piece."""
     if node.tag in ("mrow", "math"):
         whole = look(node) in known or _slash(node) is not None
         return [node] if whole else [piece for child in node for piece in _pieces(child, known)]

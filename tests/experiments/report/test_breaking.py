@@ -64,7 +64,7 @@ def test_what_is_cut_joins_to_the_formula_but_for_the_size_of_parentheses():
 
 
 def test_a_sign_has_space_only_where_the_formula_goes_on():
-    """A row of two pieces, each with a minus: the first is a sign, the second one subtracts."""
+    """A row of two pieces, each with a minus: the first minus is a sign, the second subtracts."""
     row = "- " + " ".join("abcdefgh") + " - " + " ".join("abcdefghijklmnopqrstuvwxyz")
     first, second = re.findall(r"<mo[^>]*>−", flowing([row]))
     assert "infix" not in first and "infix" in second

@@ -21,7 +21,7 @@ SIZE = 3
 INNER = "g"  # an inner product, which is smaller than the squares of its factors
 WHOLE = {"K": 3, "T": 2}
 CONSTANT = 7.0
-LONG = ("fl-ntk/method-limits", "fl-ntk/drawn-memory", "fl-ntk/state-maps")  # a second of processor each
+LONG = ("fl-ntk/method-limits", "fl-ntk/drawn-memory", "fl-ntk/state-maps")  # a second of processor time each
 CLAIMS = [
     pytest.param(statement, form, id=f"{name}-{form.value}", marks=pytest.mark.slow if name in LONG else ())
     for name, statement in catalogue().items()
@@ -30,7 +30,9 @@ CLAIMS = [
 
 
 def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
-    """Values of symbols: small for Greek letters, so that logarithms and roots are real; times unit for Latin ones."""
+    """Values of symbols: Greek letters are small, so that logarithms and roots are real; Latin letters are times
+    `unit`.
+    """
     rng = np.random.default_rng(seed)
     values = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):
@@ -125,7 +127,7 @@ def test_what_stands_beside_a_claim_has_its_value(identifier):
 
 
 def _real_at(expressions) -> dict:
-    """Numbers where all are real, in the largest of a few units: some roots are real near 0 only."""
+    """Numbers at which every expression is real, in the largest of a few units: some roots are real near 0 only."""
     for unit in (1.0, 1e-1, 1e-2, 1e-3):
         values = numbers(expressions, unit=unit)
         with suppress(NotFinite):

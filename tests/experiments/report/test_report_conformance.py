@@ -17,7 +17,7 @@ RUDE = "<script>alert(1)</script>"
 
 
 def conformance():
-    """One method of each outcome, a word that is no markup, and a variant that explains."""
+    """Verdicts with each outcome, one text with markup characters, and a known variant that explains a difference."""
     equal = CaseVerdict("fedavg/a", Agreement.EQUAL, "float32", seconds=0.5)
     differs = CaseVerdict("fedprox/a", Agreement.DIFFERS, "float64", Difference(2, "w", 0.5), limit="mu = 0 is FedAvg")
     failed = CaseVerdict("scaffold/a", Agreement.FAILED, remark=f"ValueError: {RUDE}")

@@ -40,7 +40,7 @@ STUDY = replace(STUDY, charts=charts)
 def ran(tmp_path_factory):
     out = tmp_path_factory.mktemp("ran") / "out"
     with pytest.MonkeyPatch.context() as patched:
-        for name in (*COUNTS, "XLA_FLAGS"):  # a run sets them: they are restored
+        for name in (*COUNTS, "XLA_FLAGS"):  # a run sets these variables; the context restores them
             patched.setenv(name, os.environ.get(name, ""))
         words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(out)]
         done = command(*words)

@@ -21,7 +21,7 @@ def own_environment(monkeypatch):
         if name in os.environ:
             monkeypatch.setenv(name, os.environ[name])
         else:
-            monkeypatch.setenv(name, "1")  # recorded as not set
+            monkeypatch.setenv(name, "1")  # so that the end of the test unsets the variable
             monkeypatch.delenv(name)
 
 
@@ -44,7 +44,7 @@ def started():
             stderr=subprocess.PIPE,
             cwd=ROOT,
             env=os.environ | environment,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are deaf to it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore SIGINT
         )
         processes.append(process)
         return process

@@ -42,7 +42,7 @@ def test_a_planted_power_is_recovered_and_another_one_violated(theory, outcome):
 )
 def test_a_mean_is_violated_only_where_chance_alone_takes_it_once_in_a_million(theory, outcome):
     answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * stats.norm.ppf((1 + level) / 2)))
-    assert answer.outcome is outcome  # half-widths: .129 at 99%, .245
+    assert answer.outcome is outcome  # half-widths: .129 at 99%, .245 at 1 - 1e-6
     assert ("outside the interval of 99%, within that of 0.999999" in answer.note) is (outcome is Outcome.UNRESOLVED)
 
 
@@ -56,7 +56,8 @@ def test_missing_cells_do_not_count():
 def test_too_few_sizes_or_cells_are_untested(rows):
     answer = exponent("claim", "source", -0.5, SIZES[:rows], SAMPLES[:rows])
     assert answer.outcome is Outcome.UNTESTED and "are needed" in answer.note
-    assert exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES]).outcome is Outcome.UNTESTED  # 16 cells
+    # 16 cells are too few
+    assert exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES]).outcome is Outcome.UNTESTED
 
 
 def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
@@ -68,7 +69,7 @@ def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
     few = exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES], **along)
     assert few.outcome is Outcome.UNTESTED and few.settled_by == ("seed",)
     assert exponent("c", "s", -0.5, SIZES, SAMPLES, **along).outcome is Outcome.HOLDS
-    distinct = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell a size of its own
+    distinct = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell has a size of its own
     assert distinct.settled_by == ("seed",)
     endless = [*SAMPLES[:-1], np.append(SAMPLES[-1], np.inf)]
     answer = exponent("c", "s", -0.5, SIZES, endless, **along)
@@ -120,7 +121,7 @@ def test_the_worst_cell_is_a_violated_one_whatever_the_signs():
     answer = upper("c", "s", np.array([0.1, *[1.0] * 5]), np.array([-0.3, *[2.0] * 5]))
     assert answer.outcome is Outcome.VIOLATED and answer.measured is not None and answer.measured.value == np.inf
     left, right = np.array([-0.2, -0.1, 0.0, 0.0, 1.0]), np.array([-0.1, 0.0, 0.0, 1.0, 2.0])
-    answer = upper("c", "s", left, right)  # the ratios are 0, 0, 1, 0 and a half
+    answer = upper("c", "s", left, right)  # the ratios left/right count as 0, 0, 1, 0 and 1/2
     assert answer.outcome is Outcome.HOLDS and answer.measured is not None and answer.measured.value == 1.0
     answer = upper("c", "s", np.zeros(5), np.zeros(5), 0.1, 0.1)
     assert answer.outcome is Outcome.UNRESOLVED and answer.measured is not None and answer.measured.error == np.inf
@@ -131,7 +132,7 @@ def test_an_identity_is_held_by_its_errors():
     assert equal("c", "s", off, 1e-8, 1.0).outcome is Outcome.HOLDS
     assert equal("c", "s", off, 1e-10, 1.0).outcome is Outcome.VIOLATED
     assert equal("c", "s", off, 1e-3, 1.0).outcome is Outcome.UNRESOLVED
-    for sign in (1, -1):  # the largest, to whichever side it is
+    for sign in (1, -1):  # the largest difference is reported, of either sign
         answer = equal("c", "s", sign * off, 1e-8, 4.0)
         assert answer.measured is not None and answer.measured.value == sign * off[2] / 4
     assert equal("c", "s", np.full(5, np.nan), 0.0, 1.0).outcome is Outcome.UNTESTED

@@ -63,13 +63,13 @@ def test_another_power_and_widths_above_the_bounds_are_violated():
 
 
 def never(point, complexity):
-    """A planted cell below this complexity; from it on, a cell without a certified width."""
+    """A planted cell; from this complexity on it has no certified width."""
     measured = cell(point)
     return measured | ({"width": np.nan} if measured["complexity"] >= complexity else {})
 
 
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
-    """Three cells are counterexamples of a closed form if its width is within reach, and else leave it open."""
+    """Three cells are counterexamples to a bound whose width is within reach; other bounds they leave open."""
 
     def low(point):
         measured, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8

@@ -55,7 +55,7 @@ def test_steps_beyond_the_limit_leave_the_rounds_out():
 
 
 def cell(point, power=1.0, over=0.9):
-    """Rounds that go like N^power / (eta_l K) at eta_g = 1, and not with N at eta_g = N."""
+    """Rounds that grow like N^power / (eta_l K) at eta_g = 1, and do not depend on N at eta_g = N."""
     rng = np.random.default_rng([point["clients"], point["local_steps"], int(1e4 * point["eta_local"]), point["seed"]])
     clients = 1.0 if point["eta_global"] == AS_MANY else float(point["clients"])
     rounds = 20 * clients**power / (point["eta_local"] * point["local_steps"]) * rng.lognormal(sigma=0.05)

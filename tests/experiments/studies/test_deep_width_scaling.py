@@ -147,13 +147,13 @@ def test_no_two_cells_share_random_numbers(monkeypatch):
             raise InterruptedError
 
     for network in NETWORKS:
-        limit(network)  # before networks are watched
+        limit(network)  # limits draw networks too, and are computed before draws are recorded
     monkeypatch.setattr(WideNetwork, "model", lambda *_: Watched())
     points = [(name, width, seed) for name in NETWORKS for width in STUDY.axes[1].values for seed in range(20)]
     for network, width, seed in points:
         with pytest.raises(InterruptedError):
             measure({"network": network, "width": width, "seed": seed})
-    assert len({seed % 2**32 for seed in seeds}) == len(points)  # torch's generator sees so many bits
+    assert len({seed % 2**32 for seed in seeds}) == len(points)  # torch's generator uses 32 bits of a seed
 
 
 def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkeypatch):
@@ -209,7 +209,7 @@ def test_what_bends_is_said_with_its_widest_rungs():
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():
-    """One network that is a thousand times farther from everything does not decide for the others."""
+    """A network whose distances are all a thousand times larger does not change the common power."""
 
     def far(point):
         factor = 1000 if point["network"] == "fc:6:erf" else 1
@@ -230,7 +230,8 @@ def test_missing_cells_and_other_networks():
     answers = STUDY.answers(cells)
     assert len(answers) == 5 * (1 + 3) + 2
     assert [answer.outcome for answer in answers[:-2]] == [Outcome.HOLDS] * 20
-    assert {answer.outcome for answer in answers[-2:]} == {Outcome.UNTESTED}  # two depths, and one
+    # the two answers have two depths and one depth
+    assert {answer.outcome for answer in answers[-2:]} == {Outcome.UNTESTED}
     few = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in few[:-2]} == {Outcome.UNTESTED}
 
@@ -238,7 +239,8 @@ def test_missing_cells_and_other_networks():
 def test_charts_show_every_network_and_runs_beside_the_limit():
     widths, exponents, depths, runs = STUDY.charts(planted(STUDY, cell, seed=(0, 1)))
     assert [series.name for series in widths.panels[0].series] == [*NETWORKS[:5], "m^(-0.5)"]
-    assert [series.name for series in widths.panels[6].series][5:] == ["m^(-1)", "m^(-0.5)"]  # own, ReLU
+    # the panel of the quantity "own" for ReLU
+    assert [series.name for series in widths.panels[6].series][5:] == ["m^(-1)", "m^(-0.5)"]
     assert [series.name for series in widths.panels[7].series][5:] == ["m^(-1)"]
     assert exponents.panels[0].x.names == NETWORKS
     assert [panel.title for panel in depths.panels] == ["fc:L:relu", "fc:L:erf"]

@@ -78,7 +78,9 @@ def test_planted_ratios_hold_and_wrong_ones_are_violated():
 
 
 def test_what_shares_a_network_is_one_sample():
-    """If every client, beta and K had the same distance, the bars would be those of the seeds' distances alone."""
+    """Cells that differ only in client, beta or K are one sample: the bars are those of one distance for each
+    network.
+    """
     rng = np.random.default_rng(5)
     shared = {(width, seed): rng.standard_normal() for width in STUDY.axes[2].values for seed in range(20)}
 

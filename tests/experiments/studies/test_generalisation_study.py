@@ -33,7 +33,7 @@ def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
     rest = 5 / np.sqrt(24) + 3 * np.sqrt(np.log(6 * index * (index + 1) / DELTA) / 48)
     assert measured["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
     assert measured["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
-    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # infinitely many rounds
+    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # after infinitely many rounds
     assert measured["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
     assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - measured["loss"]) < measured["loss_error"]
 
@@ -70,7 +70,7 @@ def test_planted_numbers_hold_and_wrong_ones_are_violated():
 
 
 def test_one_failure_does_not_refute_what_holds_with_probability():
-    """24 cells, each of which may fail with probability .01: one failure decides nothing."""
+    """Each of 24 cells may fail with probability .01: one failure decides nothing."""
     cells = planted(STUDY, lambda p: cell(p, loss=3.2 if p["n"] == 64 and p["seed"] == 1 else 0.5))
     for answer in STUDY.answers(cells)[:2]:
         assert answer.outcome is Outcome.UNRESOLVED and "1 failures in 24 trials" in answer.note
@@ -80,7 +80,7 @@ def test_one_failure_does_not_refute_what_holds_with_probability():
     ("wrong", "outcome"), [(0.492, Outcome.HOLDS), (0.487, Outcome.UNRESOLVED), (0.47, Outcome.VIOLATED)]
 )
 def test_coins_are_refuted_at_one_in_a_million_only(wrong, outcome):
-    """16800 held-out labels: a share has a standard error of 0.0039."""
+    """The share of wrong labels among 16800 held-out labels has a standard error of 0.0039."""
     *_, coins = STUDY.answers(planted(STUDY, lambda point: cell(point, wrong=wrong), labels=(RANDOM,)))
     assert coins.outcome is outcome
 

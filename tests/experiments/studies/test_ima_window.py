@@ -24,10 +24,10 @@ def test_the_moment_tends_to_that_of_the_lyapunov_equation(window):
 
 
 def test_without_noise_to_speak_of_the_distance_falls_round_by_round():
-    """Two rounds by hand, averaging from the first on: E v^2 = (mean of the models)^2 + variance."""
+    """Two rounds by hand, with averaging from the first round on: E v^2 = (mean of the models)^2 + variance."""
     rho, window = 0.5, 3
     first, second = rho * DISTANCE, rho * (DISTANCE + rho * DISTANCE) / 2
-    noise = np.array([[1.0, 0.0], [rho / 2, 1.0]])  # of w_1, w_2 in the two noises
+    noise = np.array([[1.0, 0.0], [rho / 2, 1.0]])  # the coefficients of w_1 and w_2 in the two rounds' noises
     share = np.full(2, 1 / 3)
     expected = ((DISTANCE + first + second) / 3) ** 2 + (share @ noise) @ (share @ noise)
     assert second_moment(rho, window, 0, 2) == pytest.approx(expected)
@@ -49,7 +49,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 
 def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
-    """Moments 1.4% off with an error of 0.4%: beyond the 99% interval, not beyond that of 1 - 1e-6."""
+    """Moments that are 1.4% off, with an error of 0.4%, lie outside the 99% interval and inside that of 1 - 1e-6."""
     cells = planted(STUDY, lambda point: cell(point, off=1.007))
     ratio = ((cells.left / cells.exact) ** 2).to_numpy()
     off = (ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size))

@@ -26,7 +26,7 @@ WIDTH, SEED = 64, 3
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    """FedProx: the clients' proximal steps on the network, and the same steps on coefficients for the limit."""
+    """The loop takes FedProx's proximal steps on the network, and the same steps on coefficients for the limit."""
     measured = measure({"data": SPHERE, "method": "fedprox", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fedprox")).generate_state(1, np.uint64)[0] >> 1
     weights = draw(WIDTH, problem().d, int(entropy))
@@ -64,7 +64,7 @@ def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():
     for method, end in zip(METHODS, ends, strict=True):
         assert limit(method).step_warning is None and limit(method).rate < 0.98, method
         apart = np.linalg.norm(ends - end, axis=1) / np.linalg.norm(problem().y)
-        assert np.sum(apart < 1e-4) == 1, method  # itself
+        assert np.sum(apart < 1e-4) == 1, method  # a limit is near itself alone
 
 
 def test_on_a_file_the_step_is_halved_until_the_method_is_stable_and_wide_networks_are_nearer(tmp_path):
@@ -97,7 +97,7 @@ def test_no_two_cells_share_neurons(monkeypatch):
 
 
 def cell(point, powers=None):
-    """A network whose distances have the powers of theory, with noise of a fifth.
+    """A network whose distances have the powers of theory, with a relative noise of a fifth.
 
     Of 960 such answers one is violated by chance; of these 24, none is.
     """

@@ -74,7 +74,8 @@ def test_a_planted_swap_is_seen_and_its_regret_is_counted():
     order, regret, _ = STUDY.answers(planted(STUDY, changed, network=("two-layer:4096",)))
     assert order.outcome is regret.outcome is Outcome.UNRESOLVED
     assert "65 of 66" in order.note and "within a factor of 2" in order.note
-    assert regret.measured.value == pytest.approx(ROUNDS / 5, abs=1)  # 2^-4 is 4/5 of the way to 2^-5
+    # a loss of 2^-4 is reached after 4/5 of the rounds to 2^-5
+    assert regret.measured.value == pytest.approx(ROUNDS / 5, abs=1)
     assert "seen to be better: momentum, K = 4, tuned for batches" in regret.note
 
 

@@ -97,7 +97,7 @@ def test_planted_losses_are_told():
     worse = STUDY.answers(planted(STUDY, lambda point: cell(point, off=-0.4)))
     assert Outcome.VIOLATED in {answer.outcome for answer in worse} or worse[2].outcome is Outcome.UNRESOLVED
     scattered = STUDY.answers(planted(STUDY, lambda point: cell(point, ratio=1.5 if point["seed"] % 2 else 0.5)))
-    for answer in (answer for answer in scattered if answer.theory == 1):  # the interval contains 1, but also much else
+    for answer in (answer for answer in scattered if answer.theory == 1):  # the interval contains 1, but is wide
         assert answer.measured.lo <= 1 <= answer.measured.hi and answer.outcome is Outcome.UNRESOLVED
         assert "half-width" in answer.note
     few = STUDY.answers(planted(STUDY, cell, seed=range(3)))

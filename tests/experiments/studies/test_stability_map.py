@@ -103,7 +103,9 @@ def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
 
 
 def cell(point, shift=1.0, wild=False):
-    """A run that grows exactly beyond shift times the limit 3 / eta_local, or a client's own limit of 2."""
+    """A run that grows if eta_global exceeds `shift` times the limit 3 / eta_local, or eta_local a client's limit of
+    2.
+    """
     limit, server = 3 / point["eta_local"], point["eta_global"]
     beyond = point["eta_local"] > 2
     grown = server > shift * limit or beyond or wild
@@ -120,7 +122,9 @@ def test_a_planted_boundary_holds():
 
 
 def test_growth_too_slow_to_be_seen_does_not_move_the_boundary():
-    """A grid so fine that runs beyond the limit multiply by 1.02 a round, in a mode a hundredth of the residual."""
+    """On a fine grid, runs just beyond the limit grow by 1.02 a round, in a mode that is a hundredth of the
+    residual.
+    """
 
     def slow(point):
         rate = 2 * point["eta_global"] * point["eta_local"] / 3 - 1
@@ -143,13 +147,13 @@ def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
 
 
 def one_column_apart(point, shift):
-    """Planted runs, except that one column's grow from `shift` times its limit on."""
+    """Planted runs; in one column, runs grow from `shift` times the column's limit on."""
     return cell(point, shift=shift if (point["eta_local"], point["local_steps"]) == (0.5, 2) else 1.0)
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 2.0, 100.0])
 def test_one_column_that_contradicts_the_others_violates(shift):
-    """The column grows too early or too late: from a step within the grid on, at all steps, or at none."""
+    """Runs of the column begin to grow at a wrong step of the grid, or grow at all steps, or at none."""
     axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 5.5, 6.5, 8.0, 16.0), "residual": (0.001,)}
     begins, *_ = STUDY.answers(planted(STUDY, lambda point: one_column_apart(point, shift), **axes))
     assert begins.outcome is Outcome.VIOLATED

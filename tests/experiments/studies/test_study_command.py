@@ -116,7 +116,7 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
 
 
 def test_an_answer_that_four_times_the_seeds_do_not_narrow_is_not_waited_for(pendulum, tmp_path):
-    """The error of `this` stays, and eight seeds are enough for `that`, so sixteen are not tried."""
+    """More seeds do not reduce the error of `this`, and eight seeds settle `that`: sixteen seeds are not tried."""
     file = tmp_path / "stuck.py"
     file.write_text(Path(pendulum).read_text() + STUCK)
     done = invoke(
@@ -139,7 +139,7 @@ def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_se
     assert done.exit_code == 0 and "from 4 of 4 cells" in done.stdout, done.output
     said = "2 of 2 answers are not settled with 2 seeds, and no number of them would do: "
     assert f"{said}1 stays open whatever is added; 1 asks for more values of --lengths" in done.stderr
-    done = invoke(*words, "--lengths", "1,2,4,8,16")  # this many lengths and seeds settle it
+    done = invoke(*words, "--lengths", "1,2,4,8,16")  # five lengths are enough; only seeds are missing
     assert "asks for more" not in done.stderr and "4 are next" in done.stderr and "1 holds" in done.stdout
 
 

@@ -18,7 +18,7 @@ from experiments.studies.study_folder import StudyFolder
 
 pytestmark = pytest.mark.slow
 RUN = ("-m", "experiments", "study", "run")
-SLOW = {"PENDULUM_SECONDS": "0.5"}  # a signal mostly meets a cell on its way
+SLOW = {"PENDULUM_SECONDS": "0.5"}  # most signals arrive while a cell is measured
 
 
 def finished(process, status=0):

@@ -88,7 +88,7 @@ def test_planted_correlations_are_found_and_their_opposite_is_violated():
 
 
 def test_an_effect_of_beta_alone_is_not_one_of_epsilon_at_equal_beta():
-    """Where beta moves both and nothing else does, only the groups in which beta varies show it."""
+    """If beta alone moves epsilon and the barrier, only groups in which beta varies show a correlation."""
 
     def of_beta(point):
         rng = np.random.default_rng([point["width"], int(10 * point["beta"]), point["steps"], point["seed"]])

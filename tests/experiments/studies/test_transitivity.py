@@ -60,7 +60,8 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 @pytest.mark.parametrize(("name", "place"), [("moment_bound", 2), ("theorem", 4)])
 def test_what_holds_with_probability_may_fail_in_its_share_of_the_cells(name, place):
-    for seeds, outcome in ((1, Outcome.HOLDS), (8, Outcome.VIOLATED)):  # of 40, where 4 may fail
+    # of 40 cells 4 may fail
+    for seeds, outcome in ((1, Outcome.HOLDS), (8, Outcome.VIOLATED)):
 
         def some(point, seeds=seeds):
             return cell(point) | ({name: 0.0} if point["seed"] < seeds else {})

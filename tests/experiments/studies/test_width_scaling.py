@@ -78,7 +78,7 @@ def cell(point, powers=TRUE):
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
     answers = {answer.claim: answer for answer in STUDY.answers(planted(STUDY, cell))}
     printed = next(claim for claim in answers if "I - rho H_inf " in claim)
-    known = answers.pop(printed)  # planted at m^0, as it is
+    known = answers.pop(printed)  # planted at the true power m^0, so that the printed claim is violated
     assert known.outcome is known.recorded is Outcome.VIOLATED and not known.surprises
     assert {answer.outcome for answer in answers.values()} <= {Outcome.HOLDS, Outcome.UNRESOLVED}
     assert sum(answer.outcome is Outcome.HOLDS for answer in answers.values()) >= 20

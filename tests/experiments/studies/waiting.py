@@ -4,7 +4,9 @@ import time
 
 
 def until(seen, looks=15_000):
-    """Look until `seen()` is true; an assertion error if it never becomes true. Looks are counted: a clock may jump."""
+    """Look until `seen()` is true; an assertion error if it never becomes true. Looks are counted, since a clock may
+    jump.
+    """
     for _ in range(looks):
         if seen():
             return
