@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
 
-# `while` loops that need no check for interrupts, because they are short, wait for others, or are compiled; and their
+# `while` loops that need no check for interrupts because they are short, wait for others, or are compiled; with their
 # ends.
 SHORT = {
     "bounds/fl_ntk/movement_parts.py _linear_part": "the bits of the number of rounds",
@@ -49,7 +49,7 @@ SHORT = {
     "experiments/studies/running/worker.py main": "the work that is sent, until it says stop",
 }
 
-# `while True` loops, and what ends each. The caller of a generator checks for interrupts.
+# `while True` loops, each with its end. A generator's caller checks for interrupts.
 ENDLESS = {
     "experiments/studies/whole_run.py measured_until": "the seeds double until the budget is spent",
     "ntkfl/algorithm1/switch_passes.py step": "once around a ring of entries",

@@ -19,7 +19,7 @@ def conftest(request):
 
 
 class Case:
-    """A collected test; its tables are dictionaries from names, joined by commas, to the row that this case takes."""
+    """A collected test; `tables` has the row that this case takes, by the joined argument names of each table."""
 
     def __init__(self, obj, tables=None, slow=False):
         self.obj, self.tables, self.slow, self.nodeid = obj, tables or {}, slow, f"{obj.__name__}[{id(self)}]"
@@ -78,7 +78,7 @@ def test_a_quarter_of_the_examples_is_drawn_where_slow_tests_are_left_out(confte
 def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_those_of_most_tests(conftest):
     assert all(path.is_file() for path in conftest.LONGEST)
     first, second, *_ = conftest.LONGEST
-    taken = [  # a file, its tests, and how many of them are slow
+    taken = [  # the file, number of tests and number of slow tests
         (TESTS / "a.py", 1, 0),
         (TESTS / "b.py", 3, 0),
         (TESTS / "c.py", 1, 0),
@@ -96,7 +96,7 @@ def test_the_longest_files_come_first_then_those_of_most_slow_tests_and_then_tho
     conftest.pytest_collection_modifyitems(items)
     names = list(dict.fromkeys(item.path.name for item in items))
     assert names == [first.name, second.name, "f.py", "e.py", "b.py", "d.py", "a.py", "c.py"]
-    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # within a file in its order
+    assert [item.place for item in items] == [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0]  # tests of a file keep their order
 
 
 def test_a_worker_has_one_thread_also_under_a_plain_pytest():

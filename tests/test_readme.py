@@ -102,7 +102,7 @@ def test_what_the_readme_links_to_is_there(target):
 
 
 def test_the_picture_is_drawn_from_the_stored_numbers_and_shows_a_form_that_fails_beside_one_that_holds():
-    """Only the picture's words and number of marks count: another version of matplotlib may place them otherwise."""
+    """Only words and the number of marks are compared: another version of matplotlib may place them elsewhere."""
 
     def seen(svg):
         return re.findall(r"<!-- (.*?) -->", svg), svg.count("<use ")

@@ -12,7 +12,7 @@ class Direct:
     """Rounds of a linear model f = X w from w = 0 on the sums of squares of the clients.
 
     x, y: samples (n, d) and labels (n,). members: each client's samples. steps: each client's number of local steps.
-    eta: the local step, which step k multiplies by `factors[k]`, or by the last factor. momentum: the clients' one.
+    eta: the local step, times `factors[k]` in step k, or times the last factor. momentum: the clients' momentum.
     """
 
     x: np.ndarray
@@ -39,7 +39,7 @@ class Direct:
         return v - w
 
     def length(self, c, pull=0):
-        """How far client c goes against a constant unit gradient."""
+        """How far client c moves under a constant unit gradient."""
         at = velocity = LONG(0)
         for k in range(self.steps[c]):
             velocity = LONG(self.momentum) * velocity + 1 - LONG(pull) * at

@@ -16,7 +16,7 @@ import pytest
 from ntkfl.training.methods import catalogue
 
 TESTS = "tests/ntkfl/training"
-AROUND = "ima"  # wraps any method
+AROUND = "ima"  # IMA wraps any method
 OTHERS = "others"
 KINDS = {
     "equals a plain loop": "its models equal those of a loop over clients, written from its paper, to 1e-10",
@@ -112,7 +112,8 @@ def main() -> None:
     given = parser.parse_args()
     seen, output = Seen(), given.output and given.output.resolve()
     os.chdir(Path(__file__).parents[2])
-    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"  # a warning about packages that are already imported
+    # pytest would warn about packages that are already imported
+    quiet = "-W", "ignore::pytest.PytestAssertRewriteWarning"
     status = pytest.main(
         ["-q", "-p", "no:cacheprovider", "-m", "not slow or combination", *quiet, TESTS], plugins=[seen]
     )

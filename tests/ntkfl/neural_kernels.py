@@ -12,10 +12,10 @@ TRUSTED_IMPLEMENTATIONS = (1, 2)
 
 
 def relu_ntk(x, z=None):
-    """`gram.infinite`. Its angles lose half the digits near 0 and pi: to about 1e-8 there, 1e-15 elsewhere."""
+    """`gram.infinite`, to about 1e-15; near the angles 0 and pi, where half the digits are lost, to about 1e-8."""
     # In the NTK parametrisation with W_std = 1 the pre-activations are w.x / sqrt(d); ntk - nngp is the first layer's
     # part, (x.z / d) E[relu' relu']: our kernel over d.
-    kernel = _kernel(2)(x, z, ("ntk", "nngp"))  # fused by XLA it would round angles of 0
+    kernel = _kernel(2)(x, z, ("ntk", "nngp"))  # not compiled: XLA would fuse it and round angles of 0
     return x.shape[1] * np.asarray(kernel.ntk - kernel.nngp)
 
 

@@ -49,7 +49,7 @@ def random_problem(seed):
 
 
 class Grid:
-    """All settings of a method at once: rows of `steps` (eta_local and the pull of the local steps), columns g, b."""
+    """All settings of a method at once: rows of `steps` (eta_local, pull), columns of `server` (rate g, momentum b)."""
 
     def __init__(self, label, problem, h, local_steps):
         self.label, self.h, self.y, self.K = label, h, problem.y, local_steps
@@ -68,7 +68,7 @@ class Grid:
     def local(self, eta, pull):
         """Displacements of the clients, in coefficients of their samples: from a residual, and by a drift.
 
-        Where the server moves by their mean alone: what the outputs move by at server rate 1.
+        If the server moves by the clients' mean alone, the first is the outputs' movement at server rate 1.
         """
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)
@@ -78,7 +78,9 @@ class Grid:
         return (self.h * self.weights @ moved if self.label in AVERAGED else moved), drifted
 
     def round(self, states, e, g, b):
-        """One round of states (..., size), the maps of the local steps e being (..., n, n); g, b: the server's."""
+        """One round of states (..., size); e: maps of the local steps, (..., n, n); g, b: the server's rate and
+        momentum.
+        """
         r, memory = states[..., : self.n], states[..., self.n :]
         moved, drifted = e
         apply = lambda matrix, vectors: vectors @ np.swapaxes(matrix, -1, -2)  # noqa: E731

@@ -79,7 +79,7 @@ def ragged(n, d, sizes, seed=0):
     return Problem(rng.standard_normal((n, d)), rng.uniform(-1, 1, n), owner).unit()
 
 
-# compiled: 37 and 133 neurons fill neither one chunk nor three
+# compiled code works in chunks of neurons: neither 37 nor 133 neurons fill a whole number of chunks
 @pytest.mark.parametrize(("compiled", "width"), [(False, 37), (True, 37), (True, 133)])
 # d = 3 and d = 9: coefficients are lifted through the d features or through the Gram matrix
 @pytest.mark.parametrize(
@@ -107,7 +107,8 @@ def test_agrees_with_a_plain_loop_in_weight_space(local_steps, linearised, sizes
     for t, kept in trajectory.weights.items():
         assert np.abs(kept - path[t]).max() < 1e-12
     other, _ = in_weight_space(problem, setup, *weights, not linearised)
-    assert np.abs(other["outputs"] - expected["outputs"]).max() > 1e-4  # patterns flip, so the linearisation differs
+    # patterns flip, so that the linearisation differs
+    assert np.abs(other["outputs"] - expected["outputs"]).max() > 1e-4
 
 
 def test_the_outputs_of_weights_are_those_a_run_starts_from():
@@ -127,10 +128,10 @@ def test_the_outputs_of_weights_are_those_a_run_starts_from():
 def test_agrees_with_the_loop_on_hard_data(problem, eta_local, eta_global, seed):
     setup = Setup(width=16, eta_local=eta_local, eta_global=eta_global, local_steps=2, rounds=4)
     weights = draw(16, 3, seed)
-    assume(np.bincount(problem.owner).max() == 2)  # one compiled shape
+    assume(np.bincount(problem.owner).max() == 2)  # all draws then share one compiled shape
     expected, path = in_weight_space(problem, setup, *weights)
     on_the_way = np.abs(np.stack([problem.x @ u.T for u in path]))
-    assume(on_the_way.min() > 1e-9)  # another test meets a kink exactly
+    assume(on_the_way.min() > 1e-9)  # kinks are met exactly in another test
     for compiled in (False, True):
         assert_same(simulate(problem, setup, weights, compiled=compiled), expected)
 
@@ -339,7 +340,7 @@ def test_steps_beyond_the_limit_warn_with_the_limit():
 def test_an_overflow_never_passes_for_outputs_of_zero(way, eta_local, local_steps, rounds, monkeypatch):
     monkeypatch.setattr(algorithm1, "GROUPED", 0)
     x = np.random.default_rng(0).normal(size=(6, 4))
-    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # infinite weights make these NaN
+    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # infinite weights times these zeros are NaN
     problem = Problem(x, np.array([1.0, -1, 1, 1, -1, 1]), [0, 1, 0, 1, 0, 1])
     setup = Setup(width=64, rounds=rounds, eta_local=eta_local, local_steps=local_steps)
     with warnings.catch_warnings():

@@ -84,7 +84,7 @@ REGIMES = (REGIME, TILED, ntkfl.kernel_regime(PROBLEM, SETUP, method="fedavg"), 
 
 
 def given_gram(function):
-    """A function with `gram` and the other arguments of the door."""
+    """A function of `gram` and of the other arguments that DOORS lists."""
     return lambda gram, **more: function(PROBLEM, SETUP, gram, **more)
 
 
@@ -303,9 +303,9 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 # A bound may be infinite.
 INFINITE = {("Estimate", "value"), ("Estimate", "error"), ("doubtful", "error"), ("finite_estimate", "error")}
-SAYS = {"h": "the matrix"}  # a message's words for an argument, if not its name
+SAYS = {"h": "the matrix"}  # a message's words for an argument, where they differ from the name
 
-# Functions whose arrays this package makes or hands on, and no user gives.
+# Functions whose arrays this package makes or hands on; no user gives these arrays.
 OURS = {
     "results": r"(Trajectory|(AnyOrder|Network)Certificate|(Drawn)?Displacements|PrivateRounds|SampledRounds|Plane"
     r"|Alignment|LeastBarrier)\.__init__",
@@ -323,7 +323,7 @@ OURS = {
     "a case of conformance": r"(ConformanceCase|Answer)(\..*)?",
 }
 ARRAY = re.compile(r"\bndarray|ArrayLike|_SupportsArray|\bTensor\b")
-OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # training passes its own tensors
+OF_NUMPY = re.compile(r"\bndarray|ArrayLike|_SupportsArray")  # tensors are left out, since training passes its own
 
 
 def spoilt(good):
@@ -347,7 +347,7 @@ def spoilt(good):
 @pytest.mark.filterwarnings("error::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize(("name", "function", "arguments"), DOORS, ids=[door[0] for door in DOORS])
 def test_what_is_no_array_of_real_numbers_is_refused_by_name(name, function, arguments):
-    function(**arguments)  # correct without a change
+    function(**arguments)  # the unchanged arguments are correct
     arrays = {key: value for key, value in arguments.items() if isinstance(value, np.ndarray | torch.Tensor)}
     assert arrays
     wrong = []
@@ -393,7 +393,7 @@ def takes_arrays(name, value, kinds):
     for name_of, function in named.items():
         try:
             parameters = inspect.signature(function).parameters
-        except (ValueError, TypeError):  # errors of C code, or of a value that is cached
+        except (ValueError, TypeError):  # C functions and cached values have no signature
             continue
         for key, parameter in parameters.items():
             if kinds.search(re.sub(r"Callable\[.*\]", "", str(parameter.annotation))):
@@ -402,7 +402,8 @@ def takes_arrays(name, value, kinds):
 
 def test_every_public_function_that_takes_an_array_is_among_the_doors():
     held = {(name, key) for name, _, arguments in DOORS for key in arguments}
-    held |= {("plane_through", "vectors"), ("from_arrays", "arrays"), ("empirical", "params")}  # several arrays in one
+    # these arguments hold several arrays
+    held |= {("plane_through", "vectors"), ("from_arrays", "arrays"), ("empirical", "params")}
     missing = {
         f"{name} {key}"
         for name, key in public_arrays()

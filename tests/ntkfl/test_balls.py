@@ -36,7 +36,7 @@ def reference_eigenvalues(matrix: np.ndarray) -> list[Fraction]:
     """Eigenvalues at 60 digits, ascending."""
     with mpmath.workdps(60):
         values = mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True)
-        signed = [(int(mpmath.sign(v)), *map(int, v.man_exp)) for v in values]  # man_exp is of the absolute value
+        signed = [(int(mpmath.sign(v)), *map(int, v.man_exp)) for v in values]  # `man_exp` has no sign
     return sorted(sign * man * Fraction(2) ** exp for sign, man, exp in signed)
 
 
@@ -163,7 +163,7 @@ def test_eigenvalues_of_any_matrix_in_the_ball_are_enclosed(a, radius, corner):
     """The radius is at most n^2 that of the entries: a column of Q has 1-norm at most sqrt n, and a row n entries."""
     symmetric = a + a.T
     signs = np.random.default_rng(corner).choice([-1.0, 0.0, 1.0], size=a.shape)
-    moved = symmetric + radius * 0.999 * (np.triu(signs) + np.triu(signs, 1).T)  # .999: its own rounding stays inside
+    moved = symmetric + radius * 0.999 * (np.triu(signs) + np.triu(signs, 1).T)  # .999 leaves room for rounding
     with precision():
         balls = symmetric_eigenvalues(ball_matrix(symmetric, np.full(a.shape, radius)))
     for x, value in zip(balls, reference_eigenvalues(moved), strict=True):

@@ -31,7 +31,7 @@ def test_one_sample_has_a_closed_form(length, sigma, steps):
 
 @pytest.mark.parametrize("samples", [1, 7, 8, 9, 63, 64, 65])
 def test_patterns_are_counted_as_rows_are(samples):
-    """Few patterns, many times each, that differ in the first sample, in the last, or in all."""
+    """The rows have few patterns, many times each; patterns differ in the first sample, in the last, or in all."""
     rng = np.random.default_rng(samples)
     base = rng.random((5, samples)) < 0.5
     base[1:3] = base[0]
@@ -49,7 +49,7 @@ def _quantile_network(width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_network_of_quantiles_follows_the_predicted_outputs_and_flips():
-    """Without randomness the difference from the layer's prediction falls like 1/m."""
+    """For a network of quantiles the difference from the layer's prediction falls like 1/m."""
     problem = Problem(np.array([[1.0]]), np.array([0.9]), name="one point")
     layer, drift = pattern_change(problem, STEPS, starts=512), drift_correction(problem, STEPS, starts=512)
     limit = kernel_regime(problem, STEPS).outputs(np.arange(13))

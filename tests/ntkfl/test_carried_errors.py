@@ -142,9 +142,9 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
 
 @pytest.mark.parametrize(("in_rounds", "at_the_end"), [(1, 1), (-1, 1), (1, -1)])
 def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bound(in_rounds, at_the_end, monkeypatch):
-    """Its bound is met to a hundredth after one round; without the rounds' errors, or the last product's, it fails."""
+    """After one round the movement's error meets the bound to a hundredth; without either part the bound would fail."""
     n, rounding, multiply, rounds = 60, 1e-4, tiles.Tiles.__matmul__, [1, 5, 20, 50]
-    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # their kernel has only positive entries
+    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # the rows' kernel has only positive entries
     problem = Problem(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n), np.arange(n))
     setup = Setup(eta_local=0.01, local_steps=1)
     exact = kernel_regime(problem, setup, None, "fedavg").movement(rounds)
@@ -166,7 +166,7 @@ def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bou
 
 @pytest.mark.parametrize("share", [0.4, 1.9])
 def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(share):
-    """With float32 tiles, against the whole matrix in float64."""
+    """Rounds with float32 tiles are compared with the whole matrix in float64."""
     problem, points = ragged([9, 12, 5, 14], d=8, seed=3), np.random.default_rng(3).standard_normal((40, 8))
     limit = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, "fedavg").step_limits.eta_global
     options, setup = {"server_rate": share * limit / 2}, Setup(eta_local=0.1, local_steps=4)
@@ -203,7 +203,7 @@ CHANGING = (
 @given(seed=st.integers(0, 999), repeated=st.booleans())
 @pytest.mark.parametrize(("method", "options", "how"), CHANGING, ids=lambda part: str(part)[:40])
 def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(method, options, how, seed, repeated):
-    """Whole matrix and tiles; also one by one and as a series after the last change."""
+    """Rounds run with the whole matrix and by tiles; after the last change, one by one and as a series."""
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=0.25, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
     exact = literal(problem, method, options, how, setup, points)
@@ -230,7 +230,7 @@ def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(meth
     ids=["fedavg", "cyclic", "beyond the limit"],
 )
 def test_the_bound_of_a_schedule_counts_the_change_of_its_norm(method, how):
-    """An error of the labels alone: its bound holds after steps that amplify it and shrink it again."""
+    """For an error of the labels alone, the bound holds after steps that amplify the error and then shrink it."""
     problem = ragged([3, 9, 5])
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=2), None, method, **how, matrix_free="float64")
     same = kernel_regime(problem, Setup(eta_local=0.003, local_steps=2), None, method, matrix_free="float64")
@@ -273,7 +273,7 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
 @pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
 def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
-    """Stable rounds have a proved bound, and literal rounds are within it; far beyond the limit there is none."""
+    """Stable rounds have a proved bound that literal rounds keep; far beyond the limit no bound is proved."""
     problem = ragged(sizes, d=6)
     setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
     limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
@@ -310,7 +310,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
     regime = kernel_regime(
         ragged([6, 3, 9]), Setup(eta_local=0.1, local_steps=3), None, "scaffold", matrix_free="float64"
     )
-    assert not products  # the memory is 0 before the first round, and so is its image
+    assert not products  # the first memory is 0 and needs no product
     for own, least, most in ((regime, 20, 21), (replace(regime, round=replace(regime.round, again=None)), 39, 42)):
         products.clear()
         own.residual_estimate([20])
@@ -321,7 +321,7 @@ def test_scaffold_takes_one_product_a_round(monkeypatch):
 @pytest.mark.parametrize("share", [0.2, 0.98])
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how, share):
-    """Against unit errors of the residual and of the memory, each run through the exact map."""
+    """Unit errors of the residual and of the memory are run through the exact map and compared with the bound."""
     problem = ragged([6, 3, 9, 4], seed=5)
     limit = kernel_regime(problem, Setup(eta_local=0.1), None, "fedprox", {"mu": options.get("alpha", 0.0)})
     setup = Setup(eta_local=share * limit.step_limits.eta_local / 2, local_steps=5)
@@ -351,7 +351,9 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """Against (z - Z)^-1 (d, f), Z the round on (r, memory). SCAFFOLD's move is the memory's with f."""
+    """Transforms equal (z - Z)^-1 (d, f), Z the round on (r, memory); SCAFFOLD's move contains the memory with its
+    error f.
+    """
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, method, options, **how)
@@ -374,7 +376,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
 @pytest.mark.parametrize("share", [0.3, 0.9])
 @pytest.mark.parametrize(("method", "loose"), [("fedavg", 4), ("cyclic", 12)])
 def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, share):
-    """Against the error of the labels whose coefficients grow most, in (c' H c)^(1/2), at every round."""
+    """At every round the bound covers the error of the labels whose coefficients c grow most in (c' H c)^(1/2)."""
     problem = ragged([6, 3, 9, 4], seed=5)
     setup = Setup(eta_local=share * kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=5)
     regime = kernel_regime(problem, setup, None, method, matrix_free="float64")
@@ -392,7 +394,7 @@ def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, sh
 
 
 def test_tiles_that_are_off_count_by_what_the_coefficients_come_to():
-    """Moves to and fro leave no drift but that of rounding."""
+    """Moves to and fro leave only the drift of rounding."""
     local = LocalErrors(1e-3 + 1e-9, 2.0, 0.0, 0.0, 0.0, 1e-3, 0.0)
     there, back = np.array([[3.0], [4.0]]), np.array([[-3.0], [-4.0]])
     start = RunState.start(np.zeros((2, 1)), ())
@@ -417,7 +419,7 @@ def test_the_bound_follows_the_errors_it_is_told_of():
     assert off.max() > after_five.entry_error
 
 
-@pytest.mark.parametrize("rounds", [[0, 1], [0, 300]])  # one by one, and as a series
+@pytest.mark.parametrize("rounds", [[0, 1], [0, 300]])  # rounds one by one, and rounds as a series
 def test_labels_less_initial_outputs_are_rounded(rounds):
     problem = ragged([3, 5, 4], seed=1)
     outputs = np.random.default_rng(0).uniform(-0.1, 0.1, problem.n)

@@ -38,7 +38,9 @@ def outputs(ran, place):
 
 
 def quick(way, rows, weight_space, linearised):
-    """Whether quick tests take this case: XLA compiles each for a second; only 16 rows fill a group up."""
+    """Whether quick tests take this case: XLA compiles each case for a second, and only with 16 rows is a group filled
+    up.
+    """
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 
 

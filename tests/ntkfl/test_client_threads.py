@@ -1,4 +1,6 @@
-"""Algorithm 1 by the host's threads: bit for bit the same with any number of them, within memory, overflow seen."""
+"""Algorithm 1 by the host's threads: bit for bit the same with any number of them, within memory; an overflow is
+seen.
+"""
 
 import tracemalloc
 

@@ -207,7 +207,8 @@ def test_moments_of_combined_rounds_are_those_over_every_draw(name):
     parts = 1 + {"scaffold": len(sizes), "feddyn": len(sizes) + 1, "fedavgm": 1}.get(method, 0)
     unit = np.eye(parts * n + 1)
     second, mean = np.outer(unit[-1], unit[-1]), unit[-1]
-    seen = np.concatenate([-features, np.zeros((n, n * (parts - 1))), problem.y[:, None]], axis=1)  # the residual
+    # the map from a state to the residual
+    seen = np.concatenate([-features, np.zeros((n, n * (parts - 1))), problem.y[:, None]], axis=1)
     given = {"noise": noise, "batch_size": drawn["batch"], "shuffled": shuffled, "eta_local": eta_local}
     given |= {} if method == "feddyn" else {"eta_global": eta_global}
     by_round = steps if isinstance(steps, list) else [steps]

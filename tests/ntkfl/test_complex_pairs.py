@@ -77,7 +77,7 @@ def test_nothing_is_proved_without_the_outermost_pair_and_all_is_with_it():
     assert proved(damping, stiffness, w, vectors, above[:6], 0.1)
     for first in (1, 2, 3):
         assert not proved(damping, stiffness, w, vectors, above[first : first + 6], 0.1)
-    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # one pair twice
+    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # one pair is given twice
 
 
 def test_a_real_zero_farther_out_is_not_hidden_by_pairs():
@@ -135,6 +135,6 @@ def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
     assert np.abs(1 + outer) > radius + MARGIN
     zeros, damping, stiffness = np.full(2, inner), np.diag(-2 * w.real), np.diag(np.abs(w) ** 2)
     assert not others_within(radius, damping, stiffness, zeros, vectors, 0.01)
-    apart = np.delete(np.arange(len(w)), 1)  # the same without the neighbour is proved
+    apart = np.delete(np.arange(len(w)), 1)  # without the neighbour the bound is proved
     once = np.ix_(apart, apart)
     assert others_within(radius, damping[once], stiffness[once], zeros[:1], vectors[apart, :1], 0.01)

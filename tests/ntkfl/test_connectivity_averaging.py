@@ -21,7 +21,8 @@ def draws(seed, shape=(5, 3, 8)):
     count, clients, samples = shape
     weights = rng.dirichlet(np.ones(clients))
     owner = rng.integers(-1, clients, size=samples)
-    outputs = rng.normal(size=shape) + rng.normal(size=(count, 1, samples))  # a shared start: covariance
+    # a part common to all clients makes outputs covary
+    outputs = rng.normal(size=shape) + rng.normal(size=(count, 1, samples))
     return outputs, rng.normal(size=(count, samples)), rng.normal(size=samples), owner, weights
 
 
@@ -64,7 +65,7 @@ def test_one_draw_has_no_variance_and_equal_clients_no_remainder():
 
 
 def test_the_remainder_vanishes_with_the_square_of_the_locality_of_smooth_parts():
-    """A quadratic kink-free path: f = v u x with u, v near (1, 1): f_WENS - f_FMA is exactly Cov_k(u, v) x."""
+    """Without kinks f = v u x is quadratic in (u, v) near (1, 1), and f_WENS - f_FMA is exactly Cov_k(u, v) x."""
     gaps = []
     for size in (0.1, 0.01):
         nets = [TwoLayer([[1 + size * a]], [1 + size * b]) for a, b in ((1, 1), (-1, -1))]

@@ -87,7 +87,7 @@ def test_the_enclosure_holds_the_exact_value_where_it_is_taken_and_no_grid_value
     barrier = loss_barrier(*pair, loss)
     taken = exact_excess(*pair[:2], Fraction(barrier.at), *pair[2:], loss)
     assert float(taken) <= barrier.value.hi
-    slope = 1e4  # |d/d alpha| of the loss is below it for these sizes; `at` is the argmax rounded to float64
+    slope = 1e4  # above |d/d alpha| of the loss for these sizes; `at` is the argmax rounded to float64
     assert float(taken) >= barrier.value.lo - slope * np.finfo(float).eps or barrier.value.value == 0
     assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= barrier.value.hi for alpha in GRID)
 
@@ -138,7 +138,9 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_integral_is_that_of_every_piece(pair, loss):
-    """Squared: Simpson's rule in rational arithmetic on the true pieces; absolute: within the loss's range."""
+    """The squared loss's true pieces are integrated by Boole's rule in rationals; an absolute integral is in the
+    loss's range.
+    """
     first, second, x, y = pair
     integral = connectivity_loss(first, second, x, y, loss)
     assert integral.hi >= 0
@@ -233,7 +235,8 @@ def test_linear_networks_and_a_convex_loss_have_no_barrier():
     rng = np.random.default_rng(1)
     x = np.abs(rng.normal(size=(30, 4)))
     readout = rng.normal(size=6)
-    nets = [TwoLayer(np.abs(rng.normal(size=(6, 4))), readout) for _ in range(2)]  # every unit on; readout fixed
+    # every unit is on, and both networks have one readout
+    nets = [TwoLayer(np.abs(rng.normal(size=(6, 4))), readout) for _ in range(2)]
     for loss in ("squared", "absolute"):
         assert loss_barrier(*nets, x, np.ones(30), loss).value.value <= 1e-12
 
@@ -254,7 +257,8 @@ def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
         return max(losses) - ends[0]
 
     assert barrier.value.error < 1e-13
-    assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value  # more than any error of this barrier
+    # the grid's error exceeds the barrier's error
+    assert 1e-4 < barrier.value.value - grid(11) < 0.05 * barrier.value.value
     assert 0 < barrier.value.value - grid(1001) < 1e-5
     taken = exact_excess(first, second, Fraction(barrier.at), x, y, "squared")
     assert barrier.value.lo <= float(taken) <= barrier.value.hi
@@ -282,7 +286,9 @@ def test_a_double_root_and_a_residual_of_zero():
 
 
 def test_a_unit_that_turns_on_exactly_at_an_end():
-    """c = 0 and a > 0: on all the way; c = 0 and a < 0: off all the way; a = 0: as c."""
+    """The pre-activation at one end is 0: the unit is on all the way if the other end's is positive, off if
+    negative.
+    """
     x = np.ones((1, 1))
     for end, other, expected in ((0.0, 2.0, 1.0), (0.0, -2.0, 0.0), (2.0, 0.0, 1.0), (-2.0, 0.0, 0.0)):
         path = squared_error(Segment(TwoLayer([[other]], [1.0]), TwoLayer([[end]], [1.0]), x), np.zeros(1))
@@ -324,7 +330,7 @@ def test_the_logistic_barrier_encloses_a_grid(pair):
     losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
     excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
     assert excess.max() <= barrier.value.hi + 1e-13
-    steepest = 2 * 48 * 36 / 200  # (largest |df/d alpha| here) times a grid step: the most that a grid can miss
+    steepest = 2 * 48 * 36 / 200  # the largest |df/d alpha| here times a grid step: a grid misses no more
     assert barrier.value.lo <= excess.max() + steepest
 
 
@@ -377,7 +383,7 @@ def test_the_accuracy_barrier_is_what_no_grid_point_exceeds(pair):
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     for alpha in GRID:
-        if not tied(alpha):  # an isolated tie is not counted
+        if not tied(alpha):  # an isolated tie does not count
             drop = 1 - accuracy(alpha) / (alpha * ends[1] + (1 - alpha) * ends[0])
             assert float(drop) <= barrier.value.hi
 
@@ -454,7 +460,7 @@ def exact_accuracy_drop(first, second, x, y):
             outs = [list(column) for column in zip(*values, strict=True)]
             pairs_of = [(p, q) for k, p in enumerate(outs) for q in outs[k + 1 :]]
             heights = [outs[0]] if len(outs) == 1 else [[u - v for u, v in zip(*pq, strict=True)] for pq in pairs_of]
-            for zero, half, full in heights:  # in t = (alpha - left) / (right - left)
+            for zero, half, full in heights:  # heights at t = (alpha - left) / (right - left)
                 bend, slope = 2 * (zero + full - 2 * half), 4 * half - 3 * zero - full
                 under = slope * slope - 4 * bend * zero
                 tops = [mp.mpf(0)] if not bend and not slope else []
@@ -496,7 +502,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     assert barrier.value.lo - 1e-15 <= true <= barrier.value.hi + 1e-15
-    assert barrier.value.error < 1e-6  # ties, coincident and neighbouring changes are decided, not left open
+    assert barrier.value.error < 1e-6  # ties, and changes at one place or near each other, are decided
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
     assert (again.value.value, again.value.error, again.at) == (barrier.value.value, barrier.value.error, barrier.at)
@@ -506,7 +512,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
 def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
     """f = (1 - 2 alpha) x: five samples are right before 1/2, the five others after it."""
     y = np.array([1 if sign == "+" else -1 for sign in labels])
-    for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):  # the same sample; one direction
+    for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):  # equal samples, and samples of one direction
         barrier = accuracy_barrier(TwoLayer([[1.0]], [-1.0]), TwoLayer([[1.0]], [1.0]), x, y)
         assert barrier.value.value == barrier.value.error == 0 and barrier.pieces == 2
     x = np.random.default_rng(0).normal(size=(10, 3))
@@ -514,7 +520,7 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
     y = np.where(first.outputs(x) > 0, y, -y)
     barrier = accuracy_barrier(
         TwoLayer(first.hidden, -first.readout), first, x, y
-    )  # all change at 1/2, and at no other
+    )  # all outputs change sign at 1/2 alone
     assert barrier.value.hi < 1e-10
 
 
@@ -677,7 +683,7 @@ def test_a_bound_that_ends_early_says_so_and_more_points_bring_it_closer(loss):
     rough, closer, done = (loss_barrier(first, second, x, y, loss, most) for most in (70, 2000, 10**6))
     assert rough.stopped.startswith("bounded to") and rough.stopped.endswith("by 70 points")
     assert rough.stopped in str(rough) and not done.stopped
-    for earlier, other in ((rough, closer), (closer, done)):  # one within the other, up to rounding
+    for earlier, other in ((rough, closer), (closer, done)):  # each enclosure contains the next, up to rounding
         assert earlier.value.lo <= other.value.lo + 1e-9 and other.value.hi <= earlier.value.hi + 1e-9
     assert done.value.error <= 1e-9 < rough.value.error and done.value.lo > 1
     with pytest.raises(ValueError, match="most_points"):

@@ -82,7 +82,7 @@ def test_a_leading_coefficient_near_nothing_does_not_upset_the_roots():
     for tiny in (0.0, 5e-324, 1e-200, 1e-25):
         path = PiecewisePolynomial(
             np.array([0.0, 1.0], LONG), np.array([[0.0, 1.0, -1.0, tiny, -tiny]], LONG)
-        )  # alpha - alpha^2
+        )  # the piece is nearly alpha - alpha^2
         supremum = path.supremum()
         assert np.isclose(supremum.value, 0.25, rtol=1e-15) and np.isclose(supremum.at, 0.5)
 

@@ -42,7 +42,8 @@ def test_splitting_finds_the_ball_of_the_ledger():
     assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
     rng = np.random.default_rng(0)
     shares = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
-    assert abs(np.mean(shares) + 31.38) < 0.8  # their standard error is .2; 30 moves a level put them 1.2 too high
+    # the mean has a standard error of .2; with 30 moves a level it is 1.2 too high
+    assert abs(np.mean(shares) + 31.38) < 0.8
 
 
 def test_splitting_and_uniform_points_agree_on_a_network():

@@ -18,7 +18,7 @@ TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 def images(n, shape=(2, 4, 3), seed=0):
     pixels = np.random.default_rng(seed).normal(size=(n, *shape))
-    pixels[0, :, :, -1:] = 0  # no pixel here, as at the border of digits
+    pixels[0, :, :, -1:] = 0  # zero pixels, as at the border of digits
     return pixels
 
 
@@ -104,7 +104,7 @@ def test_neural_tangents_agrees(activation):
     x, gain = images(3), 2**0.5 if activation == "relu" else 1.0
     layers = [
         f for g in (2**0.5, gain) for f in (stax.Conv(1, (3, 3), padding="SAME", W_std=g, b_std=None), phi)
-    ]  # its first layer divides by the two channels
+    ]  # the module's first layer divides by its two channels
     kernel = stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1, W_std=1.0, b_std=None))[2]
     theirs = np.asarray(jax.jit(lambda x: kernel(x, None, "ntk"))(x.transpose(0, 2, 3, 1)))
     ours = gram.convolutional(x, activation=activation)
@@ -129,7 +129,8 @@ def test_duplicates_and_near_duplicates_keep_their_digits(activation):
     x = np.concatenate([x, x, (1 + 2**-30) * x, x + 1e-9])
     ours = gram.convolutional(x, depth=4, activation=activation)
     shared = gram.deep(x[:, :, 0, 0] / 3, depth=4, activation=activation)
-    if activation == "relu":  # homogeneous: eight of nine pixels are beyond the border, in every layer
+    # ReLU is homogeneous, and in every layer eight of the nine pixels of a patch are beyond the border
+    if activation == "relu":
         assert np.abs(9**2 * ours - shared)[:4, :4].max() < 1e-14 * shared.max()
         assert np.abs(9**2 * ours - shared).max() < 1e-11 * shared.max()
     assert np.array_equal(ours[:2, :2], ours[2:4, 2:4])
@@ -190,7 +191,9 @@ def precise(x, z, depth, activation):
     channels=st.sampled_from([1, 3]),
 )
 def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign, channels):
-    """Nearly parallel and antipodal rows of pixels, norms 1 to 1e12 times one another: a few roundings a layer."""
+    """Rows of pixels are nearly parallel or antipodal, with norm ratios of 1 to 1e12: errors are a few roundings a
+    layer.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, channels)) * 10.0 ** -rng.uniform(0, ratio, (3, 1))
     x[0] *= rng.choice([0.0, 1.0])

@@ -32,7 +32,7 @@ def started(workers, **more):
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Small tiles, so that matrices of tens of rows have several slabs of several tiles."""
+    """Tiles are made small, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     monkeypatch.setattr(tiles, "TILE", 4)
 
@@ -112,9 +112,9 @@ def test_the_curves_are_the_same_with_their_error_bounds(method, tiles, two_work
     assert shared.to_dict() == alone.to_dict()
 
 
-@pytest.mark.slow  # processes; below, workers end in this one
+@pytest.mark.slow  # workers are processes; in tests below, workers end inside this process
 def test_a_worker_that_dies_is_replaced_by_another(monkeypatch):
-    monkeypatch.undo()  # of tiles: processes have their own
+    monkeypatch.undo()  # small tiles are undone, since worker processes do not have them
     problem, killed = images(), []
 
     def kill(done, total):
@@ -184,7 +184,7 @@ def test_too_little_memory_is_said_before_the_work(two_workers, monkeypatch):
 
 def test_float32_is_taken_where_float64_does_not_fit_the_workers(two_workers, monkeypatch):
     n, d = 400, 4
-    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # the memory of each of two workers beside its rows
+    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # the memory of the two workers, without their rows
     room = [tiles.tiles_bytes(n, dtype) - tiles.tiles_room(n, dtype) + halves for dtype in ("float64", "float32")]
     monkeypatch.setattr(remote_tiles, "available", lambda: sum(room) / 2)
     regime = kernel_regime(data.sphere(n=n, d=d), SMALL_STEPS, matrix_free=True, cluster=two_workers)

@@ -17,7 +17,7 @@ DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Matrices of tens of rows are several slabs of several tiles."""
+    """Tiles are made small, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     for module in (tiles, remote_tiles):
         monkeypatch.setattr(module, "TILE", 4)

@@ -1,4 +1,4 @@
-"""`import ntkfl` leaves JAX as the user has set it; ntkfl's own computations with JAX still are in float64."""
+"""`import ntkfl` leaves JAX as the user has set it; ntkfl's own computations with JAX are still in float64."""
 
 import subprocess
 import sys

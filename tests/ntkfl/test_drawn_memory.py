@@ -103,7 +103,7 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """Three steps: a pull to the start acts on a move by the memories' correction only in the third."""
+    """Three steps are needed: a pull to the start acts on what the memories' correction moved only in the third."""
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)
@@ -201,7 +201,9 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 
 @quietly
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
-    """rho(T1 + T2) = l where ((l - T1)^-1 T2) has radius 1, T1 being diagonal in the eigenvectors of the mean."""
+    """The radius of T1 + T2 is the l at which (l - T1)^-1 T2 has radius 1; T1 is diagonal in the mean's
+    eigenvectors.
+    """
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
     moments = regime._moments_of_samples
     values, basis = np.linalg.eig(moments.mean)
@@ -300,11 +302,11 @@ def shaken(regime, second):
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_a_mean_without_eigenvectors_has_its_rate_too(share):
-    """A chain of Jordan's form whose noise is a share of S: M has the eigenvalue .8 alone, and the radius is known."""
+    """The mean M is a Jordan chain with the one eigenvalue .8, and the noise a share of S: the radius is known."""
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     state = StateMoments(mean, lambda second: share * second, rests=False)
     assert RealBasis.of(mean) is None
-    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # a chain's computed ones are inexact
+    assert state.rate == pytest.approx((0.64 + share) ** 0.5, rel=1e-2)  # computed eigenvalues of a chain are inexact
     if share:
         assert np.allclose(state.resting(np.eye(14)), state.following(state.resting(np.eye(14))) + np.eye(14))
 
@@ -312,7 +314,7 @@ def test_a_mean_without_eigenvectors_has_its_rate_too(share):
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @quietly
 def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noise, monkeypatch):
-    """If the search ends in nothing, the solution of S = T(S) + D is not their limit, but tells that they grow."""
+    """If the search for the rate fails, the solution of S = T(S) + D is no limit, but shows that the rounds grow."""
     setup, drawn = Setup(eta_local=0.4, local_steps=2, eta_global=5.2), {"participation": 0.5, "noise": noise}
     of = (ragged((2,) * 4, d=16, seed=1), setup, None, "scaffold", {})
     assert random_rounds(*of, **drawn).stationary_mean_square() == float("inf")
@@ -322,7 +324,7 @@ def test_rounds_that_grow_have_no_limit_where_their_rate_is_not_found_either(noi
     assert grows.mean_square.grows and grows.stationary_mean_square() == float("inf")
     monkeypatch.setattr("ntkfl.limit.mean_square.STATIONARY", 1)
     for name in ("RESTART", "WHOLE"):
-        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", 1)  # nor does anything solve that equation
+        monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", 1)  # the equation S = T(S) + D is not solved either
     with pytest.raises(ValueError, match=r"the rounds are all but unstable|was not found"):
         random_rounds(*of, **drawn).stationary_mean_square()
 
@@ -337,7 +339,9 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
 def test_the_sides_of_a_radius_are_close_and_right(kind):
-    """Against all eigenvalues of the map written out; S is singular where the parts are apart or one leads."""
+    """The sides enclose the largest eigenvalue of the map written out; S is singular if parts are apart or one
+    leads.
+    """
     rng, size = np.random.default_rng(len(kind)), 14
     for _ in range(4):
         mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()
@@ -359,7 +363,7 @@ def test_the_sides_of_a_radius_are_close_and_right(kind):
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-9, 1e9, 1e60])
 def test_the_sides_of_a_radius_scale_with_it(scale):
-    """Sides of a map's multiple are the multiple's, whatever single precision holds."""
+    """A map times a factor has the sides times the factor, even beyond single precision."""
     parts = scale * np.random.default_rng(3).standard_normal((2, 14, 14)) / 5
     least, most = StateMoments(parts[0], lambda z: parts[1] @ z @ parts[1].T, rests=False).sides
     rate = scale * np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in parts / scale))).max() ** 0.5
@@ -390,7 +394,7 @@ def test_the_limit_is_exact_where_eigenvectors_of_the_mean_meet(off):
     options = {"momentum": (1 - (1 - slowest) ** 0.5) ** 2 * (1 + off)}
     state = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1, cohorts=[range(4)])
     modes = random_rounds(problem, setup, None, "fedavgm", options, noise=0.1)
-    if off:  # where they coincide, rounding decides whether they are still a basis
+    if off:  # if eigenvectors coincide, rounding decides whether they are still a basis
         assert np.linalg.cond(state.mean_square._basis.columns) > 1e5
     assert state.stationary_mean_square() == pytest.approx(modes.stationary_mean_square(), rel=1e-9)
 
@@ -408,7 +412,7 @@ def test_a_real_basis_inverts_what_rounds_in_the_mean_do():
     matrix = 0.2 * np.random.default_rng(0).standard_normal((13, 13))
     source = np.cov(np.random.default_rng(1).standard_normal((13, 40)))
     basis = RealBasis.of(matrix)
-    assert len(basis.first)  # of complex pairs
+    assert len(basis.first)  # the basis has complex pairs
     solved = basis.spread(basis.turned(source), 1.7)
     assert np.abs(1.7 * solved - matrix @ solved @ matrix.T - source).max() < 1e-12
 

@@ -70,14 +70,14 @@ def test_no_enclosure_of_2500_random_expressions_is_missed(spread):
         for _ in range(2500):
             try:
                 estimate, exact = expression(rng, rng.randrange(1, 6), spread)
-            except ValueError as error:  # infinity minus infinity, or 0 times infinity: refused, as it must be
+            except ValueError as error:  # infinity minus infinity and 0 times infinity must be refused
                 assert "NaN" in str(error) and spread > 12
                 continue
             known += bool(np.isfinite(estimate.error).all())
             assert not missed(estimate, exact)
     finally:
         flint.ctx.prec = 53
-    assert known > (2400 if spread <= 12 else 1000)  # number of cases with a statement
+    assert known > (2400 if spread <= 12 else 1000)  # number of cases with an enclosure
 
 
 def test_an_enclosure_that_is_too_small_would_be_noticed():
@@ -94,7 +94,7 @@ def test_an_enclosure_that_is_too_small_would_be_noticed():
 
 @pytest.mark.parametrize("errors", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
 def test_a_product_beyond_float64_has_an_infinite_error_and_one_of_zeros_none(errors):
-    """Whichever factor is exact: a row of a large number and a zero, times columns of large numbers and of a zero."""
+    """A row of a large number and a zero, times columns of large numbers and of a zero; either factor may be exact."""
     a, b = (
         Estimate(value, error * np.abs(value))
         for value, error in zip(([[1.5e154, 0]], 1.5e154 * np.eye(2)), errors, strict=True)
@@ -120,7 +120,8 @@ def test_extremes_enclose_those_of_every_point_and_the_ends_are_reached(spread):
 
 
 def test_the_entry_of_the_largest_value_need_not_decide_the_extremes():
-    wide = Estimate([1.0, 2.0, 0.0], [3.0, 0.5, 0.0], "counts", Rigour.ENCLOSED)  # [-2, 4], [1.5, 2.5], 0
+    # intervals [-2, 4], [1.5, 2.5] and [0, 0]
+    wide = Estimate([1.0, 2.0, 0.0], [3.0, 0.5, 0.0], "counts", Rigour.ENCLOSED)
     for extreme, lo, hi in ((wide.max(), 1.5, 4.0), (wide.min(), -2.0, 0.0)):
         assert (float(extreme.lo), float(extreme.hi)) == pytest.approx((lo, hi), abs=1e-14)
         assert (extreme.method, extreme.rigour) == ("counts", Rigour.ENCLOSED)

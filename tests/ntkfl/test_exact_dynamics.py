@@ -55,7 +55,7 @@ def close(actual, expected, atol=1e-10):
 
 @pytest.mark.parametrize("local_steps", [1, 2, 3, 6])
 @pytest.mark.parametrize("n_outputs", [None, 1, 3])
-@pytest.mark.parametrize("rank", [14, 5])  # 5 < n: a singular Gram matrix
+@pytest.mark.parametrize("rank", [14, 5])  # with 5 < n the Gram matrix is singular
 def test_everything_agrees_with_training_the_parameters(local_steps, n_outputs, rank):
     rng, phi, problem, theta = random_case(local_steps, p=rank, n_outputs=n_outputs)
     setup = Setup(eta_local=0.4, eta_global=1.3, local_steps=local_steps, rounds=30)
@@ -137,12 +137,12 @@ def test_linearised_network():
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(3, 12), local_steps=st.integers(1, 9), step=st.floats(0.01, 2.5))
 def test_spectrum_is_real_and_that_of_the_round_map(seed, n, local_steps, step):
-    """`step` is eta_local max q: above 2 an even K makes P indefinite."""
+    """`step` is eta_local times the largest q: above 2 an even K makes P indefinite."""
     rng = np.random.default_rng(seed)
     regime = infinite_regime(rng, n, step=step, local_steps=local_steps)
     expected = np.linalg.eigvals(regime.round_map)
     size = np.abs(expected).max() + 1
-    assert np.abs(expected.imag).max() < 1e-7 * size  # a defect of eigvals: nearly equal eigenvalues split into pairs
+    assert np.abs(expected.imag).max() < 1e-7 * size  # eigvals splits nearly equal eigenvalues into complex pairs
     close(regime.spectrum, np.sort(expected.real), atol=1e-7 * size)
     assert regime.rate == pytest.approx(np.abs(expected).max(), rel=1e-7)
     invariants = [np.linalg.matrix_power(regime.round_map, k).trace() for k in range(1, 5)]
@@ -272,7 +272,7 @@ def test_one_client_and_one_step_is_gradient_descent():
 
 
 def test_the_trained_predictor_forgets_how_it_was_trained():
-    """The limit at a new point is h^T H^{-1} y (from zero) for every N, K, eta and partition."""
+    """From outputs 0 the limit at a new point is h^T H^{-1} y for every N, K, eta and partition."""
     rng = np.random.default_rng(3)
     x, y, new = unit_rows(rng, 9, 5), rng.normal(size=(9, 2)), unit_rows(rng, 4, 5)
     expected = infinite(new, x) @ np.linalg.solve(infinite(x), y)
@@ -348,7 +348,7 @@ def test_duplicate_points_with_different_labels_are_never_fitted():
 
 
 def test_a_singular_gram_matrix_predicts_after_any_number_of_rounds():
-    """The part of the residual in H's null space makes c_t grow for ever, and moves nothing."""
+    """The residual's part in the null space of H makes the coefficients c_t grow for ever, and moves no output."""
     rng = np.random.default_rng(11)
     x, new = unit_rows(rng, 5, 3), unit_rows(rng, 2, 3)
     x, y = np.vstack([x, x[:2]]), rng.normal(size=7)
@@ -446,7 +446,9 @@ def test_messages(ask, message):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4), clients=st.integers(1, 3), coupled=st.booleans())
 def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
-    """Against each output alone, or against training the weights of a linear model if the kernel couples outputs."""
+    """Outputs equal those trained one by one or, if the kernel couples outputs, a linear model's, trained in its
+    weights.
+    """
     rng = np.random.default_rng(seed)
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     problem = Problem(
@@ -515,7 +517,7 @@ BEYOND = {
 @pytest.mark.parametrize("ask", [kernel_regime, ntkfl.random_rounds, lambda problem, _: fastest(problem)])
 @pytest.mark.parametrize("x, y, said", BEYOND.values(), ids=BEYOND)
 def test_squares_that_float64_lacks_are_refused(ask, x, y, said):
-    """They made a stable run unstable, a share of the residual 0, and NaN rounds."""
+    """Such squares once made a stable run unstable, a share of the residual 0, and rounds NaN."""
     with pytest.raises(ValueError, match=said):
         ask(Problem(x, np.array(y)), Setup())
 

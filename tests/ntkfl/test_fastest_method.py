@@ -1,4 +1,4 @@
-"""The fastest method on given data: exact rounds of each, and a floor that no client-local method breaks."""
+"""The fastest method on given data: exact rounds of each method, and a floor that no client-local method breaks."""
 
 import json
 import warnings
@@ -116,7 +116,7 @@ def test_no_number_of_rounds_is_said_beyond_those_that_powers_reach(smallest):
 
 
 def test_a_row_of_a_special_case_has_the_method_of_its_options():
-    """Fedprox at mu = 0 is fedavg, whose rounds are fewest here; fedavg itself has no option mu."""
+    """FedProx takes the fewest rounds here at mu = 0, where it is FedAvg; FedAvg itself has no option mu."""
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     problem = Problem(np.eye(4), rng.standard_normal(4), np.arange(4) % 2)
@@ -151,13 +151,13 @@ def test_a_sample_twice_has_the_rounds_and_the_rate_of_what_can_fall():
 
 
 def with_twice(problem, label):
-    """The first sample is repeated with this label."""
+    """The problem with the first sample repeated under this label."""
     x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, label)
     return Problem(x, y, np.append(problem.owner, 0))
 
 
 def test_samples_twice_of_one_client_have_the_rate_of_the_others():
-    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q of H; the rounding error of q = 0 is no part."""
+    """A round is 1 - g (1 - (1 - eta q)^K) on each eigenvalue q > 0 of H; rounding at q = 0 does not count."""
     problem = digits(16, 1)
     x, y = np.concatenate([problem.x, problem.x[:4]]), np.append(problem.y, problem.y[:4])
     twice = Problem(x, y, np.zeros(20, int))
@@ -175,7 +175,7 @@ def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_loc
     for tuned in comparison.tuned:
         if tuned.rate is not None:
             assert tuned.rate < 1
-        elif tuned.rounds is None:  # nothing grows
+        elif tuned.rounds is None:  # a residual that falls too slowly still does not grow
             left = np.linalg.norm(again(problem, tuned).residual([0, 1000, 2000]), axis=1)
             assert left[2] <= left[1] + 1e-9 <= left[0]
 
@@ -270,7 +270,7 @@ def test_steps_from_some_samples_are_tuned_on_all(monkeypatch):
 
 
 def _as_good(problem, tiled, whole, how, ratio):
-    """Each method's row has its regime's numbers, and not many more rounds than another search's best."""
+    """Each row has the numbers of the method's regime, and not many more rounds than the best of another search."""
     best = {tuned.label: tuned for tuned in whole.best}
     assert {tuned.label for tuned in tiled.best} == set(best)
     for tuned in tiled.best:

@@ -1,4 +1,4 @@
-"""The ranking on a network: its rounds are plain loops', its predictions the regimes', and it compares orders."""
+"""The ranking on a network: rounds equal plain loops', predictions are the regimes', and orders are compared."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def rows(problem, comparison):
 
 
 def plain_rounds(problem, one):
-    """Server momentum (0: FedAvg) with weights n_c/n, written out."""
+    """Rounds, written out, with server momentum (0 is FedAvg) and weights n_c/n."""
     weights = draw(WIDTH, problem.d, SEED)
     x, y, signs, u, velocity = problem.x, problem.y, weights.signs / np.sqrt(WIDTH), weights.hidden, 0.0
     first = np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs)
@@ -107,7 +107,7 @@ def test_an_overflow_is_no_arrival(problem, monkeypatch):
         raise FloatingPointError("round 0: the weights are no longer finite")
 
     def blows_up(self, state):
-        moved = {name: w + 1e160 for name, w in state.model.items()}  # finite; squared outputs overflow
+        moved = {name: w + 1e160 for name, w in state.model.items()}  # weights are finite, and squared outputs overflow
         return SimpleNamespace(state=replace(state, server=state.server | {"model": moved}))
 
     for after in (overflows, blows_up):

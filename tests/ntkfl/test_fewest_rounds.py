@@ -136,12 +136,14 @@ def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
                 assert of[label] <= of[tunable.special]
 
 
-SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # their residual may fall below eps for a moment, anywhere
-FAR = 400  # rounds of a grid
+SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # their residuals may fall below eps for a moment at any round
+FAR = 400  # the most rounds for which a grid is searched
 
 
 def behind_a_grid(seed, labels):
-    """The tuned rounds and the grid's fewest of each method for which the grid has fewer."""
+    """For each method for which the grid takes fewer rounds: the label, the tuned rounds, and the grid's fewest
+    rounds.
+    """
     problem, h, steps = random_problem(seed)
     for method in fastest(problem, h, local_steps=(steps,), methods=tuple(labels)).tuned:
         arrived = Grid(method.label, problem, h, steps).fewest(1e-6, min(method.rounds or FAR, FAR))
@@ -182,7 +184,7 @@ def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(see
 
 
 def test_modes_go_as_the_rounds_do():
-    """Also with several outputs, Nesterov's momentum, and a singular kernel of two equal samples."""
+    """The cases have several outputs, Nesterov's momentum, and a singular kernel of two equal samples."""
     problem, h, steps = random_problem(8)
     outputs = np.stack([problem.y, np.cos(np.arange(problem.n))], axis=1)
     rows = np.r_[0, 0, 2 : problem.n]
@@ -218,4 +220,4 @@ def test_settings_that_differ_at_the_server_share_one_decomposition(monkeypatch)
     other = of_method(base.at(Setup(eta_local=setup.eta_local, local_steps=2)), *tried[0])
     assert not np.allclose(
         other.response_eigenvalues, together[0].response_eigenvalues, rtol=1e-6
-    )  # other responses are kept apart
+    )  # steps with another response have eigenvalues of their own

@@ -24,7 +24,7 @@ def at_or_above(z, row, radius):
 
 
 def exact_changes(x, hidden, radius):
-    """Initial pairs, D and U by their definitions, in rationals."""
+    """The counts of initial pairs, D and U by their definitions, in rationals."""
     n = len(x)
     pairs, losses, gains = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     for dots in exact_dots(x, hidden):

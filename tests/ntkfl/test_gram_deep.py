@@ -14,7 +14,7 @@ from ntkfl.memory import TooLittleMemory
 
 U = 2.0**-53
 BITS = 600  # ab - c^2 of rows 1e-16 apart, layer after layer, still has more than 60 digits
-MANY_BITS = 4000  # and the same for rows of norm 1e140
+MANY_BITS = 4000  # bits for rows of norm 1e140
 TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
 
 
@@ -94,8 +94,9 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
     for d, size in ((2, 1.0), (5, 1e-3), (20, 30.0), (5, 1e3)):
         x, z = near_and_far(rng, d)
         error, bound = judged(size * x, size * z, depth, activation, bias)
-        stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0  # as in the docstring
-        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # growth of the kernel itself, layer by layer
+        # the factor that the docstring of `deep` states
+        stiff = size if activation == "gelu" and depth > 2 and size > 1 else 1.0
+        growth = {"relu": 1.0, "erf": 4 / np.pi, "gelu": 1.0}[activation]  # by which factor a layer enlarges the kernel
         assert error.max() < 5 * depth**2 * growth**depth * stiff
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
 
@@ -138,8 +139,8 @@ def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
     exponents=st.tuples(st.integers(-140, 140), st.integers(-140, 140)),
     near=st.sampled_from([0.0, 1e-15, 1e-8, 1e-2, 3.0]),
 )
-@example(0, 1, 2, "erf", 0.0, (-14, -140), 0.0)  # |x|^2 |z|^2 is below 2^-1022
-@example(0, 2, 2, "relu", 1e-200, (110, 0), 0.0)  # and |x| over the bias beyond float64
+@example(0, 1, 2, "erf", 0.0, (-14, -140), 0.0)  # |x|^2 |z|^2 is below 2^-1022, the least normal float
+@example(0, 2, 2, "relu", 1e-200, (110, 0), 0.0)  # |x| divided by the bias is beyond float64
 def test_the_bound_covers_rows_of_any_norm(seed, d, depth, activation, bias, exponents, near):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(1, d))
@@ -181,7 +182,7 @@ def test_neural_tangents_agrees_away_from_small_angles(depth):
     x, z = (np.random.default_rng(k).normal(size=(k, 7)) for k in (6, 4))
     error = deep_estimate(x, z, depth).error
     assert (np.abs(deep_kernel(x, z, depth) - deep(x, z, depth)) <= error).all()
-    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # neural-tangents' diagonal loses half the digits
+    norms = np.outer(*[np.linalg.norm(x, axis=1)] * 2)  # on its diagonal neural-tangents loses half the digits
     assert (np.abs(deep_kernel(x, depth=depth) - deep(x, depth=depth)) <= 1e-6 * norms).all()
 
 

@@ -42,7 +42,7 @@ def passed_on(monkeypatch):
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from([1, 4]),  # few shapes, as each is compiled
+    n=st.sampled_from([1, 4]),  # few shapes, since each shape is compiled
     m=st.sampled_from([1, 7, 64]),
     d=st.sampled_from([1, 3]),
     ties=st.booleans(),
@@ -64,7 +64,8 @@ def test_signs_that_float64_gets_wrong_are_those_of_the_processor_and_no_others(
     x[3], towards = x[1], x[0] / np.linalg.norm(x[0])
     for _ in range(2):
         u -= np.outer(u @ towards, towards)  # orthogonal to the first sample, up to rounding
-    least = 20 * doubt(d, np.float64) * np.linalg.norm(u[1::2], axis=1)  # for the others, in either direction
+    # every second neuron moves off the hyperplane by more than doubt, to either side
+    least = 20 * doubt(d, np.float64) * np.linalg.norm(u[1::2], axis=1)
     u[1::2] += np.outer(least * rng.choice([-1, 1], len(least)), towards)
     unit, of_neurons = unit_rows(scaled_rows(x), np.float64), unit_rows(scaled_rows(u), np.float64)
     assert ((unit @ of_neurons.T >= 0) != activations(x, u))[0, ::2].any()

@@ -24,7 +24,7 @@ EXACT = 1e-12  # relative to the largest entry
 
 
 def dense(width, depth, outputs, activation=torch.relu, features=5):
-    """A fully connected network with biases; outputs 0: one without an axis."""
+    """A fully connected network with biases; `outputs` 0 means one output without an axis."""
     sizes = [features] + [width] * (depth - 1)
     readout = (outputs, width) if outputs else (width,)
 
@@ -81,7 +81,7 @@ def off(kernel, expected):
 
 
 def by_autograd(model, params, x):
-    """Rows (n C, P), one backward pass each."""
+    """The Jacobian's rows, (n C, P), one backward pass each."""
     own = {name: value.clone().requires_grad_() for name, value in params.items()}
     rows = []
     for output in model.outputs(own, torch.tensor(x)).reshape(-1):
@@ -123,7 +123,7 @@ def test_kernel_is_the_product_of_jacobians(model, shape):
 
 
 @each_network
-@pytest.mark.parametrize("samples", [0, 3, 5])  # held at once, out of 6
+@pytest.mark.parametrize("samples", [0, 3, 5])  # number of samples held at once, out of 6
 def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
     x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
     expected = gram.empirical(x, model, params), gram.empirical(x, model, params, z)

@@ -16,7 +16,7 @@ def images():
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold"])
-@pytest.mark.parametrize("rounds", [[1, 4], [1, 300]])  # one by one, and fedavg as a series
+@pytest.mark.parametrize("rounds", [[1, 4], [1, 300]])  # rounds one by one; of fedavg, also as a series
 def test_curves_by_features_are_those_of_their_whole_matrix(method, rounds, monkeypatch):
     problem = images()
     kernel = gram.nystroem(problem.x, 25)
@@ -108,7 +108,7 @@ def test_features_are_refused_as_tiles_and_where_they_do_not_fit(monkeypatch, tm
 
 
 def test_the_bound_of_predictions_counts_the_features_of_a_sum():
-    count, small = 2**16, 2.0**-27  # each product small^2 is lost beside 1
+    count, small = 2**16, 2.0**-27  # each product small^2 is rounded away beside 1
 
     def of(x):
         return np.hstack([x, np.full((len(x), count - 2), small)])

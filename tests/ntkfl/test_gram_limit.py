@@ -27,7 +27,7 @@ def exact_angle_and_entry(x, y):
 
 @cache
 def exactly(x, y):
-    """Exact values, computed once for both ways."""
+    """Exact values, computed once for blocks of rows and for tiles."""
     with mpmath.workdps(60):
         x, y = ([mpmath.mpf(v) for v in row] for row in (x, y))
         dot, square = mpmath.fdot(x, y), mpmath.fdot(x, x)
@@ -54,7 +54,7 @@ def test_relative_error_of_the_angle(d, antipodal):
             rows = pair_at_angle(rng, d, 10**-exponent, antipodal) * scale
             angle, entry = exact_angle_and_entry(*rows)
             assert abs(angles(rows)[0, 1] / angle - 1) < 1e-14
-            # the entry itself is exact too, though near pi it is tiny
+            # the entry keeps its digits too, though near pi it is tiny
             assert abs(infinite(rows)[0, 1] / entry - 1) < 2e-14
 
 
@@ -104,7 +104,7 @@ def test_symmetries(seed, n, d):
     estimate = infinite_estimate(x)
     order, rotation = rng.permutation(n), np.linalg.qr(rng.normal(size=(d, d)))[0]
     assert (np.abs(infinite(x[order]) - estimate.value[np.ix_(order, order)]) <= 2 * estimate.error.max()).all()
-    turned = x @ rotation.T  # the product is rounded, by d units in the last place
+    turned = x @ rotation.T  # the product is rounded by up to d units in the last place
     assert (np.abs(infinite(turned) - estimate.value) <= 4 * estimate.error.max()).all()
     scales = 2.0 ** rng.integers(-30, 30, n)
     assert np.array_equal(infinite(x * scales[:, None]), estimate.value * np.outer(scales, scales))

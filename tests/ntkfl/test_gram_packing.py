@@ -1,4 +1,4 @@
-"""Packed patterns and their pair counts: against plain booleans, whatever path, block, thread or rounding."""
+"""Packed patterns and their pair counts equal plain booleans' for any code path, block, thread or rounding."""
 
 from contextlib import nullcontext
 
@@ -13,7 +13,7 @@ from ntkfl.initialisation import draw
 
 @pytest.fixture
 def packed_in_threads(monkeypatch):
-    """Every count is packed, and three threads make it."""
+    """Every count is made by packing, in three threads."""
     monkeypatch.setattr(pair_counts, "LOADING", -1)
     monkeypatch.setattr(pair_counts, "PARALLEL", -1)
     monkeypatch.setattr(pair_counts, "worker_threads", lambda: nullcontext(3))
@@ -22,7 +22,7 @@ def packed_in_threads(monkeypatch):
 
 @pytest.fixture
 def plain(monkeypatch):
-    """No count is packed."""
+    """No count is made by packing."""
     monkeypatch.setattr(pair_counts, "LOADING", float("inf"))
     monkeypatch.setattr(packing, "loaded", lambda: False)
 

@@ -122,7 +122,7 @@ def test_blocks_of_neurons_do_not_change_a_bit(monkeypatch):
     x, u = rng.normal(size=(5, 3)), rng.normal(size=(300, 3))
     whole = finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)
     monkeypatch.setattr(patterns, "_ENTRIES", 35)  # seven neurons at a time
-    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # 64 of the counted patterns
+    monkeypatch.setattr(finite_width, "_PATTERNS", 320)  # patterns are counted 64 at a time
     for before, after in zip(
         whole, (finite(x, u), activations(x, u), safe_neurons(x, u, 0.1), doubtful(x, u, 0.1)), strict=True
     ):

@@ -1,4 +1,4 @@
-"""An interrupt is raised until somebody has caught it, where raising is allowed; nothing else changes."""
+"""An interrupt is raised, wherever raising is allowed, until code has caught it; nothing else changes."""
 
 import gc
 import importlib

@@ -81,7 +81,7 @@ def test_a_routine_that_does_not_end_with_its_info_is_refused():
         lapack._routine("dlamch")
 
 
-# LAPACK runs for some ten seconds: the first signal must be answered meanwhile, and the second must end the process.
+# LAPACK runs for some ten seconds: the first signal must be answered in this time; the second must end the process.
 # Nothing is `released`, so that a signal that arrives before LAPACK raises nothing.
 LONG = """
 import importlib.util, sys

@@ -114,7 +114,7 @@ EACH = pytest.mark.parametrize(("method", "options"), REMEMBERING, ids=lambda pa
 )
 @EACH
 def test_weights_of_blocks_that_are_off_are_within_their_distance(method, options, steps, share, small, rank, seed):
-    """Blocks that are off by a thousandth of the largest eigenvalue, by a multiple of I or in few directions."""
+    """The blocks' errors are a thousandth of the largest eigenvalue, as a multiple of I or in few directions."""
     problem, rng = ragged([2, 5, 3], seed=seed), np.random.default_rng(seed)
     exact = small * gram.infinite(problem.x, problem.x)
     top = max(np.linalg.eigvalsh(exact[np.ix_(owned, owned)])[-1] for owned in problem.members)
@@ -131,7 +131,8 @@ def test_weights_of_blocks_that_are_off_are_within_their_distance(method, option
         errors = LocalErrors(0.0, 0.0, times * walked**2 / 2 * 1e-3 * top, 1e-3 * top, 0.0, 0.0, 0.0)
         apart, allowed = np.linalg.norm(one - other, 2), feedback.wobble(errors).weights
         assert apart <= allowed * (1 + 1e-9) + 1e-12 * feedback.weights.max()
-        assert allowed < 8 * apart or rank or steps == 1 or share > 0.5  # at small eigenvalues it is near
+        # at small steps the allowed distance is near the true distance
+        assert allowed < 8 * apart or rank or steps == 1 or share > 0.5
 
 
 def exact_largest(problem, method, options, setup):
@@ -172,7 +173,7 @@ def exact_largest(problem, method, options, setup):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("method", "options"), REMEMBERING[:1] + REMEMBERING[3:], ids=lambda part: str(part))
 def test_at_the_largest_steps_the_bound_is_of_the_exact_blocks(method, options, seed):
-    """Steps at which the exact eigenvalue is 2, and others close by; growth is told of none but rounds that grow."""
+    """At steps where the exact eigenvalue is 2, and at steps close by, only rounds that grow are said to grow."""
     problem = ragged([2, 3, 2], seed=seed)
     limit = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
     setup = Setup(eta_local=0.45 * limit, local_steps=3)

@@ -58,7 +58,7 @@ def test_a_killed_run_goes_on(tmp_path, method, rounds, first):
         limit_curves(problem, rounds, method=method, keep=keep, progress=kill)
     assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
     told.clear()
-    for _ in range(2):  # the second time everything is in the file
+    for _ in range(2):  # the second run finds every round in the file
         again = limit_curves(problem, rounds, method=method, keep=keep, progress=lambda done, _: told.append(done))
         whole = limit_curves(problem, rounds, method=method)
         assert again.to_dict() == whole.to_dict()
@@ -82,7 +82,7 @@ def test_several_methods_have_the_curves_of_each_alone_and_read_the_tiles_once(m
     product = Tiles.__matmul__
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or product(self, v))
     together = several_limit_curves(problem, rounds, METHODS)
-    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # the two series end earlier
+    assert len(asked) == 300 and asked[0] == 40 and asked[-1] == 20  # fedavg's two series end earlier
     for curves, (method, options) in zip(together, METHODS, strict=True):
         assert (curves.method, curves.options) == (method, options)
         alike(curves, limit_curves(problem, rounds, method=method, options=options))
@@ -145,7 +145,7 @@ def before_rounds(monkeypatch):
 
 @pytest.mark.parametrize("killed", ["before the last bounds", "before the first round", "after it"])
 def test_a_run_that_goes_on_computes_no_bound_again(tmp_path, before_rounds, killed, monkeypatch):
-    """One search serves all rates of FedAvg and momentum, another SCAFFOLD's."""
+    """One search for a bound is enough for all rates of FedAvg and momentum, and one more for SCAFFOLD."""
     problem, keep, search = images(), tmp_path / "run.npz", {"products": lanczos.PRODUCTS + 1, "squares": 1}
     whole = several_limit_curves(problem, ROUNDS, TUNED)
     assert before_rounds == {name: 2 * count for name, count in search.items()} | {"blocks": 5}
@@ -186,7 +186,7 @@ def test_bounds_of_other_bases_of_the_clients_are_computed_again(tmp_path, befor
 
 
 def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_rounds, monkeypatch):
-    """As where a device's tiles, whose sums have any order, began a run that this process goes on with."""
+    """A device, whose sums have any order, may have begun the run that this process continues."""
     given, keep, rounding = (images(), ROUNDS, None, *TUNED[-1]), tmp_path / "run.npz", Tiles.product_rounding
     with monkeypatch.context() as patch:
         patch.setattr(Tiles, "product_rounding", property(lambda self: 100 * rounding.__get__(self)))
@@ -238,7 +238,7 @@ def test_a_file_of_another_run_is_refused(tmp_path):
     limit_curves(problem, ROUNDS, same_last_row(0.1), "scaffold", eta_local=0.01, keep=(row := tmp_path / "row.npz"))
     with pytest.raises(ValueError, match="is of another run"):
         limit_curves(problem, ROUNDS, same_last_row(0.2), "scaffold", eta_local=0.01, keep=row)
-    assert 1 not in np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int)  # no row that is compared
+    assert 1 not in np.linspace(0, problem.n - 1, kept_run.ROWS).astype(int)  # row 1 is not compared
 
     def another_second_entry(x, z):
         second = [(own == problem.x[1]).all(axis=1) for own in (x, x if z is None else z)]
@@ -285,7 +285,7 @@ def test_a_file_whose_numbers_were_changed_is_refused(tmp_path, name):
 
 
 def test_a_file_with_bounds_by_other_rules_is_refused(tmp_path, monkeypatch):
-    """Files of before the versions count as of version 1."""
+    """Files that are older than version numbers count as version 1."""
     keep = tmp_path / "run.npz"
     limit_curves(images(), ROUNDS, method="scaffold", keep=keep)
     with np.load(keep) as file:
@@ -314,7 +314,7 @@ VERSION_2 = {  # bounds of the errors of the residual's norm, of its entries and
 
 @pytest.mark.parametrize("name", VERSION_2)
 def test_the_version_of_the_rules_of_error_bounds_has_these_bounds(name):
-    """Where bounds change, files of before must be refused: `kept_run.VERSION` needs another number, as these do."""
+    """If bounds change, older files must be refused: then `kept_run.VERSION` and the numbers here need a change."""
     method, options, more, rounds, bounds = VERSION_2[name]
     problem, setup = ragged([6, 9, 5]), Setup(eta_local=0.1, local_steps=4)
     regime = kernel_regime(problem, setup, None, method, options, **more, matrix_free="float32")
@@ -464,7 +464,7 @@ def test_bad_input_is_said(rounds, more, said):
 
 
 def test_rounds_one_after_another_that_take_more_than_a_day_or_a_quarter_of_an_hour_are_refused(tmp_path, monkeypatch):
-    """Of a run that a file keeps only the rounds that are left count."""
+    """If a file keeps a part of the run, only the remaining rounds count."""
     problem, keep = images(), tmp_path / "run.npz"
     with pytest.raises(
         ValueError, match=r"the rounds of fedavgm, one after another, .* rounds up to \d+ would fit"

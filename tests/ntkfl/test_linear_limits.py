@@ -83,7 +83,7 @@ def test_the_spectrum_is_that_of_the_round_map_and_decides_the_pace(method, opti
     regime = kernel_regime(problem, setup, None, method, options)
     dense = np.linalg.eigvals(regime.round_map)
     assert np.abs(np.sort(np.abs(dense)) - np.abs(regime.spectrum)).max() <= 1e-7  # double roots are found to 1e-8
-    for z in regime.spectrum:  # each is an eigenvalue of the dense map
+    for z in regime.spectrum:  # every value of the spectrum is an eigenvalue of the dense map
         assert np.abs(dense - z).min() <= 1e-7
     assert regime.stable and regime.rate < 1
     norms = np.linalg.norm(regime.residual(np.array([400, 800])), axis=1)
@@ -122,7 +122,7 @@ def test_where_methods_are_the_same():
     ours = kernel_regime(problem, setup).outputs(t)
     for method, options in (
         ("fl-ntk", {"server_rate": 1.0}),
-        ("fedavg", {}),  # clients of one size
+        ("fedavg", {}),  # with clients of one size, the weights are equal
         ("fedprox", {"mu": 0.0}),
         ("fednova", {}),
         ("fedavgm", {"momentum": 0.0}),

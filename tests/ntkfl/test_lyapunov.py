@@ -54,7 +54,7 @@ def form(regime, norm, motion):
 @given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
 def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_its_own(method, options, seed, wild):
-    """The squared norms as whole matrices, and the rounds as they are run."""
+    """The squared norms are written as whole matrices, and rounds run as in the library."""
     problem, regime, bounds = drawn(method, options, seed, wild)
     assert isinstance(bounds, Moving) and len(bounds.norms) == 6
     steps = [bounds.steps_of(t) for t in range(6)]
@@ -76,12 +76,12 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
         seen = np.concatenate([drift, memory_of_drift])
         assert np.linalg.norm(seen.T @ square @ seen, 2) <= norm.by_drift**2 * (1 + 1e-10)
         assert norm.spread == np.inf or norm.grown == 1
-        if norm.spread < np.inf:  # squares add up: of a state and of what clients see beside it
+        if norm.spread < np.inf:  # the squared norms of a state and of what clients see in addition are summed
             joint, together = np.hstack([mapped, seen]), norm.spread**2 * np.eye(3 * n)
             together[: 2 * n, : 2 * n] = norm.grown**2 * square
             least = np.linalg.eigvalsh(together - joint.T @ square @ joint)[0]
             assert least >= -1e-10 * np.linalg.norm(together, 2)
-        # of SCAFFOLD the move contains the memory as computed, with its error
+        # SCAFFOLD's move contains the computed memory, with the memory's error
         forgotten = np.concatenate([motion.feedback.ahead * problem.n_clients**-1 * np.eye(n), np.eye(n)])
         assert np.linalg.norm(forgotten.T @ square @ forgotten, 2) <= norm.by_memory**2 * (1 + 1e-10)
         if before is not None:
@@ -96,7 +96,7 @@ def test_no_round_lengthens_its_norm_beyond_its_factor_and_the_next_is_within_it
 @given(seed=st.integers(0, 9999), wild=st.booleans())
 @EACH
 def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method, options, seed, wild):
-    """Labels are off by some, which every round sees."""
+    """Every round sees the same error of the labels."""
     problem, regime, bounds = drawn(method, options, seed, wild)
     start = 1e-3 * np.random.default_rng(seed).standard_normal((problem.n, 1))
     state, seen = RunState.start(np.zeros((problem.n, 1)), regime._empty(start), float(np.linalg.norm(start))), []
@@ -110,7 +110,9 @@ def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method
 @quietly
 @EACH
 def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, options):
-    """A cosine to a twenty-fifth of the step; against the largest error of float32 tiles up to then."""
+    """Steps fall by a cosine to a twenty-fifth; the bound is compared with the largest error of float32 tiles so
+    far.
+    """
     problem = ragged([6, 3, 9, 4], d=6)
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
     cosine = longest * (0.26 + 0.24 * np.cos(np.pi * np.arange(61) / 60))
@@ -131,7 +133,7 @@ def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, option
     ("method", "options"), [row for row in METHODS if row[0] != "feddyn"], ids=lambda part: str(part)
 )
 def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
-    """One server step of thirty: its factor is at least the spectral radius of the round, and not far above."""
+    """One server step is 30: the norm's factor is at least the spectral radius of the round, and not far above."""
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
     regime = kernel_regime(
@@ -142,7 +144,8 @@ def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
     residual, memory, _ = regime._of_round(1)._next(np.hstack([unit, zero]), (np.hstack([zero, unit]),))
     radius = np.abs(np.linalg.eigvals(np.vstack([residual, *memory]))).max()
     assert before.grown == after.grown == 1 and 2 < radius <= beyond.grown < 1.2 * radius
-    with pytest.raises(ValueError, match="no error bound is proved for these steps"):  # where it never ends
+    # if every round has this server step
+    with pytest.raises(ValueError, match="no error bound is proved for these steps"):
         kernel_regime(
             problem, Setup(eta_local=eta, eta_global=30.0), None, method, options, matrix_free="float64"
         ).residual_estimate(5)
@@ -165,7 +168,7 @@ def test_clients_steps_beyond_their_limit_have_no_norm():
     ids=lambda part: str(part),
 )
 def test_where_c_is_one_number_the_norm_lasts_to_the_limit(method, options):
-    """Momentum at 97 % of its largest server rate; FedDyn with any alpha."""
+    """The cases are momentum at 97 % of its largest server rate, and FedDyn with any alpha."""
     problem = ragged([6, 3, 9, 4], d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local / 2
     setup = Setup(eta_local=eta, local_steps=5)

@@ -178,7 +178,8 @@ def test_what_takes_more_than_a_day_is_refused_with_what_would_fit(call, most):
 def test_rounds_that_have_no_memory_at_once_are_refused_with_what_would_fit_one_by_one(monkeypatch):
     regime = random_rounds(SMALL, SETUP, batch_size=1)
     assert np.isfinite(regime.root_mean_square(MANY))
-    monkeypatch.setattr("ntkfl.limit.random_regime.left_for", lambda needed: needed)  # half of it may be taken
+    # free memory is as large as the request, of which half may be taken
+    monkeypatch.setattr("ntkfl.limit.random_regime.left_for", lambda needed: needed)
     message, fits = refused(lambda: regime.root_mean_square(MANY))
     assert message.startswith("the moments of random rounds") and "stationary_mean_square" in message and fits > 10**6
 
@@ -188,6 +189,6 @@ def test_a_budget_of_many_rounds_is_tuned_where_rounds_are_taken_at_once():
     setup = Setup(eta_local=one.eta_local, local_steps=2)
     regime = random_rounds(SMALL, setup, None, "fedavg", one.options, noise=0.1)
     assert one.mean_square == pytest.approx(regime.root_mean_square(one.rounds) ** 2 / SMALL.n, rel=1e-9)
-    for factor in (0.5, 2.0):  # the least noise at the end has small steps, which must still be fast enough
+    for factor in (0.5, 2.0):  # small steps leave the least noise, but must still be fast enough
         other = random_rounds(SMALL, setup, None, "fedavg", {"server_rate": factor * one.server_rate}, noise=0.1)
         assert one.mean_square <= other.root_mean_square(one.rounds) ** 2 / SMALL.n * (1 + 1e-9)

@@ -28,7 +28,7 @@ STEPS = Setup(eta_local=0.3, local_steps=3)
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Small tiles, so that matrices of tens of rows have several slabs of several tiles."""
+    """Tiles are made small, so that matrices of tens of rows have several slabs of several tiles."""
     monkeypatch.setattr(tiles, "SLAB", 12)
     monkeypatch.setattr(tiles, "TILE", 4)
 
@@ -124,7 +124,8 @@ def test_an_interrupt_is_answered_within_a_tile(what, monkeypatch):
     held = Tiles.of(gram.infinite, x)
     monkeypatch.setattr(tiles, "_tiles_of_slab", by_tile)
     monkeypatch.setattr(limit, "entries", lambda: compiled)
-    ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are started deaf to it
+    # a shell starts background jobs with SIGINT ignored
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with threadpool_limits(1), pytest.raises(KeyboardInterrupt):
             _ = held @ x if what == "product" else limit.infinite(x)
@@ -140,18 +141,18 @@ NO_RATE = "is not found without a matrix; take matrix_free=False and fewer sampl
 NOT_STABLE = "goes to 0 is not resolved: its rounds have no symmetric map"
 ROUNDS = [0, 1, 6]
 POINTS = np.random.default_rng(1).standard_normal((5, 4))
-QUESTIONS = {  # and the multiple of `close` by which an answer may differ from the whole matrix's
+QUESTIONS = {  # each with the multiple of `close` by which an answer may differ from the whole matrix's
     "outputs": (lambda regime: regime.outputs(ROUNDS), 1),
     "residual": (lambda regime: regime.residual(ROUNDS), 1),
     "predict": (lambda regime: regime.predict(POINTS, ROUNDS), 10),
-    "movement": (lambda regime: regime.movement(ROUNDS), 100),  # a root of a sum over tiles
+    "movement": (lambda regime: regime.movement(ROUNDS), 100),  # movement is the root of a sum over tiles
     "eta_local": (lambda regime: regime.step_limits.eta_local, 1),
     "rounds_to": (lambda regime: regime.rounds_to(0.7), 0),
 }
 
 
 def refusals(method, options, how):
-    """The questions without an answer without a matrix, and the stated reason."""
+    """The questions that have no answer without a matrix, each with the stated reason."""
     remember = method in ("scaffold", "feddyn", "cyclic") or "momentum" in how
     reasons = {"rate_estimate": NO_RATE, "stable": NOT_STABLE} if remember else {}
     uneven = method == "scaffold" and ("client_steps" in how or options.get("option") == "I")
@@ -209,7 +210,7 @@ SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
 @quietly
 @pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
 def test_schedules_answer_every_question_as_with_the_matrix(method, options, dtype, close):
-    """The rounds are the schedule's; the rate, the limits and whether rounds grow are those of its last steps."""
+    """Rounds take the schedule's steps; the rate, the limits and whether rounds grow follow from the last steps."""
     problem, t = several_outputs(), [0, 1, 2, 3, 4, 9, 400]
     given = problem, Setup(eta_local=0.01, local_steps=3), None, method, options
     whole, regime = (kernel_regime(*given, **SCHEDULES, matrix_free=how) for how in (False, dtype))
@@ -360,15 +361,18 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
-    """Their interval is within that of twelve products for each column, and takes two products of n columns."""
+    """The interval of all eigenvectors takes two products of n columns, and lies within that of twelve per label
+    column.
+    """
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
     whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))
     exact = left_exactly(whole, t)
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
     at_once = tiled.left_estimate(t)
-    assert asked == [problem.n] * 2  # to find them, and for their residuals
-    assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2  # the same quadrature
+    assert asked == [problem.n] * 2  # one product finds the eigenvectors, one gives their residuals
+    # the quadrature is reused
+    assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2
     assert tiled.left_estimate([2], products=59).error < 1 and len(asked) == 4
     monkeypatch.setattr("ntkfl.limit.lanczos.BLOCK", 20)
     by_blocks = kernel_regime(problem, STEPS, None, "fedavg", matrix_free=dtype).left_estimate(t)
@@ -382,7 +386,7 @@ def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeate
 
 
 def test_all_eigenvectors_take_no_more_memory_than_is_asked_for(monkeypatch):
-    """It was six matrices; two and some columns do."""
+    """The method once took the memory of six matrices; two matrices and some columns are enough."""
     n, asked = 400, []
     monkeypatch.setattr(lanczos, "BLOCK", 40)
     monkeypatch.setattr(lanczos, "require", lambda what, needs, **sizes: asked.append(needs(**sizes)))
@@ -399,13 +403,15 @@ def test_all_eigenvectors_take_no_more_memory_than_is_asked_for(monkeypatch):
 
 
 def unit_rows(n):
-    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # their kernel has only positive entries
+    rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # the rows' kernel has only positive entries
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_products_that_are_all_off_in_one_direction_leave_the_exact_share_enclosed(whole, monkeypatch):
-    """A product with orthonormal columns is off by as much in each of them: with n columns by n^(1/2) times that."""
+    """Each column of a product with orthonormal columns has the same error: n columns together, n^(1/2) times as
+    much.
+    """
     n, multiply, rounding = 200, Tiles.__matmul__, 1e-4
     problem, setup = Problem(unit_rows(n), np.ones(n), np.arange(n)), Setup(eta_local=0.01, local_steps=1)
     regime = kernel_regime(problem, setup, None, "fedavg")
@@ -451,7 +457,7 @@ def test_quadrature_says_what_it_is_not_for(method, call, said):
 
 @pytest.mark.parametrize(("method", "options"), [("cyclic", {}), ("scaffold", {"option": "I"})])
 def test_a_run_that_leaves_float64_says_with_which_steps_and_which_would_do(method, options):
-    """Methods of which no warning is known before a run."""
+    """The methods here have no warning before a run."""
     setup = Setup(eta_local=3.0, local_steps=1)
     regime = kernel_regime(data.sphere(20, 6, seed=0), setup, method=method, options=options, matrix_free=True)
     said = f"{method} grows at eta_local = 3 with 1 local steps; eta_local < {regime.step_limits.eta_local:.6g}"
@@ -501,7 +507,7 @@ def test_methods_that_remember_say_that_they_grow_and_the_step_that_would_do(met
 @quietly
 @pytest.mark.parametrize("eta", [1e9, 1e20, 1e50])
 def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
-    """Once a limit below 0 was named, and an infinite one."""
+    """Messages once named a limit below 0, or an infinite limit."""
     regime = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg", matrix_free=True)
     named = re.search(r"a server rate below (\S+) only", regime.step_warning)
     whole = kernel_regime(ragged([4, 9, 5]), Setup(eta_local=eta), None, "fedavg").step_limits.eta_global
@@ -512,7 +518,7 @@ def test_steps_so_long_that_rounding_takes_the_limit_are_said_without_one(eta):
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10, 2, 30]])
 def test_scaffold_and_feddyn_say_that_they_grow_exactly_where_they_do(sizes, steps):
-    """Against the whole matrix's spectral radius, at either side of the largest rate and of the smallest alpha."""
+    """The whole matrix's spectral radius decides, on both sides of the largest rate and of the smallest alpha."""
     problem = ragged(sizes, d=6)
     eta = kernel_regime(problem, Setup()).step_limits.eta_local
     setup = Setup(eta_local=eta / 2, local_steps=steps)
@@ -619,7 +625,9 @@ def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, req
 
 @pytest.mark.parametrize("how", [False, True])
 def test_a_round_without_a_formula_is_refused_before_the_kernel_if_its_matrix_does_not_fit(how, monkeypatch):
-    """SCAFFOLD's state has the model, the server's variate and one of each client: with the labels seven vectors."""
+    """SCAFFOLD's state is the model, the server's variate and a variate for each client: with the labels seven
+    vectors.
+    """
     needed = 64 * (18 * 7) ** 2
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available", lambda: needed - 1.0)
@@ -708,7 +716,7 @@ def test_tiles_in_a_file_are_those_in_memory_and_go_on_after_a_kill(tmp_path, ke
     with pytest.raises(KeyboardInterrupt):
         Tiles.of(killed, x, dtype, file)
     before = file.read_bytes()
-    assert 0 < before[len(tiles.MAGIC) + 32] < len(inside.slabs)  # only whole slabs
+    assert 0 < before[len(tiles.MAGIC) + 32] < len(inside.slabs)  # the file has only whole slabs
     outside = Tiles.of(kernel, x, dtype, file)
     assert all(np.array_equal(a, b) for a, b in zip(inside.slabs, outside.slabs, strict=True))
     assert np.array_equal(inside @ v, outside @ v) and outside.dtype == dtype
@@ -774,7 +782,7 @@ def test_a_file_of_a_kernel_that_differs_between_near_samples_alone_is_refused(d
         return lambda a, b: np.exp(-(((a - (a if b is None else b).T) / width) ** 2))
 
     for reach in (1.0, 0.1):
-        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # the rows that tell files apart
+        assert np.all(kernel(reach)(x[-1:], x[:64]) == 0)  # the rows that are compared to tell files apart
     whole = Tiles.of(kernel(1.0), x, dtype, file)
     assert np.array_equal(np.asarray(Tiles.of(kernel(1.0), x, dtype, file)), np.asarray(whole))
     with pytest.raises(ValueError, match=r"has tiles of another kernel: some entries are off by .*; name another file"):
@@ -823,19 +831,21 @@ def test_a_file_is_taken_after_a_look_at_few_rows_and_a_row_that_is_looked_at_mu
     asked.clear()
     Tiles.of(counting, x, "float64", file)
     tiles_of_4, slabs = 13, 5  # 12 rows a slab
-    assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs  # before the entry the mark and symmetry
+    # the few products before are for the mark and the symmetry
+    assert sum(asked) - asked[-1] < 4 * 50 and asked[-1] == tiles_of_4 + slabs
     content = bytearray(file.read_bytes())
-    for row, refused in ((16, True), (17, False)):  # every fourth row is checked
+    for row, refused in ((16, True), (17, False)):  # every fourth row is checked: row 16 is, row 17 is not
         number, within = divmod(row, 12)
         at = tiles.TilesFile.of(file, tiles._mark(counting, x, "float64"), built.rows, "float64")._at(number)
         changed = content.copy()
-        changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # the first entry's sign
+        changed[at + 8 * within * built.rows[number][1] + 7] ^= 0x80  # the sign of the row's first entry
         file.write_bytes(changed)
         if refused:
             with pytest.raises(ValueError, match="has tiles of another kernel: some entries are off by"):
                 Tiles.of(counting, x, "float64", file)
         else:
-            assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2  # an entry and its image
+            # an entry and its mirror image
+            assert (np.asarray(Tiles.of(counting, x, "float64", file)) != before).sum() == 2
 
 
 def test_a_file_that_another_process_has_made_meanwhile_is_kept(tmp_path, monkeypatch):

@@ -93,9 +93,9 @@ def test_rounds_are_counted_of_what_is_reported():
         before, at = np.linalg.norm(regime.residual([t - 1, t]), axis=1) / np.linalg.norm(problem.y)
         assert at <= 1e-4 < before
     alone = kernel_regime(problem, setup).rounds_to(1e-4)
-    assert alone < t <= alone + 2  # IMA of the last three models
+    assert alone < t <= alone + 2  # with IMA's mean of the last three models
     fed_back = kernel_regime(problem, setup, ima=MovingWindow(3)).rounds_to(1e-4)
-    assert fed_back == pytest.approx(2 * alone, rel=0.02)  # (Q + 1)/2 times slower where rounds are many
+    assert fed_back == pytest.approx(2 * alone, rel=0.02)  # for many rounds (Q + 1)/2 times as many, with Q = 3
 
 
 @pytest.mark.parametrize(

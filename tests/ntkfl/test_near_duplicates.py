@@ -37,7 +37,8 @@ def test_every_method_trains_nearly_equal_samples_as_its_formulas_do(
     members = [np.flatnonzero(owner == c) for c in range(3)]
     steps = [3, 1, 4] if uneven else [3, 3, 3]
     eta = 0.5 / size**2 / max(np.linalg.eigvalsh(x[own] @ x[own].T / size**2)[-1] for own in members)
-    options = {k: v * size**2 if k in ("mu", "alpha") else v for k, v in options.items()}  # mu and alpha are curvatures
+    # mu and alpha scale as curvatures
+    options = {k: v * size**2 if k in ("mu", "alpha") else v for k, v in options.items()}
     direct = Direct(x, y, members, steps, eta, factors, momentum)
     weights = direct.weights(method, options, ROUNDS)
     setup, unlike = Setup(eta_local=eta, local_steps=3), {"client_steps": steps if uneven else None}
@@ -81,5 +82,5 @@ def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread,
     assert np.abs(span.T @ span - np.eye(span.shape[1])).max(initial=0) <= 1e-13
     assert min(rank, start) <= span.shape[1] <= 8
     assert np.linalg.norm(first - span @ (span.T @ first)) <= 1e-9 * np.linalg.norm(first)
-    if 0.1 * rank <= spread <= 0.5 * rank:  # between nearly equal scales rounding adds a direction now and then
+    if 0.1 * rank <= spread <= 0.5 * rank:  # if scales are nearly equal, rounding sometimes adds a direction
         assert span.shape[1] <= rank

@@ -274,7 +274,7 @@ class TestFiles:
 
 
 class Odd(nn.Module):
-    """A linear layer and something done to its outputs."""
+    """A linear layer and an operation on its outputs."""
 
     def __init__(self, after):
         super().__init__()
@@ -314,7 +314,7 @@ class Then(nn.Module):
     def __init__(self, of, before=lambda x: x, after=lambda z: z):
         super().__init__()
         self.of, self.before, self.after = of, before, after
-        self.table = torch.eye(4) + 0.1  # float32, neither parameter nor buffer
+        self.table = torch.eye(4) + 0.1  # a float32 tensor that is neither parameter nor buffer
 
     def forward(self, x):
         x = self.before(x)
@@ -322,7 +322,7 @@ class Then(nn.Module):
 
 
 class Tokens(nn.Module):
-    """The four numbers of an input as tokens with positions, real, whole and complex ones; a layer; a readout."""
+    """The four numbers of an input are tokens; buffers are real, integer and complex; a layer and a readout follow."""
 
     def __init__(self, layer):
         super().__init__()
@@ -337,7 +337,7 @@ class Tokens(nn.Module):
 
 
 class Renewing(nn.Module):
-    """A linear layer less the mean of its earlier inputs, renewed in training mode: by another tensor, or in place."""
+    """A linear layer less the mean of earlier inputs; training mode updates the mean by a new tensor or in place."""
 
     def __init__(self, in_place):
         super().__init__()
@@ -427,7 +427,7 @@ def float64():
 @pytest.mark.parametrize("kind", UNUSUAL)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):
-    """Gradients of one output at a time, and a round of two local steps of each client, by a loop."""
+    """Loops take the gradient of one output at a time, and a round with two local steps of each client."""
     model = ntkfl.network(drawn(kind))
     kernel = gram.empirical(inputs(), model, model.initial(0))
     outputs = model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape[1:]
@@ -467,7 +467,7 @@ def moved(params, values):
 
 @pytest.mark.parametrize("kind", ["batch norm", "encoder layer"])
 def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
-    """No warning of slow code, and a forward derivative, which the run's own kernel needs."""
+    """torch warns of no slow code, and the forward derivative, which the run's own kernel needs, is found."""
     model, outputs = ntkfl.network(drawn(kind)), {"batch norm": (2,), "encoder layer": ()}[kind]
     problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
     start, setup = model.initial(0), Setup(rounds=2, local_steps=2, eta_local=0.01)

@@ -38,10 +38,11 @@ def test_deep_kernel_against_the_recursion_of_arc_cosine_kernels(depth):
         angle = np.arccos(np.clip(covariance / norms, -1, 1))
         slopes = (np.pi - angle) / np.pi
         covariance = norms * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
-        gain = 1 if layer < depth - 2 else 1 / 2  # weights of variance 2 / fan-in keep the norm; the last layer has 1
+        # hidden weights of variance 2 / fan-in keep the norm; the last layer's variance is 1 / fan-in
+        gain = 1 if layer < depth - 2 else 1 / 2
         covariance, kernel = gain * covariance, gain * (covariance + kernel * slopes)
     assert np.allclose(deep_kernel(x, depth=depth), kernel, rtol=0, atol=1e-6 * norms.max())
-    off = ~np.eye(5, dtype=bool)  # off the diagonal no angle is near 0
+    off = ~np.eye(5, dtype=bool)  # entries off the diagonal, whose angles are not near 0
     assert np.allclose(deep_kernel(x, depth=depth)[off], kernel[off], rtol=0, atol=1e-12 * norms.max())
 
 

@@ -11,7 +11,7 @@ from ntkfl.balls import ball_matrix, nonnegative_norm, precision
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(0, 1))
 def test_nonnegative_norm_is_a_sharp_upper_bound(seed, n, density):
-    """Reducible matrices and zero are among the draws."""
+    """The draws include reducible matrices and the zero matrix."""
     rng = np.random.default_rng(seed)
     a = rng.exponential(size=(n, n)) * (rng.random((n, n)) < density) * 10.0 ** rng.integers(-8, 9)
     a = np.triu(a) + np.triu(a, 1).T

@@ -15,7 +15,7 @@ DOUBLE = 1e-7  # a dense solver finds double eigenvalues to the root of rounding
 
 
 def regime(problem, method, options, share, steps):
-    """At a local step of `share` over the largest client eigenvalue."""
+    """The kernel regime at a local step of `share` divided by the largest client eigenvalue."""
     base = algorithm1_limit(problem, Setup())
     setup = Setup(eta_local=share / base.blocks.clients.values.max(), local_steps=steps)
     return of_method(base.at(setup), method, options)
@@ -145,7 +145,7 @@ def test_the_pace_is_known_where_the_rate_is_nearly_one():
 
 
 def test_the_radius_holds_what_rounding_may_hide():
-    """If p equals b up to rounding, its root is 1e-8, which no computed difference shows."""
+    """If p and b differ by a rounding error only, the error's root is 1e-8, and no computed difference shows it."""
     pole = np.array([0.3, 0.7])
     for hidden in (0, 1e-15, -1e-15):
         outer = OuterSpectrum(np.ones(2), pole * (1 + hidden), pole)

@@ -83,7 +83,9 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
 
 
 def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentum=0.0):
-    """Each round's displacements x + s y of the drawn clients in weights: x without noise, y by unit noise alone."""
+    """The drawn clients' displacements x + s y in weights, by rounds: x is without noise, y is caused by unit noise
+    alone.
+    """
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     weights = [np.zeros((problem.n, 1)), np.zeros((problem.n, 1))]
@@ -118,7 +120,7 @@ def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
     rng = np.random.default_rng(0)
     lengths = np.array([longest(problem, setup, rate, plan.noise, rounds, rng) for _ in range(60)])
     assert np.mean(lengths > plan.clip) <= 0.2
-    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # .6 of the norm would break the promise
+    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # a clip of .6 of the norm would break the promise
 
 
 def test_the_norms_of_the_first_round_are_those_of_the_displacements():
@@ -186,7 +188,7 @@ def test_a_falling_rate_is_that_of_random_rounds_and_is_chosen_where_it_helps():
     steady = [setting for setting in settings if not setting.eta_global]
     assert best_choices(settings, 50.0, 1e-5) == best_choices(
         steady, 50.0, 1e-5
-    )  # few rounds: a falling rate does not help
+    )  # in few rounds a falling rate does not help
     ((best,), (plain,)) = best_choices(settings, 500.0, 1e-5), best_choices(steady, 500.0, 1e-5)
     assert best.plan.mean_square < plain.plan.mean_square and plain.last_rate == plain.server_rate
     assert best.last_rate == pytest.approx(best.server_rate * 0.1 ** ((best.plan.rounds - 1) / 29))
@@ -205,7 +207,7 @@ def test_a_clip_that_may_be_active_is_refused_with_the_least_that_is_not(partici
     done = private_rounds(problem, setup, rounds=6, participation=participation, clipped=chance)
     least = done.plan(60.0, 1e-3, 4, chance)
     assert done.plan(60.0, 1e-3, 4, chance, least.clip) == least
-    wide = done.plan(60.0, 1e-3, 4, chance, 2 * least.clip)  # twice the clip: twice the noise
+    wide = done.plan(60.0, 1e-3, 4, chance, 2 * least.clip)  # twice the clip needs twice the noise
     added = [plan.mean_square - done.square[4] for plan in (least, wide)]
     assert wide.noise == pytest.approx(2 * least.noise) and added[1] == pytest.approx(4 * added[0])
     with pytest.raises(
@@ -259,7 +261,7 @@ def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before
 
 
 def told(epsilon, one, other, sigma):
-    """The least delta of a Gaussian release whose means follow one of two laws, lists of (chance, mean), by a sum."""
+    """By a sum, the least delta of a Gaussian release; its mean has one of two laws, each a list of (chance, mean)."""
     at = np.linspace(-40 * sigma, 40 * sigma, 400_001)
     p, q = (sum(chance * norm.pdf(at, mean, sigma) for chance, mean in law) for law in (one, other))
     step = at[1] - at[0]
@@ -283,7 +285,9 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """Three rounds with one of four clients: a client is drawn in k; k rounds are one with less noise."""
+    """In three rounds with one of four clients, a client is drawn k times: that is like one round with noise /
+    k^(1/2).
+    """
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
     exact = 0.0
@@ -337,13 +341,13 @@ def test_runs_find_the_longest_displacement_of_every_draw():
     own = np.array([np.sqrt(points[:, 0].max()) for points in done.displacements.longest])
     assert own == pytest.approx(longest_, rel=1e-10) and len(set(longest_.round(6))) > 2
     assert done.displacements.clip(rounds, 0.0, 0.01) == pytest.approx(longest_.max(), rel=1e-10)
-    assert not done.displacements.longest[0][:, 1:].any()  # there is no noise before the first round
+    assert not done.displacements.longest[0][:, 1:].any()  # the first round's displacements contain no noise
 
 
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**6), ratio=st.floats(0, 0.5), rounds=st.integers(1, 4))
 def test_the_clip_is_the_least_norm_that_no_displacement_passes(seed, ratio, rounds):
-    """x + ratio S y is at most S long for all displacements, and reaches S for one."""
+    """With clipping norm S, every displacement x + ratio S y is at most S long, and one has length S."""
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, 4, 30, 5)) * np.array([1.0, 0.4])[:, None, None, None]
     points = [np.array([(u * u).sum(1), (u * v).sum(1), (v * v).sum(1)]) for u, v in zip(x, y, strict=True)]
@@ -390,7 +394,7 @@ def test_drawn_displacements_pass_the_clipping_norm_as_rarely_as_is_said(method,
         done = private_rounds(problem, setup, None, method, options, rounds=rounds, participation=0.5, clipped=0.2)
         clip = done.displacements.clip(rounds, ratio, 0.2)
         passed.append(float(np.mean(np.array(runs) > clip)))
-    assert max(passed) < 0.2 and 0.005 < np.mean(passed) < 0.03  # the largest of 62 runs is passed once in 63
+    assert max(passed) < 0.2 and 0.005 < np.mean(passed) < 0.03  # another run exceeds the largest of 62 runs once in 63
 
 
 @pytest.mark.parametrize("method", SMALL)
@@ -408,7 +412,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
         random_rounds(problem, setup, None, method, options, participation=0.5, noise=noise) for noise in (0.0, 1.0)
     ]
     for t, points in enumerate(seen):
-        assert points.shape == (3, 1375 * (3 if t else 6))  # all clients' first displacements count
+        assert points.shape == (3, 1375 * (3 if t else 6))  # in round 0 the displacements of all 6 clients count
         quiet, noisy = (regime.covariance(t).sum(axis=0) for regime in moments)
         off = problem.y - moments[0].outputs(t)
         expected = np.zeros(2)
@@ -420,7 +424,7 @@ def test_the_runs_of_drawn_clients_have_the_moments_of_random_rounds(method, mon
             second = (quiet + off @ off.T, noisy - quiet)
             expected += [np.trace(weights @ part[own]) for part in second]
         for of, exact in zip((points[0], points[2]), expected, strict=True):
-            error = of.reshape(-1, 3).std() / 1375**0.5  # displacements of one run are not independent
+            error = of.reshape(-1, 3).std() / 1375**0.5  # the 3 displacements of one run are not independent
             assert abs(of.mean() - exact) <= 4 * error + 1e-12
         assert abs(points[1].mean()) <= 4 * points[1].std() / 1375**0.5 + 1e-12
     assert expected[1] > 20 * error
@@ -459,7 +463,9 @@ def trained(setting, plan, problem):
 
 @pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
-    """With a delta above a client's chance of being drawn, it needs next to no noise; here its update is like any."""
+    """With delta above a client's chance of being drawn, one client needs almost no noise; here its update is
+    typical.
+    """
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:
         rows = problem.x[:1] + 0.1 * problem.x
@@ -520,7 +526,9 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
-    """The plan that may be as good as the best of all is another one, with four times the error, or infinite."""
+    """The plan that may be as good as the best of all is not the cohort's best: its error is four times as large, or
+    infinite.
+    """
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
     own = [plan.mean_square for setting in tried if setting.cohort == 3 for plan in setting.plans(20.0, 0.1, 0.3)]
@@ -530,7 +538,7 @@ def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_right_clip_lies_between_the_least_one_and_the_one_that_is_taken(seed):
-    """Displacements of length U in (0, 1): the right clip for the chance .05 is .95."""
+    """Lengths are uniform on (0, 1), so that a displacement exceeds .95, the exact clip, with the probability .05."""
     rng, runs = np.random.default_rng(seed), int(privacy._runs(0.05))
     groups = np.arange(runs) * privacy.GROUPS // runs
     lengths = rng.random(runs)

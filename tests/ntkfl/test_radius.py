@@ -36,7 +36,7 @@ def test_chains_are_decided_that_eigenvalues_would_call_otherwise():
     falls, grows = chain(0.99, 0.02), chain(1.005, 0.02)
     assert side_of_one(falls) == -1 and side_of_one(grows) == 1
     assert np.abs(np.linalg.eigvals(chain(0.99, 1.0))).max() > 1
-    assert side_of_one(chain(0.99, 1.0)) == 0  # an error of its rounding's size takes the radius past 1
+    assert side_of_one(chain(0.99, 1.0)) == 0  # an error of the size of rounding takes the radius past 1
     assert StateMoments(falls, None, rests=False).stable and StateMoments(grows, None, rests=False).grows
     assert StateMoments(chain(0.99, 0.001), lambda second: 0.005 * second, rests=False).stable
     assert StateMoments(chain(0.99, 0.001), lambda second: 0.3 * second, rests=False).grows
@@ -70,7 +70,9 @@ def test_one_matrix_of_many_spoils_no_other():
 @pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 @pytest.mark.parametrize("method", ["fedavg", "fedavgm", "scaffold"])
 def test_the_rate_of_random_rounds_has_an_error_and_decides_at_the_limit(method):
-    """Just below the largest server step the rounds are known to fall, just above to grow, at it neither is said."""
+    """Just below the largest server step the rounds are known to fall, just above to grow; at this step neither is
+    said.
+    """
     problem, options = ntkfl.data.sphere(n=12, d=6, clients=4), {"momentum": 0.5} if method == "fedavgm" else {}
     regime = random_rounds(problem, Setup(eta_local=0.3), None, method, options, participation=0.5)
     estimate = regime.rate_estimate

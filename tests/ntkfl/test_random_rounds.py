@@ -56,7 +56,7 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
         own = h[np.ix_(owned, owned)]
         maps = []
         for taken in sequences(len(owned), size, setup.local_steps, shuffled):
-            a = np.zeros_like(own)  # displacement as a map of the client's own residual
+            a = np.zeros_like(own)  # the displacement as a map of the client's own residual
             for picked in taken:
                 drawn = np.zeros(len(owned))
                 drawn[list(picked)] = len(owned) / len(picked)
@@ -77,7 +77,9 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
 
 
 def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
-    """Every outcome of a round: its chance and the map of (r, v), (2n, 2n); v = 0 without momentum."""
+    """Every outcome of a round: its chance, and its map (2n, 2n) of residual and velocity (r, v); v = 0 without
+    momentum.
+    """
     h, n = gram.infinite(problem.x), problem.n
     g, b = options.get("server_rate", 1.0), options.get("momentum", 0.0)
     for chance, mean in choices(problem, method, options, cohort, batch, setup, shuffled):
@@ -140,7 +142,7 @@ def test_every_order_of_shuffled_passes_adds_up_to_it(method, options, sizes, ba
         second = sum(chance * m @ second @ m.T for chance, m in maps)
     assert regime.rate**2 == pytest.approx(_radius(maps), rel=1e-8)
     limit = regime.step_limits.eta_global
-    assert np.isnan(limit) == (method == "fedprox" and passes > 1)  # there the response is not symmetric
+    assert np.isnan(limit) == (method == "fedprox" and passes > 1)  # FedProx's response is then not symmetric
     if method == "fedprox" and passes == 1:
         for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
             at = options | {"server_rate": limit * factor}
@@ -175,7 +177,7 @@ def test_a_pass_over_six_samples_has_the_moments_of_its_720_orders(batch, pull):
 
 
 def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
-    """To first order in the step, passes in batches of one size take all samples alike; otherwise they are random."""
+    """To first order in the step, passes in batches of one size weigh all samples equally; other batches do not."""
     problem, noise = ragged((4, 4), d=9, seed=2), []
     for eta in (1e-3, 5e-4):
         for shuffled in (True, False):
@@ -186,7 +188,8 @@ def test_over_one_pass_shuffled_batches_are_quieter_by_the_square_of_the_step():
     assert noise[1] / noise[3] == pytest.approx(4, rel=1e-2)
     uneven = [random_rounds(problem, Setup(eta_local=eta), batch_size=3, shuffled=True) for eta in (1e-3, 5e-4)]
     first, second = (np.trace(regime.covariance(1)) for regime in uneven)
-    assert first / second == pytest.approx(4, rel=1e-2)  # the last batch is one sample with three times the step
+    # the last batch is one sample, which takes three times the step
+    assert first / second == pytest.approx(4, rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +385,7 @@ def test_with_gaussian_noise_it_is_the_enumeration_in_the_weights(method, option
     points = np.concatenate([problem.x, np.random.default_rng(7).standard_normal((2, problem.d))])
     both = gram.infinite(points)
     values, basis = np.linalg.eigh(both)
-    features = basis * np.sqrt(np.maximum(values, 0))  # features of the samples, then of two other points
+    features = basis * np.sqrt(np.maximum(values, 0))  # rows: features of the samples, then of two other points
     n, p = problem.n, features.shape[1]
     regime = random_rounds(
         problem, setup, None, method, options, participation=2 / 3, batch_size=1, noise=noise
@@ -582,7 +585,7 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     squares = ((problem.y - ends) ** 2).sum(axis=1)
     expected = regime.root_mean_square(setup.rounds, start) ** 2
     assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
-    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # so the runs can tell a wrong value
+    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # so that the runs would expose a wrong value
     assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.18
 
 
@@ -616,7 +619,7 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
     """Arnoldi's method and the power method, against the whole matrix of the map."""
-    problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine modes
+    problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine samples, hence nine modes
     numbers = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
         if name:
@@ -730,7 +733,7 @@ def loss_moments(ends, n):
 )
 @quietly
 def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, options, cohort, batch, shuffled, noise):
-    # FedNova's passes need equal numbers of batches, and a pull or a smaller last batch has no orthogonal modes
+    # FedNova's passes need equal numbers of batches; with a pull or a smaller last batch modes are not orthogonal
     sizes, batch = (
         ((2, 2, 2), 1) if shuffled and method == "fednova" else ((3, 1, 2) if batch == 2 else (2, 1, 2), batch)
     )
@@ -741,7 +744,8 @@ def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, opt
     regime = random_rounds(problem, setup, None, method, options, **drawn)
     maps = list(round_maps(problem, method, options, cohort, batch, setup, shuffled))
     h, g = gram.infinite(problem.x), options.get("server_rate", 1.0)
-    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi): v is H^-1 of
+    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi); v is H^-1
+    # times
     # the library's memory
     root = np.linalg.cholesky(np.linalg.inv(h))
     ahead = g * (1 + options["momentum"] if options.get("nesterov") else 1)

@@ -77,7 +77,7 @@ def test_balls_contain_the_exact_rational_run(bits):
         for i, value in enumerate(row):
             assert abs(value - Fraction(float(balls.value[t, i]))) <= Fraction(float(balls.error[t, i]))
     assert balls.error.max() < 1e-8 if bits == 40 else balls.error.max() < 1e-15
-    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # the run moved
+    assert np.abs(exact[3][0] - exact[0][0]) > 1e-3  # outputs moved in the run
 
 
 @pytest.mark.parametrize("linearised", [False, True])
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_as_by_the_simulator():
 
 @pytest.mark.parametrize("linearised", [False, True])
 def test_local_flips_are_counted_from_the_weights(linearised):
-    """The counts of a replay of each client's round from its first weights, neuron by neuron."""
+    """Each client's round is replayed from its first weights, and flips are counted neuron by neuron."""
     run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
     start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
     for t in range(SETUP.rounds):
@@ -158,7 +158,7 @@ def test_local_flips_are_counted_from_the_weights(linearised):
 @pytest.mark.parametrize("arithmetic", [BALL, EXTENDED, DOUBLE])
 def test_a_sample_that_activates_no_neuron_has_output_zero(arithmetic):
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2))
-    for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):  # both samples, or one of them
+    for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):  # no neuron is active on both samples, or on one of them
         weights = Weights(np.array([asleep, asleep]), np.array([1.0, -1.0]))
         run = plain_run(problem, Setup(width=2, eta_local=0.1, rounds=2), weights, arithmetic)
         sleeping = np.array(asleep) < 0

@@ -25,7 +25,7 @@ def test_powers_and_sums_are_those_of_rational_arithmetic(x, terms):
     power, total = (1 - q) ** terms, sum(((1 - q) ** s for s in range(terms)), Fraction(0))
     slack = 50 * EPS
     assert abs(Fraction(float(decay(x, terms))) - power) <= slack * (terms + 1) * abs(power) + Fraction(1, 10**300)
-    # relative to the sum of moduli: the alternating sum itself may be far below its terms
+    # the error is relative to the sum of moduli, since an alternating sum may be far below its terms
     moduli = sum((abs(1 - q) ** s for s in range(terms)), Fraction(0))
     assert abs(Fraction(float(geometric_sum(x, 1.0, terms))) - total) <= slack * (terms + 1) * moduli
 
@@ -60,7 +60,7 @@ def test_first_round_is_the_first_one_met_by_iteration(seed, n, steps, fraction,
     h, owner = phi @ phi.T, np.append([0, 1], rng.integers(0, 2, n - 2))
     eta_local = fraction * 2 / np.linalg.norm(h, 2)
     of, m = modes(h, owner, eta_local, steps, 0.5)
-    residual = h @ rng.normal(size=(n, 1))  # in the range of H, so that it vanishes in the end
+    residual = h @ rng.normal(size=(n, 1))  # a residual in the range of H vanishes in the end
     target = eps * np.linalg.norm(residual)
     first = first_round_within(of, residual, target)
     for _ in range(min(first, 20000)):
@@ -74,7 +74,7 @@ def test_first_round_of_a_norm_that_dips_and_rises():
     """A residual with a part that never changes is below the target only for a while, or never."""
     h, owner = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0, 1])
     of, m = modes(h, owner, 0.01, 50, 0.05)
-    initial = np.array([[1.0], [0.0]])  # tends to (1/2, -1/2)
+    initial = np.array([[1.0], [0.0]])  # this residual tends to (1/2, -1/2)
     path = [np.linalg.norm(np.linalg.matrix_power(m, t) @ initial) for t in range(400)]
     for target in (0.99, 0.8, 0.71):
         assert first_round_within(of, initial, target) == np.flatnonzero(np.array(path) <= target)[0]
@@ -85,7 +85,7 @@ def test_first_round_of_a_norm_that_dips_and_rises():
 
 
 def test_first_round_when_the_norm_alternates():
-    """A mode with d = -.999 that cancels another one in odd rounds only: two neighbouring rounds differ fourfold."""
+    """A mode with factor d = -.999 cancels another mode in odd rounds only: two neighbouring rounds differ fourfold."""
     outward = np.array([[1.0, 0.9, 0.0], [0.0, np.sqrt(0.19), 0.0], [0.0, 0.0, 0.01]])
     x, sizes = np.array([0.001, 1.999, 0.001]), np.linalg.svd(outward, compute_uv=False)
     inverse = np.linalg.inv(outward)

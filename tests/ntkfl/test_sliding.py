@@ -63,7 +63,9 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
 
 
 def test_no_other_kernel_is_come_to():
-    """The actual patterns' kernel stays at a distance, and so does one that omits held pairs without projection."""
+    """The kernel of the actual patterns stays at a distance, and so does a kernel that omits held pairs without
+    projection.
+    """
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
     flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]

@@ -182,7 +182,7 @@ def test_only_the_antipodal_pairs_that_take_part_are_named():
     assert degenerate_pairs(rows) == ((), ((0, 4), (2, 6), (3, 7)))
 
 
-@pytest.mark.parametrize("size", [2.0**-1000, 2.0**600])  # of which no square is a float64
+@pytest.mark.parametrize("size", [2.0**-1000, 2.0**600])  # numbers whose squares are no float64
 def test_antipodal_pairs_of_any_size_are_degenerate_where_their_directions_are_dependent(size):
     plane = np.array([[1.0, 0, 0], [0.0, 0, 1.0], [0.0, 1.0, 0]])
     rows = np.concatenate([plane, -plane])

@@ -17,7 +17,7 @@ from ntkfl.algorithm1.switch_tracking import DealtNetwork, SwitchTracking
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 
-EVERYTHING = 2.0  # more than all entries: never products
+EVERYTHING = 2.0  # a share that entries never exceed: products are never used
 
 
 def clients(number, samples, d, width, seed=0):
@@ -28,7 +28,7 @@ def clients(number, samples, d, width, seed=0):
 
 
 def both(monkeypatch, given, setup, most=EVERYTHING, **options):
-    """The run by tracking, up to this share of entries, and by products."""
+    """The run by tracking while at most the share `most` of entries is followed, and the run by products."""
     monkeypatch.setattr(client_threads, "worthwhile_share", lambda *_: most)
     options = {"linearised": False} | options
     keep = np.arange(setup.rounds + 1)
@@ -70,7 +70,7 @@ def test_the_runs_of_the_whole_record(seed, samples, steps, rate):
     """Against the simulator that records movements, with clients of different sizes and a width of no whole chunk."""
     rng = np.random.default_rng(seed)
     owner = np.r_[np.repeat(np.arange(3), [samples, 1, samples + 2])]
-    x = rng.integers(-2, 3, (len(owner), 2)) / 2.0  # duplicates, parallel rows
+    x = rng.integers(-2, 3, (len(owner), 2)) / 2.0  # rows may be equal or parallel
     x[~x.any(axis=1)] = 1.0
     problem = Problem(x, rng.choice([-1.0, 1.0], len(owner)), owner)
     setup = Setup(
@@ -146,7 +146,7 @@ def test_every_bit_where_nothing_is_rounded(seed, number, samples):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """The shares of entries at the start of rounds, also of repeated rounds."""
+    """The shares of entries at the start of rounds, repeated rounds included."""
     seen, start = [], SwitchTracking._start
 
     def noted(self, reach):
@@ -166,7 +166,7 @@ def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch, starts):
 
 
 def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
-    """A client that starts without residuals and that the other client moves: twice 0 is too small a reach."""
+    """A client starts without residuals, and the other client moves it: a reach of twice 0 stays too small."""
     x, y, weights = clients(2, 3, 5, 300)
     y[0] = weights.outputs(x[0])
     setup = Setup(width=300, eta_local=0.1, eta_global=1.2, local_steps=4, rounds=3)
@@ -175,7 +175,7 @@ def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
 
 
 def test_a_share_of_just_the_most_is_followed(monkeypatch, switches, starts):
-    """One entry of 49 * 128 pairs: 1 / 6272 * 6272 < 1, as computed."""
+    """One of 49 * 128 pairs is followed, although floats give 1 / 6272 * 6272 < 1."""
     assert 1 / (49 * 128) * (49 * 128) < 1
     x, y = np.ones((49, 1, 2)), np.full((49, 1), 1.0)
     x[0], y[0] = (1.0, -0.999), -1.0

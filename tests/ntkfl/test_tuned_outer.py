@@ -12,7 +12,8 @@ from ntkfl.initialisation import draw
 from ntkfl.memory import TooLittleMemory
 from ntkfl.tuned_outer import Drawn, krylov_floor, tune_outer
 
-pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")  # short budgets allow it
+# short budgets allow unstable steps
+pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.UnstableSteps")
 SMALL = ragged((2, 3, 2), seed=1)
 SLOW = pytest.mark.slow
 NOISY = Drawn(batch_size=1)
@@ -104,8 +105,9 @@ def loss_of_nesterov(moments, added, y, rounds, rate, momentum):
     rr, rv, vv = np.outer(y, y), np.zeros((n, n)), np.zeros((n, n))
     for _ in range(rounds):
         mm, mr, mv = (second @ rr.ravel()).reshape(n, n) + added, first @ rr, first @ rv
-        later = momentum * mv + mm  # E m v'
-        rv, vv = momentum * rv + mr.T, momentum**2 * vv + momentum * (mv + mv.T) + mm  # with v'
+        later = momentum * mv + mm  # E m v'^T
+        # rv and vv are now the moments with v'
+        rv, vv = momentum * rv + mr.T, momentum**2 * vv + momentum * (mv + mv.T) + mm
         ahead, step = mr.T + momentum * rv, mm + momentum * (later + later.T) + momentum**2 * vv
         rr = rr - rate * (ahead + ahead.T) + rate**2 * step
         rv = rv - rate * (later + momentum * vv)
@@ -123,7 +125,7 @@ def test_nesterov_within_a_budget_of_samples_is_the_best_of_a_grid_by_enumeratio
     choices = tune_outer(problem, h, samples=samples, local_steps=steps, outer=outer, drawn=drawn)
     cohort, best = round(0.67 * clients), {}
     for choice in choices:
-        rounds = samples * clients // (cohort * choice.local_steps * clients)  # a client takes a sample a step
+        rounds = samples * clients // (cohort * choice.local_steps * clients)  # a client's step takes one sample
         assert choice.rounds == rounds
         momenta = [0.0] if choice.outer == "average" else np.linspace(0, 0.9, 7)
 
@@ -155,7 +157,7 @@ def test_the_search_for_a_falling_rate_is_not_held_by_the_nearest_valley():
     h = problem.x @ problem.x.T
     (choice,) = tune_outer(problem, h, rounds=6, local_steps=(1,), outer=("falling",))
     product = choice.eta_local * choice.server_rate  # with one local step on all samples only this product counts
-    step = h * np.bincount(problem.owner)[problem.owner] / problem.n  # by the clients' shares
+    step = h * np.bincount(problem.owner)[problem.owner] / problem.n  # weighted by the clients' shares
     losses = []
     for first in product * np.geomspace(0.05, 20, 60):
         for last in np.geomspace(1e-3, 1, 40):
@@ -170,7 +172,7 @@ def averaging(steps=2, **drawn):
     return random_rounds(SMALL, Setup(eta_local=0.4, local_steps=steps), None, "fedavg", **drawn)
 
 
-PASSES = {"batch_size": 2, "shuffled": True}  # a client has a smaller last batch
+PASSES = {"batch_size": 2, "shuffled": True}  # one client's last batch is smaller
 
 
 @pytest.mark.parametrize("drawn", [{}, PASSES], ids=["full batches", "uneven passes"])
@@ -184,7 +186,7 @@ def test_the_floor_is_the_least_over_polynomials(drawn):
 
 
 def test_rounding_lifts_no_floor_above_what_is_reached():
-    """One round fits a single sample; the floor was 1e-32 for some labels, and tuned steps had reached 1e-59."""
+    """One round fits a single sample; for some labels the floor was once 1e-32, although tuned steps reached 1e-59."""
     h, floors = np.array([[0.3]]), []
     for label in np.linspace(0.1, 3, 40):
         problem = Problem(np.eye(1), np.array([label]), np.array([0]))
@@ -207,11 +209,11 @@ def test_a_budget_of_samples_gives_rounds():
     assert {choice.local_steps: choice.rounds for choice in choices} == {
         1: 13,
         2: 6,
-    }  # three clients with a sample a step
+    }  # a step takes a sample of each of three clients
     (full,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",))
-    assert full.rounds == 2  # seven samples a step
+    assert full.rounds == 2  # a step takes all seven samples
     (one,) = tune_outer(SMALL, samples=40, local_steps=(2,), outer=("average",), drawn=Drawn(participation=1e-9))
-    assert one.rounds == 8  # one of three clients, with 14/3 samples on average
+    assert one.rounds == 8  # a round takes two steps of one of three clients: 14/3 samples on average
 
 
 @pytest.mark.parametrize(("factor", "long_run"), [(0.9, "falls"), (1, "not decided"), (1.1, "grows")])

@@ -45,7 +45,7 @@ def test_npz_round_trip(tmp_path_factory, arrays, outputs, test):
     np.savez(path, **arrays, notes=np.array(["arrays of other names are the user's own affair"]))
     problem = data.load(path, clients=None if "owner" in arrays else 1)
     for name, array in arrays.items():
-        column = name.startswith("y") and outputs == 1  # (n, 1) and (n,) mean the same
+        column = name.startswith("y") and outputs == 1  # y of shape (n, 1) means the same as (n,)
         assert np.array_equal(getattr(problem, name), array[:, 0] if column else array)
 
 
@@ -382,7 +382,7 @@ def test_a_row_of_zeros_is_a_sample_and_has_no_unit_norm(tmp_path):
 @settings(deadline=None, max_examples=40)
 @given(of=st.lists(st.integers(0, 3), min_size=1, max_size=9), agree=st.booleans(), unit=st.booleans())
 def test_of_equal_rows_the_first_stays(tmp_path_factory, of, agree, unit):
-    """Rows of four directions: the means of the labels, the owners and the order are computed anew."""
+    """Rows repeat four directions; the test recomputes the means of labels, the owners and the order."""
     rows = np.random.default_rng(0).normal(size=(4, 2)) + 3
     x, y = rows[of] * (2.0 ** np.arange(len(of))[:, None] if unit else 1), np.arange(len(of), dtype=float)
     y = np.array(of, float) if agree else y

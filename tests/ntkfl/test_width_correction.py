@@ -62,7 +62,7 @@ def test_gram_correction_is_the_derivative_of_the_outputs(seed, clients):
 
 
 def test_gram_correction_is_the_closed_sum_with_its_sign():
-    """- sum_s M^(t-1-s) dM M^s r, r = y - y(0)."""
+    """The correction is - sum_s M^(t-1-s) dM M^s r with r = y - y(0); dM is the change of the round map M."""
     problem = data.sphere(5, 4, seed=1, clients=2, labels="uniform")
     change = _symmetric(np.random.default_rng(0), 5)
     m, moved = kernel_regime(problem, SETUP).round_map, map_derivative(problem, SETUP, gram.infinite(problem.x), change)
@@ -73,7 +73,7 @@ def test_gram_correction_is_the_closed_sum_with_its_sign():
 
 
 def test_the_linearised_network_leaves_a_remainder_of_second_order():
-    """Trained in parameter space; its distance from the limit is of order m^(-1/2), the remainder of order 1/m."""
+    """The network is trained in its parameters: its distance from the limit falls as m^(-1/2), the remainder as 1/m."""
     problem, rounds = data.sphere(6, 4, seed=0, clients=3, labels="uniform"), np.arange(31)
     limit = kernel_regime(problem, SETUP).outputs(rounds)
     for width in (256, 4096):

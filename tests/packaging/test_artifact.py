@@ -76,7 +76,7 @@ def test_a_damaged_artifact_does_not_show_its_claim(unpacked, path, claim):
 
 
 def test_names_and_home_folders_are_found():
-    home = "/".join(("", "home", "jane"))  # in one piece, the search would find it in this file
+    home = "/".join(("", "home", "jane"))  # as one string, the name would be found in this file
     files = {"a.py": b"by Jane Roe", "b.py": f"see {home}/data".encode(), "c.py": b"/home/you/data, jane", "d.py": b""}
     assert list(BUILD["naming"](files, ["jane roe"])) == [("a.py", "jane roe"), ("b.py", home)]
 

@@ -1,4 +1,4 @@
-"""`.ci/run`, with a Makefile and a Coq that do nothing: any failure fails the run, and no part hides another's."""
+"""`.ci/run` with a Makefile and a Coq that do nothing: any failure fails the run, and no part hides a failure."""
 
 import os
 import shutil

@@ -89,7 +89,7 @@ def test_the_metadata_say_what_it_is(wheel):
     assert (about["Name"], about["Version"], about["License-Expression"]) == ("ntkfl", VERSION, "Apache-2.0")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(about.get_all("Provides-Extra")) == set(extras)
-    required = {}  # packages by extra; "" for what every installation gets
+    required = {}  # packages by extra; "" has the packages of every installation
     for line in map(Requirement, about.get_all("Requires-Dist")):
         extra = next((name for name in extras if line.marker and line.marker.evaluate({"extra": name})), "")
         required.setdefault(extra, set()).add(line.name)

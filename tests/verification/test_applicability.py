@@ -1,4 +1,4 @@
-"""`ntkfl applies`: a verdict's hypotheses, on one case, sorted; with the options that it names they hold."""
+"""`ntkfl applies` sorts forms by their hypotheses on one case; with the options that the output names they hold."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,8 @@ from verification.applicability import Applies, applicable
 from verification.engine import verify
 
 FEW = ("fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3-unbounded-labels", "fl-ntk/A.1", "fl-ntk/L6.1", "fl-ntk/B.3")
-ALONG_WIDTHS = ("fl-ntk/L6.1", "fl-ntk/method-limits")  # a rate, and a bound at the widest of many networks
+# a rate over widths, and a bound at the largest of several widths
+ALONG_WIDTHS = ("fl-ntk/L6.1", "fl-ntk/method-limits")
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
     assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
     names = {applied.statement.id for applied in sorted_forms}
-    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; a ladder
+    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # A.1 is not about data, and L6.1 needs a ladder
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(sorted_forms) + left_out == forms and left_out >= 4
 

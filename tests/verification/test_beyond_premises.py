@@ -41,7 +41,7 @@ def test_without_a_premise_the_same_cases_count_against_the_claim():
 
 
 def test_cases_beyond_the_premise_excuse_no_failure_within_it():
-    """100 cases with a step above the premise hold; all 8 cases with a smaller step fail, and a tenth may."""
+    """100 cases with a step above the premise hold; all 8 cases with a smaller step fail, of which a tenth may."""
     statement = get("fl-ntk/B.3")
     options = Options(trials=8, data="sphere", width=32, rounds=2)
 

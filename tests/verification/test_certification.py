@@ -32,7 +32,9 @@ SETUP = Setup(256, eta_local=0.1, seed=3)
 
 
 def test_checkpoints_are_those_of_one_long_run():
-    """The legs of a run agree with an uninterrupted run to rounding, end at the asked rounds, and repeat to the bit."""
+    """A run in parts agrees with an uninterrupted run to rounding, stops at the asked rounds, and repeats to the
+    bit.
+    """
     whole = simulate(PROBLEM, replace(SETUP, rounds=25), keep=[0, 10, 20, 25])
     seen = list(checkpoints(PROBLEM, SETUP, 25, 10))
     assert [reached for reached, _ in seen] == [0, 10, 20, 25]
@@ -82,7 +84,7 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
-    """Balls decide where float64 says yes; their result is the certificate's at that round alone."""
+    """If float64 says yes, balls decide; the result equals the certificate of that round alone."""
     setup = replace(SETUP, width=1000)
     *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
     assert judged.certificate.certified and judged.round == reached > 0 and shortfall <= 1

@@ -17,7 +17,7 @@ def second(x, z):
 
 
 def finite(x, width, seed):
-    """An independent counterpart in plain numpy."""
+    """The kernel of a finite network by independent code in plain numpy."""
     active = (x @ np.random.default_rng(seed).standard_normal((x.shape[1], width)) >= 0).astype(float)
     return (x @ x.T) * (active @ active.T) / width
 
@@ -77,7 +77,7 @@ def distinct_rows(x):
 
 @cache
 def tried(kernel, **options):
-    """The report on few data sets, made once for all tests."""
+    """The report on few data sets, computed once for all tests."""
     return check(kernel, **({"examples": 10} | options))
 
 
@@ -150,7 +150,7 @@ def test_a_counterexample_shows_the_failure_to_whoever_computes_it_again():
     report = tried(one_and_distance, homogeneous=None, strictly_positive=None)
     assert np.linalg.eigvalsh(one_and_distance(report["positive semi-definite"].counterexample.x))[0] < 0
     turned = tried(coordinate_weighted)["rotation invariant"].counterexample
-    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # it is a rotation
+    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # x and z are rotated together
     assert not np.allclose(coordinate_weighted(turned.x), coordinate_weighted(turned.z))
     scaled = tried(quadratic_in_norm)["homogeneous"].counterexample
     factors = np.linalg.norm(scaled.z, axis=1) / np.linalg.norm(scaled.x, axis=1)
@@ -338,9 +338,11 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """A three-layer kernel is positive where a two-layer one is singular; `check` expects it only if told the depth."""
+    """A three-layer kernel is positive where the two-layer kernel is singular; `check` requires this if told the
+    depth.
+    """
     if depth == 1 and not told:
-        return  # a linear kernel breaks what holds for every network with a hidden layer; see BROKEN
+        return  # a linear kernel breaks a property of all networks with a hidden layer; see BROKEN
     report = check(deep(depth), depth=depth if told else None, examples=examples)
     assert report.ok, report
 
@@ -354,7 +356,7 @@ def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
 
 
 def off_by(kernel, share):
-    """Entries off by up to this share of the largest: still a positive, homogeneous and invariant kernel."""
+    """A kernel with entries off by up to this share of the largest, and still positive, homogeneous and invariant."""
 
     def wrong(x, z=None):
         return (1 - share) * kernel(x, z) + share * kernel(np.eye(1)).item() * linear(x, z)
@@ -403,7 +405,9 @@ def test_what_would_have_been_seen_is_seen():
 
 
 def test_a_right_kernel_is_seldom_doubted():
-    """At 99.9% for all entries, before the second opinion: in 200 sets of networks of three layers at most two."""
+    """At 99.9% for all entries, before the second opinion, at most two of 200 sets of three-layer networks raise
+    doubt.
+    """
     rows, doubted = networks.ROWS, 0
     drawn = networks.Networks(partial(layered, 3), (16, 24, 32, 64), 10, biased=True)
     limit = gram.deep(rows, depth=3)

@@ -51,7 +51,7 @@ def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
     assert finite_width.local_gram is right and gram.local_gram is right
 
 
-LONG = {"tracking switches"}  # compiles for seconds
+LONG = {"tracking switches"}  # this fault needs seconds of compilation
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
     right, known = finite_width.local_gram, sys.modules.pop(module)
     try:
         with planted(LOCAL, same):
-            import bounds.fl_ntk.change_of_outputs as again  # another name of the package's function
+            import bounds.fl_ntk.change_of_outputs as again  # a module that imports the function under another name
 
             again.mine = finite_width.local_gram
             assert again.mine is not right
@@ -168,7 +168,7 @@ def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
 
 
 def test_the_two_faults_that_once_changed_no_verdict():
-    """H(t,k) made symmetric, and the clients' response times 1.0001."""
+    """The faults are a symmetric H(t,k), and the clients' response times 1.0001."""
     wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
     chosen = [m for m in planted_faults() if m.function in wanted and m.name.startswith(wanted[m.function])]
     outcomes = noticed(chosen)

@@ -25,7 +25,7 @@ def _run(hidden, signs, label: float, **setup) -> FederatedRun:
 
 
 THREE = [1.0648682801, 0.5848579312, 1.6690556571]
-RUNS = {  # runs once called violations: a residual far below the outputs, or steps that amplify a rounding
+RUNS = {  # runs that were once called violations: a residual far below the outputs, or steps that amplify rounding
     "a residual of a hundredth": _run([1.0], [1], 1.01, eta_global=0.1, eta_local=1.0, local_steps=1, rounds=1),
     "a residual of a rounding": _run(
         THREE, [-1, 1, -1], -1.2407638442309559, eta_global=1.0, eta_local=5.0, local_steps=1, rounds=3
@@ -49,7 +49,7 @@ RUNS = {  # runs once called violations: a residual far below the outputs, or st
 def test_rounding_is_not_a_violation(identifier, name):
     statement, run = get(identifier), RUNS[name]
     seen = judge(statement, Form.NEW, run.plain())
-    if seen.outcome is Outcome.VIOLATED:  # by float64, which has no error bound here
+    if seen.outcome is Outcome.VIOLATED:  # float64, without an error bound here, sees a violation
         assert confirm(statement, Form.NEW, run.plain(), seen).standing is Standing.FALLEN
 
 
@@ -95,7 +95,7 @@ SLOW = [pytest.param(f"fl-ntk/{name}", marks=pytest.mark.slow) for name in ("ave
 
 @pytest.mark.parametrize("identifier", ["fl-ntk/X.5", *SLOW])
 def test_a_search_finds_nothing_against_what_is_proved(identifier, monkeypatch):
-    """Each statement was once called violated, for a second round or for labels far above the residual.
+    """Each statement was once called violated, because of a second round or of labels far above the residual.
 
     Both violations appeared within few rounds; searches up to hundreds of rounds train for minutes.
     """

@@ -22,12 +22,12 @@ from verification.verdict_list import markdown_table, totals
 from verification.verdict_page import headline as answered
 
 FEW = Options(unit=True, trials=5, width=256, rounds=20)
-MOVEMENT = get("fl-ntk/B.12")  # a stored case violates its stated form, ordinary data do not
+MOVEMENT = get("fl-ntk/B.12")  # a stored case violates the stated form, ordinary data do not
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Forty rows of various norms: eta_l n K is 80 eta_l with the default two local steps."""
+    """Forty rows of various norms; with the default two local steps eta_l n K is 80 eta_l."""
     draws = np.random.default_rng(0)
     x = draws.normal(size=(40, 6))
     rows = np.column_stack([x, np.sign(x[:, 0]), np.arange(40) % 4])
@@ -154,7 +154,7 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, data=Data.BUILT_IN, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
-    # differences that only a scan has do not count
+    # a form that differs only by a scan's reading is no printed claim
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"
     counted = replace(ours, id="averaging/I10")
     assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"
@@ -176,7 +176,7 @@ def test_a_limit_is_met_where_its_words_say_so(value, limit):
     ("name", "outcome"),
     [
         ("fl-ntk/H-inf", Outcome.HOLDS),
-        ("fl-ntk/block-conditioning", Outcome.TOUCHES),  # two clients attain it
+        ("fl-ntk/block-conditioning", Outcome.TOUCHES),  # two clients attain the bound
         ("fl-ntk/block-conditioning-jacobi", Outcome.HOLDS),
     ],
 )
@@ -191,7 +191,7 @@ def test_what_depends_on_the_rows_alone_is_one_case_of_a_file(name, outcome, tmp
     for side, other in zip(sides[0][0], sides[1][0], strict=True):
         np.testing.assert_allclose(
             side.value, other.value, rtol=1e-6 if name.endswith("-conditioning") else 0
-        )  # a search
+        )  # a search finds this side
     rights = [statement.forms[form].evaluate(constants) for _, constants in sides]
     assert all(np.array_equal(side.value, other.value) for side, other in zip(*rights, strict=True))
     (verdict,) = verify(statement, options, form)

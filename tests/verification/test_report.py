@@ -350,7 +350,7 @@ def test_what_needs_pytorch_where_it_is_missing_is_not_run_and_neither_differs_n
     result = command("verify", "deep/any-order", "--trials", "1", "--processes", "1")
     assert result.exit_code == 2
     words = "deep/any-order (new) NOT RUN: it needs PyTorch, which is not installed (pip install 'ntkfl[train]')"
-    assert words in " ".join(result.stdout.split())  # lines end where the terminal does
+    assert words in " ".join(result.stdout.split())  # the terminal breaks lines
     assert "1 verdict: 1 not run; 0 differ from what is recorded\nnot run (1): it needs PyTorch" in result.stdout
     (missing,) = verify(get("deep/any-order"), Options(trials=1))
     assert missing.not_run and Verdict.from_json(missing.to_json()) == missing

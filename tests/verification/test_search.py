@@ -50,7 +50,7 @@ TRUE_LONG = (
     *(f"fl-ntk/{name}" for name in ("B.10", "B.5", "B.6", "B.7", "B.11", "Eq16", "C.6", "X.2", "X.3")),
 )
 
-PATIENT = float("inf")  # cases are the budget, so the machine's speed does not matter
+PATIENT = float("inf")  # the budget counts cases, so that the machine's speed does not matter
 
 LEVEL = Comparison(Outcome.VIOLATED, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, np.inf)
 
@@ -60,7 +60,7 @@ TAME = st.integers(0, 9).map(Number)
 
 @dataclass(frozen=True)
 class Family:
-    """A hundred numbers, one for each seed; the search is shown others."""
+    """A hundred numbers, one for each seed; the search draws from `drawn` instead."""
 
     of_seed: Callable[[int], int]
     name: str = "a family"
@@ -151,7 +151,7 @@ def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
-    counterexample = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 it takes 1600 cases
+    counterexample = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 the search takes 1600 cases
     assert counterexample.case.setup.rounds > 20
     assert "one of them: run in balls" in str(counterexample.confirmation.how)
 
@@ -173,7 +173,7 @@ def test_it_finds_nothing_against_the_repaired_rate(examples):
 def test_it_finds_nothing_against_what_is_true(identifier):
     for form in get(identifier).forms:
         if form is Form.NEW and identifier == "fl-ntk/Eq11":
-            continue  # counts networks: in the long version
+            continue  # this form draws many networks; the long test has it
         done = attack(get(identifier), form, examples=3, seconds=PATIENT, seed=1)
         assert done.counterexample is None
         assert done.admitted > 5
@@ -182,7 +182,7 @@ def test_it_finds_nothing_against_what_is_true(identifier):
 
 @pytest.fixture(scope="module")
 def case_of_a_family():
-    """`FederatedFamily.case`, each case once: most of these statements are about the same runs."""
+    """`FederatedFamily.case` with a cache, since most of these statements are about the same runs."""
     return cache(FederatedFamily.case)
 
 
@@ -212,7 +212,8 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
         attack(planted, Form.STATED, examples=100, seconds=PATIENT, shrinking=0.1, seed=7).counterexample.by
         for _ in range(2)
     }
-    assert len(seen) == 1 and seen != {done.counterexample.by}  # other cases for another seed, the same for this one
+    # another seed finds another case, and each time the same
+    assert len(seen) == 1 and seen != {done.counterexample.by}
 
 
 def test_a_replay_whose_sides_are_no_longer_those_of_the_file_says_so():
@@ -331,7 +332,7 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
 @given(width_ladders(Setup()))
 def test_ladders_see_their_points_apart(ladder):
     cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
-    assert np.arccos(cosines.max()) > np.pi / 5  # between any two lines there are neurons at the smallest width
+    assert np.arccos(cosines.max()) > np.pi / 5  # at any width, kinks of neurons lie between any two lines
     _, rebuild = coordinates(ladder)
     moved = rebuild(np.full(2, 0.1))
     np.testing.assert_array_equal(moved.problem.x, ladder.problem.x)
@@ -384,7 +385,7 @@ class Drawn(Case):
 
 
 def test_networks_that_showed_a_violation_do_not_confirm_it():
-    """All networks of small seeds, which a search tries first, fail; no others do."""
+    """Networks of small seeds, which a search tries first, all fail, and no other network does."""
     planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
     planted |= {"stated": Claim(sp.Integer(10), failure=sp.Rational(1, 10))}
     may_fail = replace(get("fl-ntk/A.1"), **planted)
@@ -435,7 +436,7 @@ def test_the_ascent_climbs():
 
 
 def doctored(change, honest=False):
-    """A replay file after a change; honest: with the digest of the changed file."""
+    """A replay file after a change; if `honest`, the digest is the changed file's."""
     counterexample = found_in("fl-ntk/A.1")
     content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, counterexample))
     change(content)
@@ -527,7 +528,7 @@ def test_the_command_searches_writes_and_replays(tmp_path):
     assert "fl-ntk/A.1 repaired: nothing found (recorded: holds)" in result.output
     assert "  claim      Pr(Σ_i X_i ≤ t) ≤ exp(-t^2/(2·(V + M·t/3)))" in result.stdout.splitlines()
     assert "2 forms, " in result.stdout
-    assert " s: none violated against the record" in result.stdout  # the stated form is known to fail
+    assert " s: none violated against the record" in result.stdout  # the stated form is recorded as violated
     assert "fl-ntk/A.1 repaired: " in result.stderr
     assert ": drawing cases" not in result.stdout
     (file,) = tmp_path.iterdir()
@@ -591,7 +592,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # examples in an hour; the number of cases does not end it
+    assert asked == 3 * [(1200, 10**6)]  # the number of examples for an hour, and a number of cases that ends no search
     assert not list(tmp_path.iterdir())
 
 
@@ -626,4 +627,4 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
     assert len(first) > 100 and drawn() == first
     monkeypatch.setattr(hunt, "constants_of_statements", nullcontext)
-    assert drawn() != first  # else this test could not fail
+    assert drawn() != first  # shows that other modules change the draws

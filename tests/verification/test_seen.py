@@ -59,7 +59,7 @@ def test_a_curve_over_rounds_reaches_the_ratio_of_its_case():
 def test_exponents_and_what_they_were_fitted_to():
     (points,) = seen("averaging/I3", 2).values()
     assert {exponent.claimed for exponent in points.exponents} == {2.0} and not points.knobs
-    for line in points.curves:  # a power law: the curve itself has the claimed slope
+    for line in points.curves:  # the case is a power law, whose curve has the claimed slope
         steps = np.diff(np.log(line.y)) / np.diff(np.log(line.x))
         assert line.along == "size" and line.claimed == 2 and np.allclose(steps, 2, atol=0.05)
 

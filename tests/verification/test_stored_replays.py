@@ -39,7 +39,7 @@ def test_a_file_is_the_stored_case_and_violates_its_form_again(identifier, form)
     assert (replay.statement.id, replay.form) == (identifier, form) and len(text) < 50_000
     again = rejudge(replay)
     assert again.seen.violated and again.confirmed
-    assert again.same_sides or identifier == DEAR  # its sums depend on the machine
+    assert again.same_sides or identifier == DEAR  # the sums of DEAR depend on the machine
     if identifier != DEAR:
         now = written(replay.statement, form, stored_counterexample(replay.statement, form))
         assert json.loads(now)["digest"] == json.loads(text)["digest"]

@@ -1,4 +1,4 @@
-"""The theorem's numbers, computed otherwise: C in balls of 300 bits, its system solved, all pairs decided."""
+"""The theorem's numbers by other code: C in balls of 300 bits, the linear system of C solved, all pairs decided."""
 
 from dataclasses import dataclass
 
@@ -103,7 +103,9 @@ def root(square):
 
 
 def exact(problem: Problem, weights, held, patterns=None) -> Exact:
-    """Everything for this A. Samples must be distinct; `patterns` (m, n) are those of the stored weights by default."""
+    """The exact numbers for this A. Samples must be distinct; `patterns` (m, n) are by default the stored weights'
+    patterns.
+    """
     with precision(BITS):
         x, w, a = problem.x, weights.hidden, readout_in_balls(weights)
         y = problem.y.reshape(problem.n, -1)

@@ -11,12 +11,14 @@ from ntkfl import Problem, Weights, certify_any_order
 from ntkfl.any_order.adversary import Round, attack_any_order, replayed
 from ntkfl.any_order.orders import Batch
 
-NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # attacked in the slow test
-LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that it looks at on each
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # number of networks that the slow test attacks
+LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that the slow test tries on each network
 
 
 def certified(count, first=0, **shape):
-    """So many certified networks: `fitted` networks of successive seeds, without those that do not certify."""
+    """This number of certified networks: `fitted` networks of successive seeds; networks that do not certify are
+    skipped.
+    """
     certificates, seed = [], first
     while len(certificates) < count:
         one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))
@@ -48,7 +50,7 @@ def test_none_is_found_on_certified_networks(kind):
     for certificate in certified(2, **KINDS[kind]):
         attack = attack_any_order(certificate, trials=400)
         assert attack.broken is None and attack.trials == 400 and not attack.order
-        assert 0.5 < attack.kept <= 1 + 1e-9  # it finds steps that hardly lower the distance
+        assert 0.5 < attack.kept <= 1 + 1e-9  # the attack finds steps that hardly lower the distance
         assert str(attack).startswith("an adversary looked at 400 steps: none raised")
 
 
@@ -61,7 +63,7 @@ MISSING = {
 
 @pytest.mark.parametrize("hypothesis", MISSING)
 def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
-    """Other code plays the order again: every step keeps the rules, and only the last round leads away."""
+    """Other code repeats the order that was found: every step keeps the rules, and only the last round leads away."""
     networks, broken_rule = MISSING[hypothesis]
     for certificate in networks():
         attack = attack_any_order(certificate, trials=2000, **broken_rule)
@@ -71,7 +73,7 @@ def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
         point, _ = certificate.claimed_point()
         distance = [float(np.linalg.norm((reached - point).astype(float))) for reached in rounds]
         if attack.broken == "distance":
-            # if a local step of a mean breaks it, the last round is that model alone
+            # if a client's local step breaks the claim, the last round has that client's model alone
             assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
             assert attack.after > attack.before and distance[-1] == pytest.approx(attack.after, rel=1e-9)
         assert all(now <= before * (1 + 1e-12) for before, now in pairwise(distance[:-1]))

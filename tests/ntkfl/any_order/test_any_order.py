@@ -85,7 +85,7 @@ CERTIFIED = {
 
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_networks_of_every_kind_certify(kind):
-    """The property above is not empty: networks certify, some with held pairs."""
+    """The test above is not empty: networks certify, some with held pairs."""
     certified = [
         certificate
         for seed in range(8)
@@ -125,7 +125,7 @@ def test_the_smallest_eigenvalue_is_that_of_the_rows():
 
 
 def test_steps_below_the_limits_keep_every_product_below_two():
-    """The step limits bound |J_B|^2 for the patterns met, whatever those on A are."""
+    """Steps at the limits keep step times |J_B|^2 at most 2 for the patterns met, whatever the patterns on A are."""
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)
     point = exact(problem, weights, certificate.held).high
@@ -146,7 +146,7 @@ def test_steps_below_the_limits_keep_every_product_below_two():
             batch = rng.choice(members, min(2, len(members)), replace=False)
             assert certificate.step_limit_for(len(batch)) * norm(active, batch) <= 2
         assert certificate.pooled_step_limit * norm(active, np.arange(problem.n)) <= 2
-    assert (certificate.client_step_limits * largest >= 1.8).all()  # and they are not wasteful
+    assert (certificate.client_step_limits * largest >= 1.8).all()  # the limits are near the best possible
     assert (certificate.universal_step_limits <= certificate.client_step_limits).all()
     universal = [2 / np.linalg.norm(problem.x[members], 2) ** 2 for members in problem.members]
     assert certificate.universal_step_limits == pytest.approx(universal, rel=1e-8)
@@ -167,7 +167,7 @@ def test_a_sample_twice_counts_once():
     twice = Problem(np.concatenate([problem.x, 2 * problem.x[:2]]), np.concatenate([problem.y, 2 * problem.y[:2]]))
     one, other = certify_any_order(problem, weights), certify_any_order(twice, weights)
     assert other.certified and other.distance.value == one.distance.value
-    assert other.step_limit < one.step_limit  # but the gradients of both copies count
+    assert other.step_limit < one.step_limit  # the step limit counts the gradients of both copies
 
 
 def test_signs_are_the_readout_over_the_root_of_the_width():
@@ -215,7 +215,7 @@ def test_final_names_the_class_of_several_outputs():
 
 @pytest.mark.parametrize("size", [1e-156, 1e-170, 1e-250, 5e-324, 1e160, 1e290])
 def test_inputs_of_any_size_have_a_prediction(size):
-    """An enclosure is homogeneous in x, up to what underflows; squares of norms do not decide it."""
+    """An enclosure is homogeneous in x up to underflow, even where squares of norms underflow or overflow."""
     problem, weights = held_case()
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(3).standard_normal((50, problem.d))
@@ -231,7 +231,7 @@ def test_an_enclosure_among_denormals_is_outward():
     small = TwoLayer(weights.hidden, np.ldexp(weights.signs, -1003))
     certificate = certify_any_order(Problem(problem.x, np.ldexp(problem.y, -1000), problem.owner), small)
     x = np.random.default_rng(3).standard_normal((200, problem.d)) * 2.0**-72
-    exact_outputs = certify_any_order(problem, weights).enclosure(x * 2.0**72)  # of outputs 2^1072 times as large
+    exact_outputs = certify_any_order(problem, weights).enclosure(x * 2.0**72)  # the same outputs times 2^1072
     lo, hi = ([Fraction(v) / 2**1072 for v in end.tolist()] for end in (exact_outputs.lo, exact_outputs.hi))
     outputs = certificate.enclosure(x)
     assert certificate.certified and all(Fraction(v) <= low for v, low in zip(outputs.lo.tolist(), lo, strict=True))
@@ -265,12 +265,12 @@ def test_two_outputs_may_change_places_within_twice_the_radius():
 
 
 def not_deceived(seed):
-    """Whether a hostile network certified; if so, all of it again in balls."""
+    """Whether a hostile network certified; if it did, balls decide every number again."""
     problem, weights = hostile(seed)
     try:
         certificate = certify_any_order(problem, weights)
     except ValueError as error:
-        assert "rescale" in str(error)  # numbers above 1e50, or numbers that underflow beside others
+        assert "rescale" in str(error)  # numbers are above 1e50, or so small beside others that they underflow
         return False
     assert certificate.certified == (certificate.why == "") and str(certificate) and certificate.to_dict()
     if certificate.certified:

@@ -1,4 +1,4 @@
-"""Exported certificates: their script confirms them; after tampering it refuses them, or its answer is still true."""
+"""The script confirms exported certificates; it refuses them after tampering, or the answer is still true."""
 
 import hashlib
 import json
@@ -88,7 +88,7 @@ def test_the_script_proves_what_the_certificate_says(exported):
 
 
 def test_no_slopes_on_held_pairs_give_gradients_a_smaller_eigenvalue(exported):
-    """In float64: the gradients' products, with the held pairs projected out, and with any slopes on these pairs."""
+    """In float64, the gradients' products with held pairs projected out are compared with any slopes on these pairs."""
     folder, certificate, _ = exported
     claimed = json.loads((folder / "certificate.json").read_text())["claim"]["eigenvalue"]
     (problem, network), rng = network_of(folder), np.random.default_rng(0)
@@ -265,7 +265,9 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
 
 
 def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
-    """One of 500 inputs has the smallest float: the others are not written in its units, and their classes stay."""
+    """One of 500 inputs is the smallest float: the other inputs are not written in that unit, and keep their
+    classes.
+    """
     problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
     inputs = np.random.default_rng(0).standard_normal((500, problem.d))
     folder, seconds = tmp_path / "folder", []

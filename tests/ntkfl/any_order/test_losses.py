@@ -26,7 +26,9 @@ AIMS = ("random", "distance", "residual", "probe")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @given(f=NUMBERS, other=NUMBERS, part=st.floats(0, 1), y=st.sampled_from([-1.0, 1.0]))
 def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
-    """Slopes have Lipschitz constant 1 and are 0 exactly at minimisers m; r = -slope has r (m - f) >= r^2 for all m."""
+    """The slope at output f has Lipschitz constant 1 and is 0 exactly at minimisers m; r = -slope has r (m - f) >=
+    r^2.
+    """
     f, other, y = np.longdouble(f), np.longdouble(other), np.longdouble(y)
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
@@ -42,7 +44,7 @@ def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
 
 @given(seed=st.integers(0, 2**31), p=st.integers(1, 12))
 def test_targets_are_nearest(seed, p):
-    """Against scipy's bounded least squares."""
+    """scipy's bounded least squares finds the same targets."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((p, p + 3))
     kernel, middle = features @ features.T, rng.standard_normal(p)
@@ -63,7 +65,7 @@ def test_targets_of_rows_that_nearly_depend_come_without_a_warning():
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 24))])
 def test_no_order_leaves_a_certified_ball(seed):
-    """Long trainings by four aims, and a search: distances never grow, and outputs stay in their enclosures."""
+    """In long training with four adversarial aims, and in a search, distances never grow and outputs stay enclosed."""
     loss = (HINGE, band(0.2), huber(1e-3))[seed % 3]
     case = loss_case(seed, loss, 10.0 ** -(1.5 + seed % 2), 48, AIMS[seed % 4])
     certificate, problem = case.certificate, case.problem
@@ -128,7 +130,7 @@ def test_huber_is_certified_as_squares_are_and_a_band_is_no_farther():
 
 
 def test_several_outputs_biases_and_twins():
-    """One class against all; an output's bias; a sample with its copy and its half, which count once."""
+    """One class against all; an output's bias; a sample beside its copy and its half, all kept as one sample."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((4, 5))
     hidden, readout = rng.standard_normal((90, 5)), rng.standard_normal((3, 90)) / 9
@@ -163,7 +165,9 @@ def test_several_outputs_biases_and_twins():
 @pytest.mark.parametrize("loss", [SQUARES, HINGE, huber(0.3)], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("biases", [False, True])
 def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
-    """Three outputs, two clients, three local steps, a server step; the readout and the outputs' biases stay."""
+    """With three outputs, two clients, three local steps and a server step, the readout and the outputs' biases
+    stay.
+    """
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((5, 4)), rng.choice([-1.0, 1.0], (5, 3))
     problem, setup = Problem(x, y, np.array([0, 1, 0, 1, 1])), Setup(eta_local=0.05, local_steps=3, eta_global=0.8)

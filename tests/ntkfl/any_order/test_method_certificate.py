@@ -20,7 +20,7 @@ def small(seed, distance=1e-4):
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_round_is_the_map_of_the_kernel_regime(kind):
-    """The maps against other code for the recursion: eigenvectors of the blocks, or the engine."""
+    """The round maps equal other code for the recursion: eigenvectors of the blocks, or the engine."""
     name, options = named(kind)
     rng = np.random.default_rng(3)
     features = rng.standard_normal((7, 9))
@@ -36,7 +36,7 @@ def test_a_round_is_the_map_of_the_kernel_regime(kind):
 @pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
-    """Twenty-four problems, none outside."""
+    """In none of twenty-four problems does training leave the ball."""
     name, options = named(kind)
     problem, weights = small(seed)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -60,7 +60,7 @@ def test_training_stays_in_its_ball_and_keeps_its_rate(kind, seed):
 
 @pytest.mark.parametrize("kind", ["fedavgm", "fedavgm, Nesterov", "scaffold", "scaffold, option I", "feddyn"])
 def test_a_memory_from_before_is_followed(kind):
-    """A memory larger than the residual first moves models away, farther than with an empty memory."""
+    """A memory that is larger than the residual first moves models farther away than an empty memory."""
     name, options = named(kind)
     problem, weights = small(1, distance=1e-5)
     setup = Setup(eta_local=0.3, local_steps=3)
@@ -148,7 +148,7 @@ def test_neurons_near_their_kinks_are_named_and_change_sides():
 
 @pytest.mark.parametrize("kind", ["fedavgm", "scaffold"])
 def test_numbers_of_a_norm_are_upper_bounds_for_any_matrix(kind):
-    """Against eigenvectors of the exact quantities, for norms that nobody would choose."""
+    """The bounds hold for the exact quantities at random vectors, also for norms that nobody would choose."""
     name, options = named(kind)
     rng = np.random.default_rng(5)
     features = rng.standard_normal((4, 6))
@@ -221,7 +221,7 @@ def test_clients_that_overshoot_are_in_the_ball():
     r = int(push.argmin())
 
     def beside(far):
-        """The network and labels where w*_r.x is `far` times the push."""
+        """The network and labels at which w*_r.x is `far` times the push."""
         w = weights.hidden.copy()
         w[r] -= (w[r] @ x + (1 + far) * push[r]) / (x @ x) * x
         moved = Weights(w, weights.signs)

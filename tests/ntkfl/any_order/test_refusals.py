@@ -39,7 +39,7 @@ def test_one_input_with_two_labels_is_named():
 
 
 def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
-    """A label less the bias .1 is no float64: its residual is still enclosed, and no sample counts as a multiple."""
+    """A label less the bias .1 is no float64: the residual is still enclosed, and no sample counts as a multiple."""
     problem, weights = fitted(0, n=4, distance=1e-4)
     network = TwoLayer(weights.hidden, weights.signs / np.sqrt(len(weights.hidden)))
     whole = certify_any_order(problem, network)
@@ -71,7 +71,9 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
 
 @pytest.mark.parametrize("fraction", [3.0, -1 / 3])
 def test_dependent_samples_are_named(fraction):
-    """Multiples by factors that are no power of two: sample 3 has the active neurons of sample 1, or the others."""
+    """Sample 3 is a multiple of sample 1, no power of two: the same neurons are active on both, or the others on
+    sample 3.
+    """
     problem, weights = fitted(0, n=4, distance=1e-4)
     x = problem.x.copy()
     x[3] = fraction * x[1]
@@ -85,7 +87,7 @@ def test_dependent_samples_are_named(fraction):
 def test_neurons_with_more_kinks_than_features_are_named():
     problem, weights = fitted(0, n=4, d=2, distance=1e-6)
     hidden = weights.hidden.copy()
-    hidden[5] = 0  # on the kinks of all four samples
+    hidden[5] = 0  # neuron 5 is on the kinks of all four samples
     weights = Weights(hidden, weights.signs)
     certificate = certify_any_order(problem, weights)
     assert not certificate.certified and "(5, " in certificate.why and "full row rank" in certificate.why

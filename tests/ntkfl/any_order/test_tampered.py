@@ -44,7 +44,7 @@ def exports(tmp_path_factory):
 
 
 def with_bytes(folder, name, raw, checksum=False):
-    """Write a file of a folder anew, and if wanted its checksum."""
+    """Write a file of a folder anew, and the file's checksum if wanted."""
     (folder / name).write_bytes(raw)
     if checksum:
         with_json(folder, lambda content: content["sha256"].update({Path(name).stem: hashlib.sha256(raw).hexdigest()}))
@@ -57,7 +57,7 @@ def with_json(folder, edit):
 
 
 def _dumped(content):
-    """JSON also of integers that Python does not print."""
+    """JSON text; integers may be longer than Python prints by default."""
     return json.dumps(content).replace('"HUGE"', "9" * 5000)
 
 
@@ -87,7 +87,7 @@ def ways(folders):
         raw = bytearray(raws[name])
         raw[place] ^= 1 << bit
         yield f"bit {bit} of byte {place} of {name}", lambda f, n=name, r=bytes(raw): with_bytes(f, f"{n}.f64", r)
-    for name in ARRAYS:  # cut off, longer, not finite, of the other network
+    for name in ARRAYS:  # an array cut off, lengthened, with infinities or NaN, or of the other network
         raw = raws[name]
         bad = {f"{name} {k} bytes short": raw[:-k] for k in (1, 8, len(raw))} | {f"{name} longer": raw + bytes(8)}
         for value in (np.nan, np.inf, -np.inf):

@@ -42,7 +42,7 @@ def half(estimate):
 
 
 def no_projection(monkeypatch):
-    """kappa = 0: as if W stayed at W*."""
+    """kappa is taken as 0, as if W stayed at W*."""
     monkeypatch.setattr(
         ConstraintRows,
         "projections",
@@ -73,7 +73,9 @@ def flipped_on_a(rows, value, error):
 
 
 def active_on_a(monkeypatch):
-    """s_ri kept on A: the row of sample i still contains the neuron that is held at its kink."""
+    """The patterns s_ri on A are kept: the row of sample i still contains a neuron that is held at the sample's
+    kink.
+    """
     monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 

@@ -23,7 +23,7 @@ def add(first, second, scale=1.0):
 
 
 class Server:
-    """FedAvg, from which the others differ."""
+    """FedAvg, the base class of the other methods."""
 
     def __init__(self, case):
         self.case = case
@@ -167,7 +167,7 @@ class Nova(Server):
         return add(self.model, add(local, self.model, -1.0), 1 / self.walked(client))
 
     def walked(self, client):
-        """The distance that a constant gradient of 1 moves the client, over the rate."""
+        """The distance that a client moves under a constant gradient of 1, divided by the rate."""
         place, speed = 0.0, 0.0
         for _ in self.case.batches(self.number, client):
             speed = self.case.momentum * speed + 1 - self.case.rates[self.number] * self.mu * place

@@ -130,7 +130,7 @@ def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
 def test_its_children_end_with_it(tmp_path, monkeypatch):
     monkeypatch.setattr(kit, "HANGS", 1)
     file = tmp_path / "adapter.py"
-    file.write_text(  # the child is there before the case, whose limit may then be short
+    file.write_text(  # the child process starts before the case, so that the case's time limit may be short
         "import subprocess, sys, time\n\nchild = subprocess.Popen([sys.executable, '-c', 'import time; "
         f"time.sleep(1000)'])\nwith open({str(tmp_path / 'pid')!r}, 'w') as file:\n    file.write(str(child.pid))\n\n"
         "def run(case):\n    time.sleep(1000)\n"

@@ -17,13 +17,13 @@ from ntkfl.training import LocalWork
 from ntkfl.training.methods import catalogue
 
 KIT = cases()
-LOOPED = {case: replace(case, equals=None) for case in KIT}  # the loop of the method itself is expected
+LOOPED = {case: replace(case, equals=None) for case in KIT}  # expected values come from the method's own loop
 FORM = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name)
 
 
 def slow_if(case):
-    """The torch loops take longest: quick tests run them on limits and on the harder of two settings."""
+    """The torch loops take longest: quick tests run these loops on limits and on the harder of two settings."""
     return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
 

@@ -210,7 +210,7 @@ def kit(method):
 
 
 def answer(run, case):
-    """As the driver asks, without a process of its own."""
+    """The answer that the driver would get, computed in this process."""
     try:
         values = trajectory(case, run)
     except NotImplementedError as error:
@@ -222,7 +222,7 @@ def answer(run, case):
     "method, old, new, name",
     [
         pytest.param(*row, id=f"{row[0]}-{row[-1]}", marks=pytest.mark.slow if before and before[0] == row[0] else ())
-        for before, row in zip([None, *PLANTED], PLANTED, strict=False)  # the first of those of one method is quick
+        for before, row in zip([None, *PLANTED], PLANTED, strict=False)  # the first fault of each method is quick
     ],
 )
 def test_a_planted_fault_is_named(method, old, new, name):

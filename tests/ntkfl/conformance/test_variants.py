@@ -36,7 +36,8 @@ def test_every_two_variants_and_the_method_are_held_apart(method):
     every = {"": (), **{variant.name: (variant,) for variant in variants_of(method)}}
     assert len(every) > 6
     alike = {(*pair, precision) for pair in combinations(every, 2) for precision in ("float64", "float32")}
-    for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):  # most differ on the first case already
+    # most variants differ on the largest case, the first
+    for kit in sorted(cases([method]), key=lambda kit: -kit.case.start.size):
         paths = {name: path(kit.case, every[name]) for name in {name for *pair, _ in alike for name in pair}}
         alike = {(a, b, precision) for a, b, precision in alike if not apart(paths[a], paths[b], kit, precision)}
     assert not alike, f"no case of {method} tells these apart: give it other options too, in OPTIONS of kit_cases.py"

@@ -83,7 +83,7 @@ def test_a_group_is_aligned_consistently_and_no_farther_apart(seed, by, members)
     for alignment, given_network in zip(alignments, networks, strict=True):
         np.testing.assert_array_equal(alignment.aligned.hidden, given_network.hidden[alignment.permutation])
     again = align_group([alignment_of.aligned for alignment_of in alignments], by, inputs(by))
-    for alignment_of in again:  # the rounds of `align_group` had ended
+    for alignment_of in again:  # a second `align_group` changes nothing
         np.testing.assert_array_equal(alignment_of.permutation, np.arange(5))
 
 

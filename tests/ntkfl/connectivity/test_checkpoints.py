@@ -70,7 +70,7 @@ def stepped(m):
 @pytest.mark.parametrize("sizes", [(3, 5, 2), (2, 4, 2), (3, 3, 3), (4, 5, 1)])
 @pytest.mark.parametrize("name", SAVED)
 def test_what_torch_saved_is_read(tmp_path, name, sizes):
-    """Also where the shapes alone let either layer come first."""
+    """Torch's files are read even if the shapes alone would let either layer come first."""
     of = module(*sizes)
     torch.save(SAVED[name](of), tmp_path / name)
     if name == "list.pt" and sizes == (3, 3, 3):
@@ -85,7 +85,7 @@ def flat(m):
 
 
 def as_keras(m):
-    """kernel (inputs, outputs), bias, kernel, bias."""
+    """The arrays in the order of Keras: kernel (inputs, outputs), bias, kernel, bias."""
     return [value.T if value.ndim == 2 else value for value in flat(m)]
 
 

@@ -58,14 +58,14 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
     alignment = align_torch(first, second, X, by)
     np.testing.assert_allclose(alignment.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
     assert alignment.cost_after.lo <= alignment.cost_before.hi
-    if by == "weights":  # computed again from the two networks alone
+    if by == "weights":  # the distance is computed again from the two networks alone
         for cost, other in ((alignment.cost_before, second), (alignment.cost_after, alignment.aligned)):
             far = np.sum((first.vector() - other.vector()) ** 2)
             assert abs(cost.value - far) <= cost.error + 1e-13 * far
 
 
 def layer_numbers(by, network):
-    """The input of each linear map, or this times the Jacobian of all later layers, over the root of n."""
+    """The input of each linear map, or this input times the Jacobian of all later layers, divided by n^(1/2)."""
     linear = [(network.state[f"{k}.weight"], network.state.get(f"{k}.bias")) for k in range(0, len(network.module), 2)]
 
     def rest(z, at):
@@ -147,7 +147,8 @@ def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_ali
     module = mlp(3, 6, 4, 2)
     first, second = networks(module, 3)
     twins = {name: value[[0, 0, 1, 1, 2, 2]] if name.startswith("0.") else value for name, value in first.state.items()}
-    twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0  # duplicate units, and all of them dead
+    # every unit has a duplicate, and all units are dead
+    twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0
     twin = TorchNetwork(module, twins)
     for by in RULES:
         for own in (first, twin):

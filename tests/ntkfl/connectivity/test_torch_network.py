@@ -91,7 +91,7 @@ def test_batch_norm_is_averaged_but_its_counter_and_evaluated_without_a_trace():
     modules = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2)) for _ in range(2)]
     for module in modules:
         for _ in range(3):
-            module(torch.randn(10, 4))  # moves the running averages
+            module(torch.randn(10, 4))  # this forward pass moves the running averages
         module[1].eval()
     first, second = map(TorchNetwork.of, modules)
     before = {name: value.clone() for name, value in modules[0].state_dict().items()}

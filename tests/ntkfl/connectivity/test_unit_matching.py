@@ -1,4 +1,4 @@
-"""The search for several groups' orders restores a permuted copy, comes near the best order, beats Git Re-Basin."""
+"""The search for several groups' orders restores a permuted copy, comes near the best order and beats Git Re-Basin."""
 
 from itertools import permutations, product
 

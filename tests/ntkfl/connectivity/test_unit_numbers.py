@@ -1,4 +1,4 @@
-"""The numbers by which units are compared: their sum is the outputs; rescaling and in-place code do not change them."""
+"""The numbers by which units are compared add up to the outputs, and stay under rescaling and in-place code."""
 
 from itertools import permutations
 

@@ -249,7 +249,7 @@ def test_axes_keep_their_lengths_however_they_are_regrouped_and_united(data):
     assert [length(resolved(atoms)) for atoms in axes_made] == [cut, total // cut]
     assert [length(resolved(atoms)) for atoms in axes] == one
     held = {atom for atoms in axes for atom in resolved(atoms) if atom.held}
-    if not held:  # the same atoms, in the same order
+    if not held:  # without held atoms both lists have the same atoms in the same order
         assert [a for atoms in axes for a in resolved(atoms)] == [a for atoms in axes_made for a in resolved(atoms)]
     unite(axes_made[0], axis(cut))
     assert [length(resolved(atoms)) for atoms in axes] == one

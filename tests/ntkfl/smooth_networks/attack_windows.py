@@ -24,7 +24,7 @@ from ntkfl.smooth_networks.passes import passed
 
 ROWS = Path(__file__).with_suffix(".jsonl")
 SHARE = 0.98  # share of the residual that certifies
-WINDOWS, POINTS = 2000, 3  # of each network; points of the ball at which Hessians are measured
+WINDOWS, POINTS = 2000, 3  # windows for each network; points of the ball at which Hessians are measured
 NAMES = [name for name in SMOOTH if name != "identity"]
 
 
@@ -45,7 +45,7 @@ def small(seed: int) -> tuple[tuple[Layer, ...], Problem, NetworkCertificate]:
 
 
 def sharpness(layers: tuple[Layer, ...], x: np.ndarray, certificate: NetworkCertificate, points: int) -> float:
-    """The largest L_i over the largest norm of a Hessian of that output: power iteration, at points of the ball."""
+    """The largest L_i divided by the largest Hessian norm of that output, by power iteration at points of the ball."""
     assert certificate.window is not None
     theta, rho = trained(layers), certificate.window.ball
     bounds, ratio = certificate.start.curvature.of_each(rho), 0.0

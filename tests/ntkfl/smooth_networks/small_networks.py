@@ -25,7 +25,7 @@ TORCH = {
 }
 
 
-BALLS = {  # the values in ball arithmetic
+BALLS = {  # the activations' values in ball arithmetic
     "erf": lambda z: z.erf(),
     "gelu": lambda z: z * (1 + (z / arb(2).sqrt()).erf()) / 2,
     "tanh": lambda z: z.tanh(),
@@ -67,7 +67,7 @@ def trained(layers):
 
 
 def outputs(layers, theta, x):
-    """f at these trained parameters, (n C,), a function that torch differentiates."""
+    """The outputs f at these trained parameters, (n C,), as a function that torch differentiates."""
     h, first, aside = torch.tensor(x), 0, []
     if layers[0].image:
         h = h.reshape(len(x), -1, layers[0].image.pixels).transpose(1, 2).reshape(len(x), -1)
@@ -102,7 +102,7 @@ def jacobian(layers, theta, x):
 
 
 def hessians(layers, theta, x):
-    """(n C, P, P)."""
+    """The Hessians of all outputs, (n C, P, P)."""
     return torch.func.jacrev(torch.func.jacrev(lambda t: outputs(layers, t, x)))(theta)
 
 

@@ -25,7 +25,7 @@ def attacked(certificate, windows=100, **broken_rule):
 
 
 class Narrow(NetworkCertificate):
-    """A certificate that claims a share of the outputs' intervals."""
+    """A certificate whose claimed intervals of outputs have a share of their proved widths."""
 
     share = 1.0
 
@@ -126,7 +126,7 @@ def kernel_of(layers, x):
 
 
 def far(_):
-    """The certificate takes a thirtieth of the residual."""
+    """The certificate is given a thirtieth of the true residual."""
     layers, problem, _ = small(4)
     f = passed(layers, problem.x).outputs.value[:, 0]
     problem = Problem(problem.x, f + 30 * (problem.y - f))
@@ -163,7 +163,7 @@ def often(_):
 
 
 def unstable():
-    """The ratio of an unstable step on all samples to the certificate's step limit."""
+    """An unstable step on all samples, divided by the certificate's step limit."""
     _, _, certificate = small(4)
     return 3 / (certificate.step_limit * certificate.start.largest)
 
@@ -200,7 +200,7 @@ GENERAL = {
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_its_networks_are_those_that_are_certified(name):
-    """Outputs as torch computes them; gradients as torch differentiates, alone and summed."""
+    """The adversary's networks have torch's outputs and torch's gradients, sample by sample and summed."""
     layers, rng = GENERAL[name], np.random.default_rng(0)
     x, mine = rng.standard_normal((3, layers[0].takes)), FloatNetwork(layers)
     theta = mine.start() + 0.1 * rng.standard_normal(len(mine.start()))

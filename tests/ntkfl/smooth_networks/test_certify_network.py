@@ -81,7 +81,7 @@ def test_the_claim_is_no_looser_than_it_has_to_be():
 
 
 def test_an_enclosure_counts_what_the_gradient_turns():
-    """Along the gradient and against it, at the certificate's reach scaled to 1."""
+    """Weights move along the gradient and against it, as far as the certificate's reach, scaled to 1."""
     net = module(1)
     certificate = certify_network(net, None, near(net, 4, CERTIFIED))
     far = replace(certificate, window=replace(certificate.window, reach=1.0))
@@ -92,7 +92,7 @@ def test_an_enclosure_counts_what_the_gradient_turns():
             now = float(outputs(layers, theta + side * g / g.norm(), probes[k : k + 1]))
             assert claimed.lo[k] <= now <= claimed.hi[k]
             beyond += abs(now - float(claimed.value[k])) > float(g.norm())
-    assert beyond > 0  # the gradient alone is not enough
+    assert beyond > 0  # an enclosure by the gradient alone would be too narrow
 
 
 def test_what_is_needed_would_do():
@@ -142,7 +142,7 @@ def test_a_network_of_any_width_is_read_as_it_is_trained():
 
 
 def test_a_residual_block_is_read_as_torch_computes_it():
-    """Nested blocks: outputs, kernel and curvature bounds, at the start and far from it."""
+    """Outputs, kernel and curvature bounds of nested blocks are right at the start and far from it."""
     net = residual(3, 6)
     layers, x = layers_of(net, None), np.random.default_rng(0).standard_normal((3, 4))
     certificate = certify_network(net, None, Problem(x, np.zeros(3)))
@@ -416,7 +416,7 @@ def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
 
 @pytest.mark.parametrize("shape", [(3, 18), (3, 9, 2, 1), (3, 2, 9, 1), (2, 3, 3, 3), (3, 2, 3, 3, 1)])
 def test_weights_of_a_convolution_with_as_many_numbers_in_another_shape_are_refused(shape):
-    """In a module's convolution of 2 channels, and in one of any width."""
+    """Both a module's convolution of 2 channels and a convolution of any width refuse such weights."""
     layers = nn.Unflatten(1, (2, 4, 4)), nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     net = nn.Sequential(*layers, nn.Linear(3, 1)).double()
     problem = Problem(np.random.default_rng(0).standard_normal((3, 32)), np.zeros(3))
@@ -445,7 +445,7 @@ def test_weights_beyond_float64_are_refused(size):
 
 
 def test_another_error_of_the_pass_keeps_its_own_words(monkeypatch):
-    """Only numbers beyond float64 are blamed on large weights."""
+    """Only an error by numbers beyond float64 is explained by large weights."""
 
     def fails(layers, x, norms):
         raise ValueError("the layers do not follow one another")
@@ -484,7 +484,9 @@ def _plain(self, x):
 )
 @pytest.mark.parametrize("readout", [None, 0.0, 1e300])
 def test_a_forward_that_is_not_torchs_own_is_refused(forward, what, readout, monkeypatch):
-    """Also behind a readout of zeros, and where this network's own outputs are beyond float64."""
+    """Such a forward is refused even behind a readout of zeros, and where the network's own outputs overflow
+    float64.
+    """
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     if readout is not None:
         nn.init.constant_(net[4].weight, readout)

@@ -115,11 +115,13 @@ def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
     np.testing.assert_allclose(done.gradient_lengths().ravel(), lengths, rtol=1e-8, atol=1e-10)
 
 
-COARSE = 1e-4  # a unit of rounding with which errors are seen
+COARSE = 1e-4  # a unit of rounding so large that errors show
 
 
 def worst(a, matrix, block):
-    """The most that coarse rounding moves sums of so many products at once, and of these sums: (terms) unit |a||b|."""
+    """The most that coarse rounding moves a matrix product summed in blocks: (terms in a block + blocks) unit
+    |a||b|.
+    """
     terms = min(a.shape[-1], block) + -(-a.shape[-1] // block)
     return terms * COARSE * (np.abs(a) @ np.abs(matrix))
 
@@ -127,8 +129,8 @@ def worst(a, matrix, block):
 @settings(max_examples=25, deadline=None)
 @given(NETWORKS, st.booleans(), st.integers(1, 12), st.sampled_from([4, 256]), st.booleans())
 def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(made, last, factor, block, longer):
-    """Sums of every layer are moved by the error of a coarse rounding, in the direction that moves an output most; on
-    the way back, and in the kernel, so that derivatives grow, or at random."""
+    """Every layer's sums are moved by a coarse rounding error in the direction that moves an output most; the sums of
+    the backward pass and of the kernel are moved so that derivatives grow, or at random."""
     seed, widths, *others = made
     layers = drawn((seed, [factor * width for width in widths], *others), last)
     rng = np.random.default_rng(seed)
@@ -241,7 +243,7 @@ CONVOLUTIONS = st.builds(
 @example((np.random.default_rng(3), convolutional(3, Image(5, 4, 3, 2), [2, 2, 1], ["tanh", "gelu"], True)), 0.5)
 @example((np.random.default_rng(2), convolutional(2, Image(3, 3, 3), [1, 1, 1], ["sin", "erf"], False, ((0, 1),))), 2.0)
 def test_convolutions_keep_to_their_bounds(made, radius):
-    """Outputs, gradients, the kernel at the checkpoint; Hessians and sizes in the ball."""
+    """Bounds hold for outputs, gradients and kernel at the checkpoint, and for Hessians and sizes in the ball."""
     rng, layers = made
     x, theta = rng.standard_normal((2, layers[0].takes)), trained(layers)
     done, products, curvature = bounds(layers, x)
@@ -320,7 +322,9 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neuron_comes_close_to_its_bound(name):
-    """f = phi(w x) or v phi(w x), one neuron: half of the bound is wrong, and so is a bound that ignores the ball."""
+    """For one neuron, f = phi(w x) or v phi(w x), half of the bound is wrong, and so is a bound that ignores the
+    ball.
+    """
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
     layers = network(0, [1, 1], [name], biases=False)
@@ -347,7 +351,9 @@ def test_a_neuron_comes_close_to_its_bound(name):
 @example(0, ["erf"], [3.0, 1.0, 1.0, 1.0], False, 4.0, (1,))
 @example(1, ["tanh", "erf", "tanh"], [3.0, 1.0, 1.0, 1.0], False, 2.0, ())
 def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
-    """One neuron a layer: a few hundred points fill the ball, and starts near 0 or in saturation make it grow most."""
+    """With one neuron a layer, some hundred points fill the ball; the bound grows most from starts near 0 or
+    saturated.
+    """
     widths = [1] * (len(activations) + 2 - last)
     layers = tuple(
         replace(layer, weight=np.array([[size]]), scale=1.0)
@@ -448,7 +454,7 @@ def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed
     assert exact * (1 - 1e-13) <= largest <= exact * (1 + 1e-4) + 1e-280
 
 
-@pytest.mark.parametrize("rows", [4, 300])  # in balls, and by Cholesky
+@pytest.mark.parametrize("rows", [4, 300])  # 4 rows are decided in balls, 300 by Cholesky
 @pytest.mark.parametrize("scale", [1.0, 2.0**-1060, 2.0**450])
 def test_the_norm_of_a_matrix_is_bounded_from_above_and_sharply(rows, scale):
     rng = np.random.default_rng(rows)

@@ -19,17 +19,18 @@ from ntkfl.smooth_networks.export import export_network
 from ntkfl.smooth_networks.window import Failed, Window, inequalities
 
 LOSSES = {"hinge": HINGE, "band": band(0.15), "huber": huber(0.123456789)}
-FIT = {"window_factor": 0.02, "distance": 0.01, "reach": 0.02}  # how far the script may be above the certificate
+# by what share the script's number may exceed the certificate's
+FIT = {"window_factor": 0.02, "distance": 0.01, "reach": 0.02}
 
 
 def case(kind, outputs, fixed, pull=3e-5, samples=4):
-    """A network and data: pulls up to this size, none in the last sample; but some in all for Huber's loss."""
+    """A network and data with pulls up to this size; the last sample has a pull only under Huber's loss."""
     net, rng = module(3, outputs, width=24), np.random.default_rng(5)
     x = rng.standard_normal((samples, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     signs = np.sign(rng.standard_normal((samples, outputs)))
     off = signs * pull * rng.uniform(0.2, 1, signs.shape)
-    wanted = np.append(signs[:-1] - off[:-1], 1.5 * signs[-1:], 0)  # for the hinge
+    wanted = np.append(signs[:-1] - off[:-1], 1.5 * signs[-1:], 0)  # the outputs wanted for the hinge
     with torch.no_grad():  # the last layer is changed to give these outputs
         columns = np.hstack([net[:-1](torch.tensor(x)).numpy(), np.ones((samples, 1))])
         change = torch.tensor(np.linalg.lstsq(columns, wanted - net(torch.tensor(x)).numpy(), rcond=None)[0])
@@ -82,7 +83,9 @@ def test_the_script_shows_what_is_certified(which, exported):
 
 @pytest.mark.parametrize("kind", ["hinge", "huber"])
 def test_the_inequalities_are_those_in_balls(kind, exported):
-    """Over long and short steps, large and small residuals and visits: the same verdict, numbers at most above."""
+    """For long and short steps, large and small residuals and visits, verdicts agree and no number is below the
+    balls'.
+    """
     certificate, folder = exported[kind, 1, False]
     content, net, x, y, _ = script.loaded(folder)
     start, outcomes = script.started(net, x, y, content), []
@@ -110,7 +113,7 @@ def test_the_inequalities_are_those_in_balls(kind, exported):
 
 
 def changed(folder, content=None, **arrays):
-    """Other entries of the JSON and arrays, with their checksums."""
+    """Replace entries of the JSON and arrays, and renew the arrays' checksums."""
     path = folder / "certificate.json"
     entries = json.loads(path.read_text()) | (content or {})
     for name, values in arrays.items():
@@ -127,7 +130,7 @@ def answer(folder, capsys):
 
 
 def tampered(kind, certificate, folder):
-    """Changes that make another claim or another set of data, and what is said about them."""
+    """Changes that make another claim or another set of data, each with the script's expected answer."""
     content = json.loads((folder / "certificate.json").read_text())
     x, y, kept = certificate.problem.x, certificate.problem.y, content["kept"]
     labels = y.reshape(len(y), -1)
@@ -188,7 +191,9 @@ def test_whatever_is_changed_is_refused(which, exported, tmp_path, capsys):
 
 
 def stays_true(kind, content, arrays, certificate):
-    """Whether it is another true claim: a sample without a pull left out, or a loss that is the same there."""
+    """Whether a change gives another true claim: a sample without a pull is left out, or the loss is equal on the
+    data.
+    """
     if kind == "huber":
         same = content.get("loss", kind), content.get("size", 0) > 0.1
         return not arrays and same in {("squares", False), (kind, True)}
@@ -197,7 +202,9 @@ def stays_true(kind, content, arrays, certificate):
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tmp_path, capsys):
-    """The label of the last sample is moved until its output's enclosure just touches the end; so is Huber's size."""
+    """The last sample, or Huber's size, is moved until the enclosure of the output just reaches, or just misses, the
+    end.
+    """
     certificate, folder = exported[kind, 1, False]
     later = certificate.enclosure(certificate.problem.x[-1:])
     f, off = float(later.value[0]), float(later.error[0])
@@ -216,7 +223,7 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
             x[-1] = at_margin(certificate, float(y[-1, 0]), part)
             changed(tmp_path / str(fine), x=x)
         status, lines = answer(tmp_path / str(fine), capsys)
-        if fine:  # it holds; for Huber's loss only the claim's size is another one
+        if fine:  # the inequality holds; under Huber's loss the claim states another size
             assert (status == 0) if kind != "huber" else "the claim is not what is shown, {'loss'" in lines[0]
         else:
             where = "huber is half a square" if kind == "huber" else "its loss is 0"
@@ -224,7 +231,7 @@ def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tm
 
 
 def at_margin(certificate, side, part):
-    """An input whose output exceeds the margin on its side by this part of how far it may move."""
+    """An input whose output exceeds the margin on its side by this part of the output's possible movement."""
     x = certificate.problem.x[-1]
     first = certificate.problem.x[0 if certificate.problem.y[0] != side else 1]
 

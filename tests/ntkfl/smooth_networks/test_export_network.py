@@ -199,7 +199,7 @@ def places(content, path=()):
             yield from places(value, (*path, key))
 
 
-BENIGN = {"name"}  # a layer's entry that only messages use
+BENIGN = {"name"}  # only messages use a layer's name
 
 
 @pytest.mark.slow  # hundreds of checks; a quick one is in test_export_losses

@@ -45,12 +45,12 @@ class TwoLayer(NamedTuple):
         return np.concatenate([other.a - self.a, (other.w - self.w).ravel()])
 
     def curvature(self):
-        """L_i."""
+        """The constants L_i of the samples."""
         return self.c * np.linalg.norm(self.x, axis=1)
 
 
 def without_held(network, held):
-    """J P: a neuron's derivatives, without their part along the samples at whose kinks the neuron is held."""
+    """J P: each neuron's derivatives are projected orthogonally to the samples at whose kinks the neuron is held."""
     m, n = len(network.a), len(network.x)
     j = network.jacobian((network.z() > 0) & ~held)
     hidden = j[:, m:].reshape(n, m, -1).copy()
@@ -145,7 +145,8 @@ def near_a_held_fit(seed, held=True):
 def test_one_step_keeps_to_the_lemma_with_pairs_held(seed, length):
     """|e+|^2 <= |e|^2 - (eps/2) sum eta r^2 + sum eta L^2 |e|^4 / (2 eps), whatever derivative a kink is given."""
     fit, network, pairs, rng = near_a_held_fit(seed)
-    for i, r in np.argwhere(pairs & (rng.random(pairs.shape) < 0.5)):  # these are on their kinks here too
+    # about half of these pairs are on their kinks in `network` too
+    for i, r in np.argwhere(pairs & (rng.random(pairs.shape) < 0.5)):
         network.w[r] -= network.w[r] @ network.x[i] / (network.x[i] @ network.x[i]) * network.x[i]
     at_kink = np.abs(network.z()) < 1e-12
     on = np.where(at_kink, rng.random(pairs.shape), network.z() > 0)

@@ -181,7 +181,7 @@ def test_functions_without_parameters_are_refused():
 
 
 def test_what_was_read_is_compared_with_the_function(monkeypatch):
-    """A reader that takes sine for tanh is caught."""
+    """A reader of layers that takes sine for tanh is caught."""
     from ntkfl.smooth_networks import jax_layers
 
     trees = jax_layers._references()

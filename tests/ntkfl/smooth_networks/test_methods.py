@@ -131,7 +131,7 @@ def test_the_inequalities_are_those_of_the_proof(method, turn, radius, eta, serv
         return
     assert (proved.rate, proved.reach) == pytest.approx(exact, rel=1e-9)
     assert proved.rate >= rate * (1 - 1e-12) and reach < radius
-    for other in np.logspace(-6, 2, 30):  # no other lambda is better
+    for other in np.logspace(-6, 2, 30):  # no other lambda gives a better rate
         assert recomputed(steps, LINEAR, turn, radius, other)[0] >= rate * (1 - 1e-9)
 
 

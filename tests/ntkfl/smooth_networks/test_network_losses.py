@@ -117,7 +117,8 @@ def test_an_adversary_finds_nothing_under_a_band_and_breaks_what_claims_too_much
     assert certificate.start.intervals and len(certificate.kept) <= certificate.problem.n
     attack = attack_network(certificate, trials=60, seed=seed)
     assert attack.broken is None and attack.windows >= 60 and attack.worst.distance > 0.02
-    alone = certified(seed, visits=visits, outputs=outputs, often=1)  # one sample has a pull, and is not visited
+    # one sample has a pull; `left_out` does not visit it
+    alone = certified(seed, visits=visits, outputs=outputs, often=1)
     assert attack_network(alone, trials=60, seed=seed).broken is None
     assert attack_network(alone, trials=60, left_out=1).broken == "factor"
     closer = replace(
@@ -243,7 +244,7 @@ def test_equal_samples_are_told_apart_by_the_ends_of_their_intervals():
 
 @pytest.mark.parametrize("loss", [HINGE, huber(0.1), SQUARES])
 def test_a_loss_is_trained_on_by_algorithm_1(loss, monkeypatch):
-    """Squares by both routes; other losses against a plain loop over clients and steps."""
+    """Squares are trained by both routes; other losses equal a plain loop over clients and steps."""
     rng = np.random.default_rng(0)
     problem = Problem(rng.standard_normal((4, 3)), rng.choice([-1.0, 1.0], 4), np.array([0, 0, 0, 1]))
     setup, spec = Setup(width=8, eta_local=0.05, local_steps=3, eta_global=0.7), wide("fc:3:gelu:bias=0.2")

@@ -46,7 +46,7 @@ def one_round(layers, theta, problem, setup, shares):
 
 
 def size(layers, theta, problem, setup, shares):
-    """phi: (r' D r)^(1/2)."""
+    """The size phi of a residual r, (r' D r)^(1/2)."""
     j, r = jacobian(layers, theta, problem.x), torch.tensor(problem.y) - outputs(layers, theta, problem.x)
     total = 0.0
     for c, share in enumerate(shares):

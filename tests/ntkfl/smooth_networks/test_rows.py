@@ -13,7 +13,7 @@ TANH = SMOOTH["tanh"]
 
 
 def drawn(rng, n, m):
-    """Vectors with errors of drawn lengths, of which no entry's bound is the smaller."""
+    """Vectors with errors of drawn lengths; each entry's bound is the whole length."""
     off = rng.uniform(0.01, 0.3, n)
     return Rows(Estimate(rng.standard_normal((n, m)), np.repeat(off[:, None], m, axis=1)), off)
 
@@ -50,8 +50,8 @@ def test_results_contain_those_of_vectors_that_are_off_in_the_worst_direction(se
             assert (np.abs(of - products.value) <= products.error).all()
     assert (np.linalg.norm(u, axis=1) <= a.lengths).all()
     nearest = within(a, a.value)
-    np.testing.assert_allclose(np.linalg.norm(nearest, axis=1), a.lengths, rtol=1e-8)  # the bound is reached
-    for i, row in enumerate(matrix):  # and so are those of sums, entry by entry and of the whole
+    np.testing.assert_allclose(np.linalg.norm(nearest, axis=1), a.lengths, rtol=1e-8)  # the bound on lengths is reached
+    for i, row in enumerate(matrix):  # the bounds on sums are reached too, by entries and by lengths
         off = 0.7 * (within(a, np.repeat(row[None], n, axis=0)) - a.value) @ row
         np.testing.assert_allclose(off, through.entries.error[:, i], rtol=1e-6)
     most = 0.7 * np.linalg.norm((within(a, top) - a.value) @ matrix.T, axis=1)

@@ -12,7 +12,7 @@ from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities, la
 
 START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
 GIVEN = {"separate": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
-LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # an interval asks for more
+LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # targets that are intervals need a smaller residual
 
 
 def recomputed(start, separate, together, residual, step, visits, radius):
@@ -96,7 +96,7 @@ def test_an_example_holds(intervals):
 
 @pytest.mark.parametrize("intervals", [False, True])
 def test_each_number_that_grows_makes_the_claim_weaker(intervals):
-    """Every input matters: a formula without the input would not change with it."""
+    """Every input matters: a formula that lacks an input would not change with that input."""
     given = replace(START, intervals=intervals)
     window = inequalities(given, **LESS[intervals])
     assert isinstance(window, Window)

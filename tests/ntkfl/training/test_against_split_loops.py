@@ -64,7 +64,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
         for name, value in kept.items():
             if name == "anchors":
                 assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
-            else:  # values that clients keep
+            else:  # all other values are kept by clients
                 (own,) = state.clients["rule"].values()
                 seen = state.seen.numpy()
                 assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()

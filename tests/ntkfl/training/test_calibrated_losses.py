@@ -40,7 +40,8 @@ def test_an_absent_class_leaves_the_softmax_and_padding_of_that_class_does_nothi
     model = network(dtype)
     w = model.initial(0)
     x = torch.tensor(np.random.default_rng(1).standard_normal((5, 4)), dtype=dtype)
-    y, real = torch.tensor([0, 2, 2, 1, 1]), torch.tensor([1, 1, 1, 0, 0], dtype=dtype)  # class 1 only as padding
+    # class 1 occurs in padding only
+    y, real = torch.tensor([0, 2, 2, 1, 1]), torch.tensor([1, 1, 1, 0, 0], dtype=dtype)
     objective, now = CalibratedCrossEntropy(0.6), step((16, 0, 81), dtype)
     gradient, value = torch.func.grad_and_value(lambda v: objective(model, v, Batch(x, y, real), now))(w)
     shift = torch.tensor([0.6 / 2, 0.6 / 3], dtype=dtype)

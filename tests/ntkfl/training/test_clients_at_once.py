@@ -71,7 +71,7 @@ def test_clients_that_convolve_are_trained_one_by_one_on_a_processor_only():
 def test_by_default_a_federation_follows_the_rule():
     run = on_classes()
     params = run.model.initial(run.seed)
-    batch = 3  # batch of the LocalWork there, less than the largest client's samples
+    batch = 3  # the batch size of `run`, below the largest client's number of samples
     assert run.together(params, 5) == clients_at_once(params, (4,), batch, CPU, 5) > 1
     assert replace(run, at_once=5).together(params, 9) == 5
     assert replace(run, at_once=5).together(params, 3) == 3

@@ -42,7 +42,7 @@ def test_draws_are_nested_and_disjoint_from_the_test_set(n, more, test, seed):
     assert torch.equal(small.x, large.x[:n]) and torch.equal(small.x_test, large.x_test)
     assert len(small.x_test) == test
     assert set(rows(small.x)) | set(rows(small.x_test)) <= KNOWN
-    assert len(KNOWN) == len(IMAGES)  # images differ, so that a repeated draw would show
+    assert len(KNOWN) == len(IMAGES)  # all images differ, so that a repeated draw would show
     assert not set(rows(large.x)) & set(rows(large.x_test))
 
 
@@ -98,7 +98,7 @@ def test_unit_inputs_have_norm_one_and_keep_their_direction():
 def test_images_are_resized_by_bilinear_interpolation():
     plain, large = (load(spec, samples=5, clients=2) for spec in ("digits", "digits:16"))
     assert large.x.shape == (5, 1, 16, 16)
-    inner = large.x[..., 1:-1:2, 1:-1:2]  # between pixels i and i + 1, three quarters of the first
+    inner = large.x[..., 1:-1:2, 1:-1:2]  # pixels between i and i + 1: three quarters of i, one quarter of i + 1
     near = 0.75 * plain.x + 0.25 * plain.x.roll(-1, -1)
     expected = (0.75 * near + 0.25 * near.roll(-1, -2))[..., :-1, :-1]
     assert torch.allclose(inner, expected, rtol=0, atol=1e-14)
@@ -215,10 +215,10 @@ def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
     whole = data.x if data.x_test is None else torch.cat([data.x, data.x_test])
     assert sorted(whole[:, 0].tolist()) == list(range(0, 2 * count, 2))
     try:
-        plain = load(file, seed=seed, test=count // 5)  # the last fifth of the rows, of any owner
+        plain = load(file, seed=seed, test=count // 5)  # the last fifth of the rows is held out, whoever owns them
     except ValueError as error:
         assert "owns none of" in str(error) and "test 0: none" in str(error)
-        assert load(file, seed=seed, test=0).clients == data.clients  # as the message says
+        assert load(file, seed=seed, test=0).clients == data.clients  # the remedy that the message names
     else:
         assert torch.equal(plain.x, data.x) and torch.equal(plain.x_test, data.x_test)
 

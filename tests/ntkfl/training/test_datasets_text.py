@@ -89,7 +89,7 @@ ROWS = {
     "rte": ["0\tthe cat\tsat\tnot_entailment", "1\ta\tb\tentailment"],
 }
 FOLDERS = {"cola": "CoLA", "sst-2": "SST-2", "mrpc": "MRPC", "sts-b": "STS-B", "qnli": "QNLI", "rte": "RTE"}
-MEANT = {  # by task: each row's sentences and label
+MEANT = {  # the sentences and the label of each row, by task
     "cola": [("the cat sat", None, 1), ("cat the", None, 0)],
     "sst-2": [("the cat ", None, 1), ('"a" b', None, 0)],
     "mrpc": [("the cat", "a b", 1), ('"the cat', "b a", 0)],

@@ -23,7 +23,7 @@ every_method = pytest.mark.parametrize("method", [*catalogue(), "ima"])
 
 
 def run_of(method, **changes):
-    name = "fedadam" if method == "ima" else method  # a server with a state of its own
+    name = "fedadam" if method == "ima" else method  # IMA wraps FedAdam, whose server has a state
     options = OPTIONS.get(name, {}) | changes.pop("options", {})
     run = on_classes(name, options=options, **{"optimizer": SGD(0.9), "participation": 0.6, "at_once": 16} | changes)
     return replace(run, method=averaged(run.method, 2, 1)) if method == "ima" else run

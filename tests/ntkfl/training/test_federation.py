@@ -101,7 +101,7 @@ def test_grouping_clients_changes_nothing_but_rounding():
 def test_numbering_the_clients_otherwise_changes_nothing_but_the_order_of_the_sum():
     data, order = some_data(), np.array([3, 1, 5, 0, 2, 4])
     renumbered = replace(data, owner=order[data.owner])
-    full = LocalWork(batch_size=None, steps=3)  # batches of a client are keyed by its number
+    full = LocalWork(batch_size=None, steps=3)  # full batches, since batches are keyed by a client's number
     first = after(federation(work=full))
     second = after(replace(federation(work=full), data=renumbered))
     assert distance(first.model, second.model) < 1e-12
@@ -153,7 +153,9 @@ def test_a_round_leaves_the_state_that_it_was_given():
 
 
 def test_a_kept_momentum_goes_on_from_round_to_round():
-    """One client, one step a round, rate constant: rounds with a kept momentum are plain SGD with momentum."""
+    """With one client, one step a round and a constant rate, rounds with a kept momentum are plain SGD with
+    momentum.
+    """
     data = some_data((6,))
     given = {"data": data, "schedule": Exponential(0.2), "work": LocalWork(batch_size=None), "keep_optimizer": True}
     run = replace(federation(optimizer=SGD(0.9)), **given)
@@ -273,7 +275,7 @@ def test_clipping_is_of_the_gradient_alone_as_with_torchs_optimizers():
     for _ in range(3):
         steps.zero_grad()
         torch.nn.functional.cross_entropy(model.outputs(own, data.x), data.y).backward()
-        assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # it binds
+        assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # the gradient is clipped
         steps.step()
     assert distance(after(run).model, own) < 1e-7  # torch divides by the norm + 1e-6
 
@@ -282,4 +284,4 @@ def test_clients_trained_together_are_clipped_each_by_its_own_norm():
     clipped = SGD(clip=0.3)
     alone = after(federation(at_once=1, optimizer=clipped)).model
     assert distance(after(federation(at_once=100, optimizer=clipped)).model, alone) < 1e-12
-    assert distance(after(federation(at_once=1, optimizer=SGD())).model, alone) > 1e-3  # it binds
+    assert distance(after(federation(at_once=1, optimizer=SGD())).model, alone) > 1e-3  # gradients are clipped

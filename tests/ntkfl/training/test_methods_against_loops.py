@@ -15,14 +15,15 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten
 
-METHODS = tuple(method for method in loops.LOOPS if method in catalogue())  # only the kit uses loops of other methods
-CASES = {  # a method with a server rate here has its plain options (a rate of 1) in the kit
+# only the conformance kit uses loops of other methods
+METHODS = tuple(method for method in loops.LOOPS if method in catalogue())
+CASES = {  # of a method with options for a server rate, the plain options (a rate of 1) are in the kit alone
     f"{tag}{method}": (method, options)
     for method in METHODS
     for tag, options in OPTIONS[method].items()
     if tag or "server-rate-" not in OPTIONS[method]
 }
-KEPT = {  # the plain loops' names of rows of clients and of further states of the server, by the engine's names
+KEPT = {  # where the engine keeps the states that the plain loops name so: at a server, or in rows of clients
     "momentum": ("server", "momentum"),
     "first_moment": ("server", "first"),
     "second_moment": ("server", "second"),
@@ -95,7 +96,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options = CASES[case]
     one = on_classes(method, options=options, participation=0.8, at_once=1)
     alone = [flatten({"server": s.server, "clients": s.clients}) for s in states(one, 2)]
-    grouped = states(replace(one, at_once=3), 2)  # a group of three clients, and a group with the fourth
+    grouped = states(replace(one, at_once=3), 2)  # one group of three clients, one group of the fourth client
     for first, second in zip(alone, grouped, strict=True):
         other = flatten({"server": second.server, "clients": second.clients})
         assert first.keys() == other.keys()

@@ -134,7 +134,7 @@ def split(data, clients):
 
 @pytest.mark.method("fl-ntk")
 def test_a_server_rate_of_n_undoes_fl_ntks_mean():
-    """With one local step the step is exactly rescaled; 1/N is the mean of sums, not heterogeneity."""
+    """With one local step the server rate N exactly undoes the factor 1/N, which comes from the mean of sums."""
     runs = [summed(steps=1, data=split(regression(), n), options={"server_rate": float(n)}) for n in (1, 2, 5, 7)]
     paths = [models(run, 5) for run in runs]
     assert max(np.abs(path - paths[0]).max() for path in paths) < 1e-12

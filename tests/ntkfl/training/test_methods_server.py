@@ -101,7 +101,7 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
     ends = run.round(start, keep_ends=True).ends
     moves = np.concatenate([value.numpy().reshape(5, -1) for value in ends.values()], axis=1) - flat(start.model)
     agreement = abs(np.sign(moves).mean(axis=0))
-    assert set(np.round(agreement * 5)) == {1, 3, 5}  # every degree of agreement is seen
+    assert set(np.round(agreement * 5)) == {1, 3, 5}  # of five clients' signs, every degree of agreement occurs
     expected = flat(start.model) + agreement * first_difference(run)
     assert np.abs(models(run, 1)[0] - expected).max() < 1e-12
     hard = replace(run, method=build("fedgma", CrossEntropy(), threshold=1.5, mask="hard"))
@@ -127,7 +127,9 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
 
 @pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
-    """The released loop, which replaces the received model while it runs, nearly agrees; its server rate is 1e-4."""
+    """The released loop replaces the received model while the loop runs; with its server rate 1e-4 it is nearly
+    FedAvg.
+    """
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]
     literal = next(loops.fed_gma_released(case_of(run, 1), 0.4))["model"]

@@ -36,14 +36,14 @@ WITHOUT_DATA = {"ntk", "minilm-lora"}  # these have tests of their own
 
 
 def some_data(shape, classes=3, n=6, clients=1):
-    """Gaussian inputs, classes in turn; the first client owns most."""
+    """Gaussian inputs with classes in turn; the first client owns most samples."""
     x = torch.randn(n, *shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     owner = np.minimum(np.arange(n) // max(n // 2, 1), clients - 1)
     return FederatedData(x, torch.arange(n) % classes, owner, clients, classes=classes)
 
 
 NAMED = {spec.partition(":")[0] for spec, _ in SMALL + LARGE} | WITHOUT_DATA
-SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]  # a model without sizes in this table
+SMALL += [(name, (1, 8, 8)) for name in catalogue() if name not in NAMED]  # models that the table does not name
 
 
 def test_every_model_that_is_named_here_is_there():
@@ -185,7 +185,7 @@ def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec
         layers = [(matrix, bias) for (_, matrix), (_, bias) in zip(weights, weights, strict=True)]
         for place, (matrix, bias) in enumerate(layers):
             x = nn.functional.linear(x, matrix, bias)
-            x = x.relu() if len(layers) > 1 and place == 0 else x  # both networks have one inside
+            x = x.relu() if len(layers) > 1 and place == 0 else x  # a network of two layers has one ReLU inside
         return x
 
     params = model.initial(1)

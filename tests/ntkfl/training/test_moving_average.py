@@ -58,7 +58,7 @@ def test_a_model_that_stands_still_stays(order):
 
 
 class Drifting(ServerRule):
-    """f0 + t d, whatever is broadcast and sent back."""
+    """The server's model is f0 + t d, whatever is broadcast and sent back."""
 
     def initial(self, params):
         return {"model": params, "place": params}
@@ -103,7 +103,8 @@ def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
         result = run.round(state, keep_ends=True)
         state = result.state
         duals, h = rows(state.clients["rule"]["dual"]), flat(state.server["rule"]["dual"])
-        assert np.abs(duals.mean(axis=0) - h).max() < 1e-14  # over all clients; undrawn ones have 0
+        # the mean over all clients; clients that were not drawn have 0
+        assert np.abs(duals.mean(axis=0) - h).max() < 1e-14
         newest = rows(state.server["window"])[0]
         assert np.abs(newest - (rows(result.ends).mean(axis=0) - h / 0.4)).max() < 1e-13
 

@@ -19,13 +19,13 @@ DEEP = WideNetwork("fc", 3, "relu", bias=0.2).model((PROBLEM.d,), 20)
 
 
 def several():
-    """Two outputs a sample."""
+    """A small network on problems with two outputs a sample."""
     y = np.stack([PROBLEM.y, np.cos(np.arange(PROBLEM.n))], axis=1)
     return Problem(PROBLEM.x, y, PROBLEM.owner), WideNetwork("fc", 3, "gelu").model((PROBLEM.d,), 20, 2)
 
 
 def jacobian(network, params, x):
-    """One row an output, sample by sample."""
+    """The Jacobian with one row for each output, sample by sample."""
     rows = []
     for sample in torch.tensor(np.array(x)):
         own = {name: value.clone().requires_grad_() for name, value in params.items()}

@@ -34,7 +34,7 @@ def by_hand(params, x, y):
 
 
 def test_scores_of_the_global_model(monkeypatch):
-    monkeypatch.setattr(evaluation, "AT_ONCE", 5)  # several parts, the last one short
+    monkeypatch.setattr(evaluation, "AT_ONCE", 5)  # data is evaluated in several parts, the last of them short
     done, data = toy_run("fedavg"), toy_data()
     loss, accuracy = by_hand(done.params, data.x_test, data.y_test)
     train, _ = by_hand(done.params, data.x, data.y)
@@ -75,7 +75,7 @@ def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
         accuracies.append((weights * hits).sum() / weights.sum())
     accuracy = done.metrics["personal_accuracy"]
     assert accuracy[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(accuracy[0])
-    # accuracy of the shared model
+    # the row has the accuracy of the shared model
     assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]
     others = toy_run("fedavg", rounds=1), toy_run("fedrod", rounds=1, client_accuracy=False)
     assert all(np.isnan(other.rows[-1].personal_accuracy) for other in others)
@@ -90,7 +90,9 @@ def test_rates_follow_the_schedule():
 
 
 def test_what_imas_averaging_goes_with():
-    """Table III of the IMA paper, on a base rate of .05: a constant 1/200 of it, cycles down to that, or none."""
+    """Table III of the IMA paper, from a base rate of .05: a constant 1/200 of this rate, cycles down to 1/200, or
+    none.
+    """
 
     def explored(kind, rounds=4, **more):
         metrics = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics
@@ -105,7 +107,8 @@ def test_what_imas_averaging_goes_with():
     rates, steps, _ = explored("epochs", rounds=23)
     np.testing.assert_allclose(rates, 0.05 * 0.95 ** np.arange(23), rtol=1e-15)
     plain = toy_run("fedavg", rounds=23).metrics["local_steps"][1:]
-    assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]  # then one epoch, not two
+    # after 20 rounds of averaging one epoch, not two
+    assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]
     soon = explored("epochs", rounds=5, ima_period=2)[1]
     assert (soon[:4] == plain[:4]).all() and 2 * soon[4] == plain[4]
 

@@ -237,7 +237,7 @@ def test_other_versions_are_told(tmp_path, monkeypatch):
 
 
 def test_an_object_stands_for_itself(tmp_path):
-    """A user's method trains as the named one does, and its name is kept."""
+    """A user's method object trains as the method of the catalogue does, and the object's name is kept."""
     own = replace(build("feddyn", CrossEntropy()), name="mine")
     kept = toy_run(own, out=tmp_path)
     assert kept.config.method == "<mine>" and same(kept, whole())

@@ -63,7 +63,7 @@ def separable():
 
 
 def linear(outputs, dead=False):
-    """w x, from w = 0; dead: behind a ReLU whose output is always 0."""
+    """The model w x from w = 0; a `dead` model ends with a ReLU whose output is always 0."""
     shape = (4,) if outputs is None else (4, outputs)
 
     def head(p, z):
@@ -97,7 +97,7 @@ def test_a_linear_model_that_grows_has_diverged(separable):
 
 
 def test_what_is_learned_by_heart_is_learned(separable):
-    """Labels that are independent of other samples: the test samples stay at chance."""
+    """Labels are drawn independently: training samples are learned by heart, and test samples stay at chance."""
     x, _ = separable
     y = torch.tensor(np.random.default_rng(4).integers(0, 2, 200))
     data = FederatedData(x[:20], y[:20], np.arange(20) % 2, 2, x[20:], y[20:], 2)

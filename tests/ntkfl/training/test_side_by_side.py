@@ -80,7 +80,7 @@ def test_products_of_all_clients_at_once_train_as_mapped_ones(spec, outputs, red
 
 
 class Doubled(HalfSquares):
-    """Twice the halved squares."""
+    """A loss that is twice the halved squares."""
 
     def __call__(self, model, params, batch, step):
         return 2 * super().__call__(model, params, batch, step)

@@ -19,7 +19,7 @@ from ntkfl.training.wide_training import networks, wide_federation
 
 pytestmark = pytest.mark.method("fl-ntk")
 
-SEEDS = 8  # networks a width; each width has its own, so that all runs are independent
+SEEDS = 8  # networks for each width; widths share no network, so that all runs are independent
 
 
 def problem(clients):

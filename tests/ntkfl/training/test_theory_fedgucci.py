@@ -88,7 +88,7 @@ def test_on_a_linearised_network_it_is_the_simulators_fedavg_at_rescaled_steps(b
     ("anchors", "weighting", "loss"), [(1, "size", "mean"), (2, "size", "sum"), (4, "uniform", "sum")]
 )
 def test_with_partial_participation_unequal_weights_and_several_anchors(anchors, weighting, loss):
-    """FedAvg whose clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t)."""
+    """FedGuCci is then FedAvg whose clients start at w_t + beta/(6 + 3 beta) (mean of the anchors - w_t)."""
     beta, problem, weights = 2.0, ragged(3, (2, 1, 4, 3)), draw(SETUP.width, 4, 2)
     method = connected(beta, SETUP, anchors=anchors, weighting=weighting, loss=loss)
     federation = wide_federation(problem, SETUP, weights, method=method, linearised=True, participation=0.5)
@@ -100,9 +100,10 @@ def test_with_partial_participation_unequal_weights_and_several_anchors(anchors,
     steps = rescaled.eta_local, rescaled.eta_global
     expected = fedavg(run, *steps, pull=beta / (6 + 3 * beta), anchors=anchors)
     assert np.abs(models - expected).max() < TOLERANCE
-    assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE  # by another quadrature
+    # `fedgucci` integrates by another quadrature
+    assert np.abs(models - fedgucci(run, beta, anchors)).max() < TOLERANCE
     if anchors > 1:
-        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # not FedAvg from w_t
+        assert np.abs(models - fedavg(run, *steps)).max() > 1e-4  # FedAvg that starts at w_t differs
 
 
 def test_clients_drift_by_the_servers_factor():

@@ -23,7 +23,7 @@ FIELDS = ("outputs", "local_outputs", "movement", "local_movement", "step", "tot
 
 
 def ragged(sizes, d, seed, length=1.0):
-    """Gaussian samples, scaled to this length, of clients of these sizes."""
+    """Gaussian samples, scaled to this length, for clients of these sizes."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((sum(sizes), d))
     owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
@@ -87,7 +87,7 @@ def test_equals_the_simulator_on_a_long_run():
     setup = Setup(width=500, eta_local=0.3, eta_global=1.4, local_steps=5, rounds=60, seed=2)
     expected, trajectory = simulate(problem, setup), engine_trajectory(problem, setup)
     assert_same(trajectory, expected, 1e-11)
-    assert expected.flips[-1] > 0  # patterns change: not the linearised network
+    assert expected.flips[-1] > 0  # patterns change, so that the network is not its linearisation
     plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
     assert np.array_equal(plain.outputs, trajectory.outputs[:6])
     assert np.array_equal(plain.local_outputs, trajectory.local_outputs[:5])
@@ -107,7 +107,7 @@ def test_a_sample_on_a_kink_is_active():
 def test_a_client_alone_and_together_is_the_same(monkeypatch):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=50, local_steps=3, rounds=5)
     together = engine_trajectory(problem, setup)
-    for numbers in (50 * 3, 2 * 50 * 3):  # one client at a time, in a loop; two and one
+    for numbers in (50 * 3, 2 * 50 * 3):  # one client at a time in a loop; groups of two clients and one
         monkeypatch.setattr("ntkfl.training.wide_training.AT_ONCE", numbers)
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
 

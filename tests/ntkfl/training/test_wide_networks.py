@@ -94,7 +94,7 @@ def test_the_standard_parametrisation_with_its_steps_trains_the_same_functions(n
     np.testing.assert_allclose(scaled.outputs, plain.outputs, rtol=0, atol=1e-13)
     np.testing.assert_allclose(scaled.local_outputs, plain.local_outputs, rtol=0, atol=1e-13)
     assert network.step_factors(6) == dict.fromkeys(factors, 1.0)
-    if network.depth > 2:  # at depth 2 only the readout is scaled
+    if network.depth > 2:  # at depth 2 only the readout has a factor
         unscaled = network_trajectory(problem, SETUP, other.model((64,), 6))
         assert np.abs(unscaled.outputs[-1] - plain.outputs[-1]).max() > moved / 100
 
