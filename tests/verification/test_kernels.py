@@ -150,7 +150,7 @@ def test_a_counterexample_shows_the_failure_to_whoever_computes_it_again():
     report = tried(one_and_distance, homogeneous=None, strictly_positive=None)
     assert np.linalg.eigvalsh(one_and_distance(report["positive semi-definite"].counterexample.x))[0] < 0
     turned = tried(coordinate_weighted)["rotation invariant"].counterexample
-    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # x and z are rotated together
+    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # z is x, rotated
     assert not np.allclose(coordinate_weighted(turned.x), coordinate_weighted(turned.z))
     scaled = tried(quadratic_in_norm)["homogeneous"].counterexample
     factors = np.linalg.norm(scaled.z, axis=1) / np.linalg.norm(scaled.x, axis=1)

@@ -103,7 +103,7 @@ def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
     right, known = finite_width.local_gram, sys.modules.pop(module)
     try:
         with planted(LOCAL, same):
-            import bounds.fl_ntk.change_of_outputs as again  # a module that imports the function under another name
+            import bounds.fl_ntk.change_of_outputs as again  # imported while the fault is planted
 
             again.mine = finite_width.local_gram
             assert again.mine is not right

@@ -592,7 +592,7 @@ def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hol
     for name in ("X.2 new", "Eq16 stated", "Eq16 new"):
         assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
     assert "3 forms, " in result.stdout
-    assert asked == 3 * [(1200, 10**6)]  # the number of examples for an hour, and a number of cases that ends no search
+    assert asked == 3 * [(1200, 10**6)]  # each form gets a third of an hour; the number of examples ends no search
     assert not list(tmp_path.iterdir())
 
 
