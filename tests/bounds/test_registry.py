@@ -30,7 +30,7 @@ def lost(earlier, later):
     ]
 
 
-def unsaid(register, statements, changelog):
+def missing_entries(register, statements, changelog):
     """The changelog's entries that a register needs: forms with a second meaning or more, and forms that are gone."""
     said = " ".join(changelog.split())
     for name, forms in register.items():
@@ -48,7 +48,7 @@ def test_every_form_means_what_the_register_has():
 
 
 def test_a_new_meaning_or_the_end_of_one_is_in_the_changelog():
-    assert list(unsaid(registered(), own(), CHANGELOG)) == []
+    assert list(missing_entries(registered(), own(), CHANGELOG)) == []
 
 
 def test_no_earlier_register_is_rewritten():
@@ -78,8 +78,8 @@ def test_another_meaning_is_a_new_version_that_the_changelog_must_have(change):
     after = with_changes(before, {X1.id: other})
     assert after[X1.id]["new"] == [meaning(X1, Form.NEW), meaning(other, Form.NEW)]
     assert len(set(after[X1.id]["new"])) == 2 and lost(before, after) == []
-    assert list(unsaid(after, {X1.id: other}, "")) == ["`fl-ntk/X.1` (new), version 2"]
-    assert list(unsaid(after, {X1.id: other}, "now `fl-ntk/X.1`\n(new), version 2: ...")) == []
+    assert list(missing_entries(after, {X1.id: other}, "")) == ["`fl-ntk/X.1` (new), version 2"]
+    assert list(missing_entries(after, {X1.id: other}, "now `fl-ntk/X.1`\n(new), version 2: ...")) == []
 
 
 def test_words_about_a_statement_are_not_its_meaning():
@@ -90,7 +90,7 @@ def test_what_is_rewritten_or_removed_is_found():
     register = {"a/1": {"stated": ["x", "y"]}, "a/2": {"new": ["z"]}}
     assert lost(register, {"a/1": {"stated": ["y"]}}) == ["a/1 (stated)", "a/2 (new)"]
     assert with_changes(register, {}) == register
-    assert list(unsaid({"a/2": {"new": ["z"]}}, {}, "")) == ["`a/2` (new) is withdrawn"]
+    assert list(missing_entries({"a/2": {"new": ["z"]}}, {}, "")) == ["`a/2` (new) is withdrawn"]
 
 
 def test_versions_count_meanings():

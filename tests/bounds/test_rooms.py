@@ -30,7 +30,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def borrowed(root: Path) -> list[str]:
+def forbidden_imports(root: Path) -> list[str]:
     """Every import of a module with statements by a module below a package's folder."""
     trees = {
         ".".join((root.name, *path.relative_to(root).with_suffix("").parts)): ast.parse(path.read_text())
@@ -41,7 +41,7 @@ def borrowed(root: Path) -> list[str]:
 
 
 def test_no_module_imports_a_module_with_statements():
-    assert borrowed(ROOT) == []
+    assert forbidden_imports(ROOT) == []
 
 
 def test_a_borrower_is_noticed(tmp_path: Path):
@@ -49,8 +49,8 @@ def test_a_borrower_is_noticed(tmp_path: Path):
     paper.mkdir(parents=True)
     (paper / "terms.py").write_text("H = 1\n")
     (paper / "x_1.py").write_text("from bounds.paper.terms import H\nSTATEMENTS = (H,)\n")
-    assert borrowed(tmp_path / "bounds") == []
+    assert forbidden_imports(tmp_path / "bounds") == []
     (paper / "x_2.py").write_text("def late():\n    from bounds.paper.x_1 import H\n")
     (paper / "x_3.py").write_text("from bounds.paper import x_1\n")
     (paper / "x_4.py").write_text("import bounds.paper.x_1\n")
-    assert borrowed(tmp_path / "bounds") == [f"bounds.paper.x_{k} <- bounds.paper.x_1" for k in (2, 3, 4)]
+    assert forbidden_imports(tmp_path / "bounds") == [f"bounds.paper.x_{k} <- bounds.paper.x_1" for k in (2, 3, 4)]

@@ -62,7 +62,7 @@ COMMANDS: dict[str, str] = {
     "conform run": "conform run {1}/adapter.py --limit 1000000",
     "connectivity-table": "connectivity-table --steps 10000000",
 }
-OFTENER = {"train": 3}  # the number of this command's tries for each try of another command
+TRIES_FACTOR = {"train": 3}  # the number of this command's tries for each try of another command
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def main() -> None:
         jobs = [
             pool.submit(interrupted, name, seed, files, given.patience)
             for name in given.commands
-            for seed in range(given.first, given.first + given.tries * OFTENER.get(name, 1))
+            for seed in range(given.first, given.first + given.tries * TRIES_FACTOR.get(name, 1))
         ]
         tries = []
         for job in jobs:

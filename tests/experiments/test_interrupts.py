@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from interrupted import COMMANDS, OFTENER, interrupted, prepared
+from interrupted import COMMANDS, TRIES_FACTOR, interrupted, prepared
 
 TRIES = int(
     os.environ.get("INTERRUPTS", "1")
@@ -18,7 +18,7 @@ def given(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "seed"), [(name, seed) for name in COMMANDS for seed in range(TRIES * OFTENER.get(name, 1))]
+    ("name", "seed"), [(name, seed) for name in COMMANDS for seed in range(TRIES * TRIES_FACTOR.get(name, 1))]
 )
 def test_an_interrupt_at_any_moment(name, seed, given):
     outcome = interrupted(name, seed, given)

@@ -90,7 +90,7 @@ def edge(problem):
     return Fastest(EPS, (tuned,), 1.0, 1)
 
 
-def test_steps_that_a_small_network_does_not_bear_are_given_up(problem):
+def test_a_small_network_that_diverges_or_does_not_arrive_has_no_rounds(problem):
     """The network's H(0) has a larger eigenvalue than H_inf: linearised it diverges, and trained it does not arrive."""
     (row,) = train_fastest(problem, edge(problem), 10, seed=3)
     assert row.predicted < 100 and row.linearised is None and row.trained is None and row.off > 0.5

@@ -35,7 +35,7 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 1e-9])
-def test_the_accountant_is_right_at_the_ends_of_what_is_taken(epsilon, delta):
+def test_the_accountant_is_right_at_extreme_budgets(epsilon, delta):
     """The same curve in 60 digits; sigma would be four times too small at epsilon = 1e-12 and delta = 1e-300."""
     with mpmath.workdps(60):
         s, e = mpmath.mpf(noise_multiplier(epsilon, delta, 1)), mpmath.mpf(epsilon)

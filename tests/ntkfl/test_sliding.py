@@ -62,7 +62,7 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
     assert np.linalg.eigvalsh(whole - sliding_kernel)[0] >= -1e-12  # projections only reduce the kernel
 
 
-def test_no_other_kernel_is_come_to():
+def test_the_residual_approaches_the_limit_of_no_other_kernel():
     """The kernel of the actual patterns stays at a distance, and so does a kernel that omits held pairs without
     projection.
     """

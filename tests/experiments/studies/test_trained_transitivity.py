@@ -108,7 +108,7 @@ def test_bounds_are_held_against_the_gap():
     assert [answer.outcome for answer in answers[4:]] == [Outcome.VIOLATED, Outcome.VIOLATED, Outcome.HOLDS]
 
 
-def test_a_comparison_outside_the_theorem_is_charged_to_nobody_and_has_no_failure_probability():
+def test_a_comparison_outside_the_theorem_contradicts_no_theorem_and_has_no_failure_probability():
     """Cells that share images and anchors are dependent: the theorem's probability does not bound how many fail."""
     far = STUDY.answers(
         planted(STUDY, lambda point: cell(point) | {"gap": Estimate(200.0 if point["seed"] == 0 else 2.0, 1e-12)})

@@ -138,7 +138,7 @@ def test_every_tampered_export_is_refused_in_a_line_within_time_and_memory(expor
     assert ntkfl_check.main([str(exports[0])]) == 0
     untouched = time.process_time() - begun
     honest = capsys.readouterr().out
-    count, slow, accepted, unsaid = 0, [], [], []
+    count, slow, accepted, without_reason = 0, [], [], []
     tracemalloc.start()
     for what, change in ways(exports):
         folder = Path(shutil.copytree(exports[0], tmp_path / "copy"))
@@ -151,12 +151,12 @@ def test_every_tampered_export_is_refused_in_a_line_within_time_and_memory(expor
         if status == 0:
             accepted.append((what, said))
         elif not said.splitlines()[-1].startswith("refused: ") or "Traceback" in said:
-            unsaid.append((what, said))
+            without_reason.append((what, said))
         shutil.rmtree(folder)
         count += 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count >= 1000 and peak < 500e6
-    assert (slow, unsaid) == ([], [])
+    assert (slow, without_reason) == ([], [])
     assert [what for what, said in accepted if said != honest or not what.startswith("inverse_root")] == []
     assert count - len(accepted) >= 1000

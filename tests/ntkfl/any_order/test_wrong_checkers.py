@@ -79,7 +79,7 @@ def active_on_a(monkeypatch):
     monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 
-def few_looked_at(monkeypatch, honest=held_pairs.near_pairs):
+def near_pairs_of_a_smaller_reach(monkeypatch, honest=held_pairs.near_pairs):
     """Pairs are checked within D / 100 of their kinks instead of 8 D."""
     monkeypatch.setattr(held_pairs, "near_pairs", lambda rows, reach, most: honest(rows, reach / 800, most))
 
@@ -89,7 +89,7 @@ MUTANTS = {
     "half of D": with_nearest(lambda nearest: replace(nearest, distance=half(nearest.distance))),
     "the sign of the held pairs' targets": wrong_target(flipped_on_a),
     "the patterns on A kept": active_on_a,
-    "far pairs taken for safe": few_looked_at,
+    "far pairs taken for safe": near_pairs_of_a_smaller_reach,
     "half of the residual": wrong_target(lambda rows, value, error: (value * 0.5, error)),
 }
 

@@ -73,7 +73,7 @@ def test_with_three_hidden_layers_hardly_a_run_of_git_re_basin_comes_nearer():
 
 @given(seeds, st.integers(1, 3))
 @settings(max_examples=20)
-def test_a_copy_is_put_back_in_one_stroke_where_groups_meet(seed, axes):
+def test_one_relaxation_restores_a_permuted_copy_of_a_tensor_with_one_group_on_all_axes(seed, axes):
     """One group on all axes of a tensor: the inner product is a polynomial in the order, of the degree `axes`."""
     rng = np.random.default_rng(seed)
     target = rng.normal(size=(7,) * axes)
