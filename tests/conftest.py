@@ -24,7 +24,7 @@ jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `t
 typer.testing._get_command = cache(typer.testing._get_command)  # typer makes all options of all commands at every call
 
 TESTS = Path(__file__).parent
-LONGEST = [  # files of many seconds a test, in either suite: those that wait for processes, then the longest first
+LONGEST = [  # files whose tests take many seconds: first files that wait for processes, then by falling time
     TESTS / "experiments" / "studies" / "test_study_killed.py",
     TESTS / "experiments" / "test_interrupts.py",
     TESTS / "meta" / "test_statements.py",
@@ -49,7 +49,7 @@ engine.MAX_SHRINKING_SECONDS = float("inf")  # shrinking has no time limit, sinc
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """The garbage collector ignores the half million objects that collecting tests makes, which stay to the end."""
+    """The garbage collector ignores the half million objects made while tests are collected: these stay to the end."""
     gc.disable()
     try:
         return (yield)

@@ -207,9 +207,7 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
-    """With one sample, both layers trained and neurons at quantiles, the drift is E|a|^3 times the drift of sign
-    readouts.
-    """
+    """With one sample and neurons at quantiles in both layers, the drift is E|a|^3 times that of sign readouts."""
     problem, setup, m = Problem(np.array([[1.0]]), np.array([0.9])), Setup(eta_local=0.2, local_steps=2, rounds=4), 1e6
     levels = stats.halfnorm.ppf((np.arange(24) + 0.5) / 24)
     a = np.concatenate([levels, -levels])[:, None] * np.ones(40_000)

@@ -64,9 +64,7 @@ def test_another_arithmetic_needs_no_engine(pair):
 
 @pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
 def test_theorem_b_3_holds_round_by_round(pair, form):
-    """|y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2 in each round, and the theorem's bound, the product over
-    rounds.
-    """
+    """In each round |y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2, and the theorem's product of these holds."""
     engine, _ = pair
     statement = get("fl-ntk/B.3")
     assert all(h.met(engine) for h in statement.required(form))
@@ -133,9 +131,7 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
 
 
 def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
-    """In the kernel regime no pair has a barrier; the group's squared-loss barrier is minus the clients' variance
-    (X3).
-    """
+    """In the kernel regime no pair has a barrier; the group's, for squares, is minus the clients' variance (X3)."""
     problem, trained = clients(2**12, None)
     outputs = np.stack([network.outputs(problem.x) for network in trained])
     variance = ((outputs - ensemble_outputs(trained, problem.x)) ** 2).mean()

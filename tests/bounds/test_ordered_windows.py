@@ -76,9 +76,7 @@ def test_the_claim_is_that_of_the_certificate(loss):
 
 @pytest.mark.parametrize("loss", [SQUARES, band(0.01)], ids=lambda loss: loss.name)
 def test_a_sample_that_comes_too_often_leads_away_from_the_fits(loss):
-    """In numpy's steps the samples' sums of steps are as stated; with equal sums the distance to the fits falls
-    instead.
-    """
+    """The samples' sums of numpy's steps are as stated; with equal sums the distance to the fits falls."""
     case = uneven_case(2, "fc:2:erf", 20, loss, 0.01 * (loss is not SQUARES))
     net, x = FloatNetwork(layers_of(wide(case.spec), case.params, 4)), case.problem.x
     theta, sums = net.start(), np.zeros(2)

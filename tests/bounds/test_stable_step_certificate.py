@@ -183,9 +183,7 @@ def test_a_theorem_made_wrong_is_caught(name):
 
 @pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
 def test_no_condition_can_be_dropped(condition):
-    """A network that fails one condition breaks a conclusion: the movement leaves R, or the residual does not
-    converge.
-    """
+    """Without one condition a conclusion fails: the movement exceeds R, or the residual does not converge."""
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)
@@ -238,9 +236,7 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """If labels are the rounded outputs, the residual is the outputs' rounding error, known to 1e-30 and not only
-    bounded.
-    """
+    """The residual of rounded outputs is their rounding error, known to 1e-30 and not only bounded."""
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():

@@ -81,9 +81,7 @@ def test_statistics_against_their_definitions_in_weight_space():
 
 
 def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
-    """With labels next to the first outputs nothing flips, and the largest movement is that of the best fixed
-    pattern.
-    """
+    """With labels near the first outputs nothing flips; the largest movement is that of the best fixed pattern."""
     ladder = small(widths=(2**13,), counts=(2,))
     ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
     for statistics in ladder.statistics[0]:

@@ -8,7 +8,7 @@ NUMBER = re.compile(r"(?<![\w±])-?\d+\.?\d*(?:e[+-]?\d+)?")
 ERROR = re.compile(r"± \S+")
 # lines with versions of Python and of the libraries
 VERSIONS = re.compile(r"^  run with .*\n(?: {13}.*\n)*", flags=re.MULTILINE)
-DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")  # a page is read on any day
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")  # dates differ from day to day
 SPACE = re.compile(r"[ -]+")  # columns are as wide as their numbers
 NOISE = 0.02  # rounding differs between machines
 

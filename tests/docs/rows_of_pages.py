@@ -13,9 +13,7 @@ def lines_of(figure: Figure) -> list[str]:
 
 
 def own_rows(script: ModuleType, changed: str) -> list[dict]:
-    """The stored rows, after a check: they are in order, none occurs twice, they give the page, and other rows would
-    not.
-    """
+    """The stored rows, if they are in order, occur once each and give the page, and other rows would change it."""
     page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
     assert script.written(page, rows) == page
     assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)

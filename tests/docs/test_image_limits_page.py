@@ -21,9 +21,7 @@ def test_page_and_picture_are_those_of_the_stored_rows():
 
 
 def test_every_stored_distance_is_within_the_triangle():
-    """Network, linearisation and limit are three points: no distance between two exceeds the sum of the other
-    distances.
-    """
+    """Network, linearisation and limit are three points: no distance exceeds the sum of the other two."""
     for row in script.kept():
         if "outputs" in row:
             sides = np.array([row[name] for name in ("outputs", "linear", "bent")])
@@ -53,7 +51,7 @@ def test_what_the_page_says_of_all_rows_is_so():
 
 
 def test_rows_of_one_and_of_two_networks_agree(tmp_path, monkeypatch):
-    """|a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l), by rows of one network each and by the pair's row."""
+    """For networks a, b and limit l |a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l); rows of one and of both."""
     problem = data.digits(60, target="one-hot", clients=3, partition="shards:2", test=20)
     for module in (image_limits, script):
         monkeypatch.setattr(module, "problem", lambda images: problem)

@@ -17,7 +17,7 @@ def kept(name: str) -> nbformat.NotebookNode:
 
 
 def noise(cell: nbformat.NotebookNode) -> float | None:
-    """The noise that a cell's tags allow: `noise:0.1` so much, `timing` any."""
+    """The noise that a cell's tags allow: `noise:0.1` allows 0.1, `timing` any noise."""
     tags = cell.metadata.get("tags", [])
     if "timing" in tags:
         return None
@@ -60,7 +60,7 @@ def test_a_page_prints_what_is_shown(name):
 
 
 def _assert_same_outputs(ours: nbformat.NotebookNode, theirs: nbformat.NotebookNode) -> None:
-    """The same kinds in the same order; texts are compared by their content, pictures only exist."""
+    """Outputs have the same kinds in the same order; texts are compared by content, and pictures must only exist."""
     assert list(map(_kind, ours.outputs)) == list(map(_kind, theirs.outputs)), ours.source
     for output, shown in zip(ours.outputs, theirs.outputs, strict=True):
         assert_same(_text(output), _text(shown), noise(ours))

@@ -29,14 +29,14 @@ command_line = cache(lambda: typer.main.get_command(app))  # the command with al
 
 
 def _refused(line: str) -> str | None:
-    """Why the command line has no such command or option; None where it has."""
+    """Why the command line refuses these words; None if the command and its options exist."""
     words, command = shlex.split(line)[1:], command_line()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if getattr(command, "commands", None) and not (words and words[0].startswith("-")):
         return f"no command {words[:1]}"
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    free = command.context_settings.get("ignore_unknown_options", False)  # a study's own axes
+    free = command.context_settings.get("ignore_unknown_options", False)  # a study's axes are options too
     unknown = [w for word in words if (w := word.partition("=")[0]).startswith("--") and w not in options | {"--help"}]
     return f"no option {unknown[0]}" if unknown and not free else None
 

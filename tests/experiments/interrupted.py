@@ -1,4 +1,4 @@
-"""Interrupt every command that works longer than a second at random moments, and look how it ends.
+"""Interrupt every command that works longer than a second at random moments, and record how the command ends.
 
 `python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it. A
 command runs in a session of its own, with a garbage collector that calls its callbacks at almost every allocation,
@@ -131,7 +131,7 @@ def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) 
     """Start a command, interrupt it at the seed's moment, wait for its end."""
     rng = random.Random(f"{name} {seed}")
     sent = signal.SIGTERM if rng.random() < 0.25 else signal.SIGINT
-    to_group = sent is signal.SIGINT and rng.random() < 0.5  # as a terminal does
+    to_group = sent is signal.SIGINT and rng.random() < 0.5  # a terminal signals the whole group
     early, after = rng.random() < 0.5, rng.random()
     with TemporaryDirectory() as folder:
         Path(folder, "sitecustomize.py").write_text(BUSY_COLLECTOR)
@@ -146,7 +146,8 @@ def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) 
                 cwd=ROOT,
                 env=_environment(folder),
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are deaf to it
+                # a shell's background jobs ignore SIGINT
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         try:
             begun = time.monotonic()

@@ -262,7 +262,7 @@ def test_a_group_of_copies_with_permuted_units_has_no_barrier_when_aligned(files
     assert result.exit_code == 0, result.output
     assert f"each aligned to the mean of the others by {by}" in result.stdout
     record = json.loads((folder / "o.json").read_text())
-    assert abs(record["group loss barrier"]["value"]) > 1e-3  # for unaligned networks
+    assert abs(record["group loss barrier"]["value"]) > 1e-3  # the networks are not aligned
     numbers = record["aligned"]["numbers"]
     for barrier in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
         assert abs(barrier["value"]) <= barrier["error"]

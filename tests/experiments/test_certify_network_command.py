@@ -140,9 +140,7 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
 
 
 def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path):
-    """Three samples of two clients, so that fl-ntk and fedavg weigh clients differently; training is watched until it
-    certifies.
-    """
+    """Clients of one and two samples, which fl-ntk and fedavg weigh differently, are watched until they certify."""
     asked = (*SMALL[:-4], "--n", 3, "--every", 40, "--watch", "--rounds", 400, "--json", tmp_path / "rounds.json")
     problem, network = data.sphere(n=3, clients=2), wide("fc:3:gelu")
     assert np.bincount(problem.owner).tolist() == [1, 2]

@@ -202,9 +202,7 @@ def test_the_papers_recipes_are_as_printed():
 
 @pytest.mark.parametrize("scale", ["middle", "paper"])
 def test_methods_of_the_ordering_are_trained_on_every_scale(scale):
-    """Every method takes the scale's optimizer, and a tiny network's loss is finite after a round, even with Adam at
-    .08.
-    """
+    """Every method takes the scale's optimizer; a tiny network's loss is finite after a round even at Adam's .08."""
     for setting in catalogue()["ordering"].on(scale).settings:
         job = prepared(**{**setting.keys, **TINY, "data": "digits", "clients": 4})
         assert job.config.optimizer == {"middle": "sgd", "paper": "adam"}[scale]
@@ -283,7 +281,7 @@ def test_what_cannot_be_said_of_two_scales():
 
 
 def scaled_toy(effects):
-    """The toy on the small and the middle scale, with these effects in 'more', four seeds each."""
+    """The toy on the small and the middle scale with four seeds each; the setting 'more' has these effects."""
     settings = Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base", claim={"score": "higher"})
     results = []
     for scale, effect in zip(("small", "middle"), effects, strict=True):

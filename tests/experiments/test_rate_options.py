@@ -61,9 +61,7 @@ def test_schedules_cohorts_and_noise_are_heard():
 
 
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
-    """Coefficients of absent clients stay 0: no residual is below that of least squares over the other clients'
-    samples.
-    """
+    """Coefficients of absent clients stay 0: no residual is below the least squares over the other samples."""
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = command(*arguments, "2")
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")

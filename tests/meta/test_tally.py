@@ -114,7 +114,8 @@ def test_what_is_refuted_whatever_follows_stays_refuted(allowed):
     fewest = next(k for k in range(planned) if tally({V: k}, allowed).refuted(planned))
     assert tally({H: planned - fewest, V: fewest}, allowed).settle(Kind.PROBABILITY, 20)[0] is V
     earlier = tally({V: fewest - 1}, allowed)
-    assert earlier.refuted(earlier.trials)  # refuted by the trials so far, yet the trials that follow may reverse this:
+    # the trials so far refute, yet the trials that follow may reverse the refutation
+    assert earlier.refuted(earlier.trials)
     assert tally({H: planned - fewest + 1, V: fewest - 1}, allowed).settle(Kind.PROBABILITY, 20)[0] is not V
     assert tally({V: 1}).refuted(planned) and not tally({H: 9}).refuted(planned)
 

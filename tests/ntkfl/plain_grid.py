@@ -78,9 +78,7 @@ class Grid:
         return (self.h * self.weights @ moved if self.label in AVERAGED else moved), drifted
 
     def round(self, states, e, g, b):
-        """One round of states (..., size); e: maps of the local steps, (..., n, n); g, b: the server's rate and
-        momentum.
-        """
+        """A round of states (..., size); e: maps of the local steps (..., n, n); g, b: server rate and momentum."""
         r, memory = states[..., : self.n], states[..., self.n :]
         moved, drifted = e
         apply = lambda matrix, vectors: vectors @ np.swapaxes(matrix, -1, -2)  # noqa: E731

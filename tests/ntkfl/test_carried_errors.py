@@ -351,9 +351,7 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """Transforms equal (z - Z)^-1 (d, f), Z the round on (r, memory); SCAFFOLD's move contains the memory with its
-    error f.
-    """
+    """Transforms are (z - Z)^-1 (d, f), Z the round on (r, memory); f, the memory's error, enters SCAFFOLD's move."""
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, method, options, **how)

@@ -138,9 +138,7 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_integral_is_that_of_every_piece(pair, loss):
-    """The squared loss's true pieces are integrated by Boole's rule in rationals; an absolute integral is in the
-    loss's range.
-    """
+    """Squares: Boole's rule on the true pieces in rationals; absolute loss: the integral is in the loss's range."""
     first, second, x, y = pair
     integral = connectivity_loss(first, second, x, y, loss)
     assert integral.hi >= 0
@@ -286,9 +284,7 @@ def test_a_double_root_and_a_residual_of_zero():
 
 
 def test_a_unit_that_turns_on_exactly_at_an_end():
-    """The pre-activation at one end is 0: the unit is on all the way if the other end's is positive, off if
-    negative.
-    """
+    """If the pre-activation is 0 at one end, the sign at the other end decides whether the unit is on all the way."""
     x = np.ones((1, 1))
     for end, other, expected in ((0.0, 2.0, 1.0), (0.0, -2.0, 0.0), (2.0, 0.0, 1.0), (-2.0, 0.0, 0.0)):
         path = squared_error(Segment(TwoLayer([[other]], [1.0]), TwoLayer([[end]], [1.0]), x), np.zeros(1))

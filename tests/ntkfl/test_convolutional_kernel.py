@@ -191,9 +191,7 @@ def precise(x, z, depth, activation):
     channels=st.sampled_from([1, 3]),
 )
 def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign, channels):
-    """Rows of pixels are nearly parallel or antipodal, with norm ratios of 1 to 1e12: errors are a few roundings a
-    layer.
-    """
+    """Rows of pixels, nearly parallel or antipodal, have norm ratios up to 1e12: errors are few roundings a layer."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, channels)) * 10.0 ** -rng.uniform(0, ratio, (3, 1))
     x[0] *= rng.choice([0.0, 1.0])

@@ -201,9 +201,7 @@ def test_with_all_clients_it_is_the_kernel_regime(method, options):
 
 @quietly
 def test_larger_problems_have_the_rate_at_which_noise_of_the_draws_keeps_up_with_the_fall():
-    """The radius of T1 + T2 is the l at which (l - T1)^-1 T2 has radius 1; T1 is diagonal in the mean's
-    eigenvectors.
-    """
+    """T1 + T2 has the radius l at which (l - T1)^-1 T2 has radius 1; T1 is diagonal in the mean's eigenvectors."""
     regime = random_rounds(ragged((4,) * 4, d=24, seed=1), Setup(eta_local=0.5), None, "scaffold", participation=0.5)
     moments = regime._moments_of_samples
     values, basis = np.linalg.eig(moments.mean)
@@ -339,9 +337,7 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
 def test_the_sides_of_a_radius_are_close_and_right(kind):
-    """The sides enclose the largest eigenvalue of the map written out; S is singular if parts are apart or one
-    leads.
-    """
+    """The sides enclose the largest eigenvalue of the whole map; S is singular if parts are apart or one leads."""
     rng, size = np.random.default_rng(len(kind)), 14
     for _ in range(4):
         mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()

@@ -446,9 +446,7 @@ def test_messages(ask, message):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4), clients=st.integers(1, 3), coupled=st.booleans())
 def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
-    """Outputs equal those trained one by one or, if the kernel couples outputs, a linear model's, trained in its
-    weights.
-    """
+    """The outputs are those of separate training, or of a linear model's weights if the kernel couples outputs."""
     rng = np.random.default_rng(seed)
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     problem = Problem(

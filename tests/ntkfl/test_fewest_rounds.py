@@ -141,9 +141,7 @@ FAR = 400  # the most rounds for which a grid is searched
 
 
 def behind_a_grid(seed, labels):
-    """For each method for which the grid takes fewer rounds: the label, the tuned rounds, and the grid's fewest
-    rounds.
-    """
+    """Label, tuned rounds and the grid's fewest rounds of each method for which the grid takes fewer rounds."""
     problem, h, steps = random_problem(seed)
     for method in fastest(problem, h, local_steps=(steps,), methods=tuple(labels)).tuned:
         arrived = Grid(method.label, problem, h, steps).fewest(1e-6, min(method.rounds or FAR, FAR))

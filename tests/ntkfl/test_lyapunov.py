@@ -110,9 +110,7 @@ def test_an_error_of_the_labels_is_within_its_bound_for_steps_that_change(method
 @quietly
 @EACH
 def test_the_bound_of_steps_that_fall_is_of_the_size_of_the_error(method, options):
-    """Steps fall by a cosine to a twenty-fifth; the bound is compared with the largest error of float32 tiles so
-    far.
-    """
+    """Steps fall by a cosine to 1/25; the bound is compared with the largest error of float32 tiles so far."""
     problem = ragged([6, 3, 9, 4], d=6)
     longest = kernel_regime(problem, Setup(), None, "fedprox", {"mu": options.get("alpha", 0.0)}).step_limits.eta_local
     cosine = longest * (0.26 + 0.24 * np.cos(np.pi * np.arange(61) / 60))

@@ -361,9 +361,7 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
-    """The interval of all eigenvectors takes two products of n columns, and lies within that of twelve per label
-    column.
-    """
+    """The interval takes two products of n columns, and lies within that of twelve products for each column."""
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
     whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))
@@ -409,9 +407,7 @@ def unit_rows(n):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_products_that_are_all_off_in_one_direction_leave_the_exact_share_enclosed(whole, monkeypatch):
-    """Each column of a product with orthonormal columns has the same error: n columns together, n^(1/2) times as
-    much.
-    """
+    """Each column of a product with n orthonormal columns has the same error: n^(1/2) times as much together."""
     n, multiply, rounding = 200, Tiles.__matmul__, 1e-4
     problem, setup = Problem(unit_rows(n), np.ones(n), np.arange(n)), Setup(eta_local=0.01, local_steps=1)
     regime = kernel_regime(problem, setup, None, "fedavg")
@@ -625,9 +621,7 @@ def test_wrong_methods_options_and_losses_are_refused_before_the_kernel(how, req
 
 @pytest.mark.parametrize("how", [False, True])
 def test_a_round_without_a_formula_is_refused_before_the_kernel_if_its_matrix_does_not_fit(how, monkeypatch):
-    """SCAFFOLD's state is the model, the server's variate and a variate for each client: with the labels seven
-    vectors.
-    """
+    """SCAFFOLD's state is the model and the variates of server and clients: with the labels seven vectors."""
     needed = 64 * (18 * 7) ** 2
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available", lambda: needed - 1.0)

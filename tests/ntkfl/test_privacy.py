@@ -83,9 +83,7 @@ def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
 
 
 def displacements(problem, setup, server_rate, rounds, rng, cohort=None, momentum=0.0):
-    """The drawn clients' displacements x + s y in weights, by rounds: x is without noise, y is caused by unit noise
-    alone.
-    """
+    """Each round's displacements x + s y of the drawn clients in weights: x without noise, y by unit noise alone."""
     values, basis = np.linalg.eigh(gram.infinite(problem.x))
     features = basis * np.sqrt(values)
     weights = [np.zeros((problem.n, 1)), np.zeros((problem.n, 1))]
@@ -285,9 +283,7 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """In three rounds with one of four clients, a client is drawn k times: that is like one round with noise /
-    k^(1/2).
-    """
+    """A client is drawn in k of three rounds, one of four each: k rounds tell as much as one at noise / k^(1/2)."""
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
     exact = 0.0
@@ -463,9 +459,7 @@ def trained(setting, plan, problem):
 
 @pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
-    """With delta above a client's chance of being drawn, one client needs almost no noise; here its update is
-    typical.
-    """
+    """If delta exceeds the chance of a client's draw, one client needs almost no noise; its update is typical here."""
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:
         rows = problem.x[:1] + 0.1 * problem.x
@@ -526,9 +520,7 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
-    """The plan that may be as good as the best of all is not the cohort's best: its error is four times as large, or
-    infinite.
-    """
+    """The plan that may be as good as the best of all is another plan, with four times the error, or infinite error."""
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
     own = [plan.mean_square for setting in tried if setting.cohort == 3 for plan in setting.plans(20.0, 0.1, 0.3)]

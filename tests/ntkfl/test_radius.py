@@ -70,9 +70,7 @@ def test_one_matrix_of_many_spoils_no_other():
 @pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
 @pytest.mark.parametrize("method", ["fedavg", "fedavgm", "scaffold"])
 def test_the_rate_of_random_rounds_has_an_error_and_decides_at_the_limit(method):
-    """Just below the largest server step the rounds are known to fall, just above to grow; at this step neither is
-    said.
-    """
+    """Rounds are known to fall just below the largest server step and to grow just above; at it, neither is said."""
     problem, options = ntkfl.data.sphere(n=12, d=6, clients=4), {"momentum": 0.5} if method == "fedavgm" else {}
     regime = random_rounds(problem, Setup(eta_local=0.3), None, method, options, participation=0.5)
     estimate = regime.rate_estimate

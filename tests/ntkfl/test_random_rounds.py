@@ -77,9 +77,7 @@ def choices(problem, method, options, cohort, batch, setup, shuffled=False):
 
 
 def round_maps(problem, method, options, cohort, batch, setup, shuffled=False):
-    """Every outcome of a round: its chance, and its map (2n, 2n) of residual and velocity (r, v); v = 0 without
-    momentum.
-    """
+    """Every outcome of a round: its chance, and its map of residual and velocity, (2n, 2n); v = 0 without momentum."""
     h, n = gram.infinite(problem.x), problem.n
     g, b = options.get("server_rate", 1.0), options.get("momentum", 0.0)
     for chance, mean in choices(problem, method, options, cohort, batch, setup, shuffled):
@@ -618,7 +616,7 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 
 
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
-    """Arnoldi's method and the power method, against the whole matrix of the map."""
+    """Arnoldi's method and the power method give the rate of the map's whole matrix."""
     problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine samples, hence nine modes
     numbers = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):

@@ -63,9 +63,7 @@ def test_the_kernel_is_that_of_gradients_along_the_kinks():
 
 
 def test_the_residual_approaches_the_limit_of_no_other_kernel():
-    """The kernel of the actual patterns stays at a distance, and so does a kernel that omits held pairs without
-    projection.
-    """
+    """Neither the actual patterns' kernel nor one that omits held pairs without a projection has this limit."""
     case = sliding_case(1)
     projected = case.runs[0][-1].mean()
     flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]

@@ -128,7 +128,7 @@ def in_fractions(x, y, weights, setup):
 @given(seed=st.integers(0, 10**6), number=st.sampled_from([1, 2, 4]), samples=st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
 def test_every_bit_where_nothing_is_rounded(seed, number, samples):
-    """Small integers: duplicates, opposite and zero rows, and many weights exactly on a hyperplane."""
+    """Rows are small integers, with duplicates, opposite and zero rows; many weights lie exactly on a hyperplane."""
     rng = np.random.default_rng(seed)
     x, y = rng.integers(-1, 2, (number, samples, 2)), rng.integers(-4, 5, (number, samples))
     weights = Weights(rng.integers(-2, 3, (16, 2)).astype(float), rng.choice([-1.0, 1.0], 16))

@@ -32,9 +32,7 @@ SETUP = Setup(256, eta_local=0.1, seed=3)
 
 
 def test_checkpoints_are_those_of_one_long_run():
-    """A run in parts agrees with an uninterrupted run to rounding, stops at the asked rounds, and repeats to the
-    bit.
-    """
+    """A run in parts agrees with a whole run to rounding, stops at the asked rounds, and repeats to the bit."""
     whole = simulate(PROBLEM, replace(SETUP, rounds=25), keep=[0, 10, 20, 25])
     seen = list(checkpoints(PROBLEM, SETUP, 25, 10))
     assert [reached for reached, _ in seen] == [0, 10, 20, 25]

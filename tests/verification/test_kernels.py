@@ -338,9 +338,7 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """A three-layer kernel is positive where the two-layer kernel is singular; `check` requires this if told the
-    depth.
-    """
+    """A three-layer kernel is positive where a two-layer kernel is singular; `check` requires this if told so."""
     if depth == 1 and not told:
         return  # a linear kernel breaks a property of all networks with a hidden layer; see BROKEN
     report = check(deep(depth), depth=depth if told else None, examples=examples)
@@ -405,9 +403,7 @@ def test_what_would_have_been_seen_is_seen():
 
 
 def test_a_right_kernel_is_seldom_doubted():
-    """At 99.9% for all entries, before the second opinion, at most two of 200 sets of three-layer networks raise
-    doubt.
-    """
+    """At 99.9% for all entries, at most 2 of 200 sets of three-layer networks raise doubt before a second opinion."""
     rows, doubted = networks.ROWS, 0
     drawn = networks.Networks(partial(layered, 3), (16, 24, 32, 64), 10, biased=True)
     limit = gram.deep(rows, depth=3)

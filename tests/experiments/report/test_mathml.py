@@ -30,9 +30,7 @@ CLAIMS = [
 
 
 def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
-    """Values of symbols: Greek letters are small, so that logarithms and roots are real; Latin letters are times
-    `unit`.
-    """
+    """Values of symbols: Greek letters are small, for real logarithms and roots; Latin letters are times `unit`."""
     rng = np.random.default_rng(seed)
     values = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):

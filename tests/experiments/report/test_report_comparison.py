@@ -39,7 +39,7 @@ def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
 
 @pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
 def test_on_own_data_what_no_longer_holds_is_worse(now):
-    """Such a run contradicts the record only by a violation; a change to untested or unresolved still is worse."""
+    """A run on own data contradicts the record only by a violation; a change to untested or unresolved is worse too."""
     before, after = (replace(HELD, outcome=outcome, data=Data.OWN) for outcome in (Outcome.HOLDS, now))
     assert changes([before], [after]).worse is (now is not Outcome.TOUCHES)
     assert not changes([after], [before]).worse

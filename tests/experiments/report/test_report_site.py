@@ -26,7 +26,7 @@ from verification.verdict import Side, Worst
 from verification.verdict_list import totals
 from verification.verdict_page import answer
 
-MIXED = (4.5, 3.0)  # WCAG AA: text, and marks of the interface
+MIXED = (4.5, 3.0)  # contrast ratios of WCAG AA for text, and for marks of the interface
 
 
 @pytest.fixture(scope="module")

@@ -47,9 +47,7 @@ def test_labels_that_nothing_reaches_have_no_reach():
 
 
 def test_the_chain_reaction_has_the_projections_of_wide_networks():
-    """gamma is recomputed with the certificate's kappa, the root mean square of |projection of x_i (x) e_r on
-    rows(C)|.
-    """
+    """gamma with the certificate's kappa, the root mean square of |projection of x_i (x) e_r on rows(C)|."""
     problem, width = data.digits(n=6, seed=0), 1000
     neuron_pass = certify_any_order(problem, draw(width, problem.d, 0))._grown.rows.neuron_pass
     rows = ConstraintRows(neuron_pass, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -95,9 +93,7 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.12 never certifies, its round is later than any; a network that neither theorem certifies decides
-    nothing.
-    """
+    """If X.12 never certifies, its round is later than any; a network that neither certifies decides nothing."""
     never = {"round_x": np.nan}
     answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]
     assert answer.outcome is Outcome.HOLDS and "0 by X.11 or X.12" in answer.note

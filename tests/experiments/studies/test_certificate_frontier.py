@@ -36,7 +36,7 @@ def test_the_first_two_points_are_at_the_angle_with_other_labels(degrees):
 
 
 def cell(point, power=1.0, factor=10.0):
-    """A width of factor times complexity^power, to a tenth."""
+    """A width of factor times complexity^power, up to a scatter of about a tenth."""
     rng = np.random.default_rng([point["n"], point["d"], int(point["angle"]), point["seed"]])
     lowest = point["angle"] / 250
     complexity = point["n"] ** 3 / lowest**4 * rng.uniform(0.5, 2)

@@ -78,9 +78,7 @@ def test_planted_ratios_hold_and_wrong_ones_are_violated():
 
 
 def test_what_shares_a_network_is_one_sample():
-    """Cells that differ only in client, beta or K are one sample: the bars are those of one distance for each
-    network.
-    """
+    """Cells that differ only in client, beta or K are one sample: bars come from one distance for each network."""
     rng = np.random.default_rng(5)
     shared = {(width, seed): rng.standard_normal() for width in STUDY.axes[2].values for seed in range(20)}
 

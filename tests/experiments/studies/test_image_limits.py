@@ -39,9 +39,7 @@ def measured_in(rounds, step=1.0, dtype="float64"):
 
 @pytest.mark.parametrize("step", [1.0, 0.01])
 def test_a_cell_is_what_a_plain_loop_finds(small, step):
-    """The loop takes FedAvg's steps on hidden weights, on the linearisation's weights, and on the limit's
-    coefficients.
-    """
+    """The loop takes FedAvg's steps on the weights, on the linearisation's, and on the limit's coefficients."""
     rounds = (1, 2, 4)
     measured = measured_in(rounds, step)
     rng = np.random.default_rng(own_seed(SEED, WIDTH, STUDY.name))
@@ -148,9 +146,7 @@ def test_the_study_measures_all_its_rounds(small):
 
 
 def cell(point, power=-0.5, swapped=()):
-    """Distances of outputs fall with a power of the width; methods have accuracies .6, .7, .8, permuted in some
-    cells.
-    """
+    """Outputs are off by a power of the width; accuracies are .6, .7, .8 by method, reversed in some cells."""
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     exact = 0.6 + 0.1 * tuple(METHODS).index(point["method"])
     trained = 1.4 - exact if (point["width"], point["seed"]) in swapped else exact

@@ -55,7 +55,7 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
 
 @pytest.mark.parametrize("server", [0.6, 60.0])
 def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, server):
-    """A loop of its own on one long vector of parameters."""
+    """A plain loop trains the network as one long vector of parameters."""
     monkeypatch.setattr(stability_map, "DEEP_WIDTH", 24)
     monkeypatch.setattr(stability_map, "ROUNDS", 6)
     measured = measure(POINT | {"network": "fc:3:erf", "eta_local": 0.05, "eta_global": server})
@@ -103,9 +103,7 @@ def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
 
 
 def cell(point, shift=1.0, wild=False):
-    """A run that grows if eta_global exceeds `shift` times the limit 3 / eta_local, or eta_local a client's limit of
-    2.
-    """
+    """A run that grows if eta_global > shift times the limit 3 / eta_local, or eta_local > 2, a client's limit."""
     limit, server = 3 / point["eta_local"], point["eta_global"]
     beyond = point["eta_local"] > 2
     grown = server > shift * limit or beyond or wild
@@ -122,9 +120,7 @@ def test_a_planted_boundary_holds():
 
 
 def test_growth_too_slow_to_be_seen_does_not_move_the_boundary():
-    """On a fine grid, runs just beyond the limit grow by 1.02 a round, in a mode that is a hundredth of the
-    residual.
-    """
+    """Runs just beyond the limit grow by 1.02 a round, in a mode that is a hundredth of the residual."""
 
     def slow(point):
         rate = 2 * point["eta_global"] * point["eta_local"] / 3 - 1

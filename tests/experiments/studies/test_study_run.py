@@ -138,7 +138,7 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert results == ran(grid, tmp_path / "other")[1]
 
 
-@pytest.mark.slow  # above, one dies while it works
+@pytest.mark.slow  # in a quick test above, a process dies while it works
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
     cells = grid.cells()
     with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:
@@ -318,7 +318,7 @@ def test_every_library_that_computes_numbers_is_in_the_version():
     without_numbers = {
         *("distributed", "hypothesis", "jaxtyping", "jinja2", "joblib", "packaging", "pydantic", "rich", "safetensors"),
         *("threadpoolctl", "typer", "xarray", "ntkfl_check"),
-        *("fedjax", "flwr", "mergekit", "optax", "peft", "pfl"),  # of adapters, in processes of their own
+        *("fedjax", "flwr", "mergekit", "optax", "peft", "pfl"),  # adapters use these libraries in other processes
     }
     known = {*sys.stdlib_module_names, *code_version.PACKAGES, *without_numbers}
     distributions = packages_distributions()

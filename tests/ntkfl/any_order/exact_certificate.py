@@ -103,9 +103,7 @@ def root(square):
 
 
 def exact(problem: Problem, weights, held, patterns=None) -> Exact:
-    """The exact numbers for this A. Samples must be distinct; `patterns` (m, n) are by default the stored weights'
-    patterns.
-    """
+    """The exact numbers for this A. Samples must be distinct; `patterns` (m, n) default to the stored weights'."""
     with precision(BITS):
         x, w, a = problem.x, weights.hidden, readout_in_balls(weights)
         y = problem.y.reshape(problem.n, -1)

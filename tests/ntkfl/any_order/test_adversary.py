@@ -16,9 +16,7 @@ LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that the s
 
 
 def certified(count, first=0, **shape):
-    """This number of certified networks: `fitted` networks of successive seeds; networks that do not certify are
-    skipped.
-    """
+    """So many `fitted` networks that certify, of successive seeds; networks that do not certify are skipped."""
     certificates, seed = [], first
     while len(certificates) < count:
         one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))

@@ -265,9 +265,7 @@ def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
 
 
 def test_the_length_of_a_test_input_asks_for_no_time(tmp_path):
-    """One of 500 inputs is the smallest float: the other inputs are not written in that unit, and keep their
-    classes.
-    """
+    """One of 500 inputs is the smallest float: the others are not written in this unit and keep their classes."""
     problem, weights = fitted(2, distance=1e-3, width=256, outputs=2, unit=False)
     inputs = np.random.default_rng(0).standard_normal((500, problem.d))
     folder, seconds = tmp_path / "folder", []

@@ -26,9 +26,7 @@ AIMS = ("random", "distance", "residual", "probe")
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @given(f=NUMBERS, other=NUMBERS, part=st.floats(0, 1), y=st.sampled_from([-1.0, 1.0]))
 def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
-    """The slope at output f has Lipschitz constant 1 and is 0 exactly at minimisers m; r = -slope has r (m - f) >=
-    r^2.
-    """
+    """Slopes at outputs f are 1-Lipschitz and 0 exactly at minimisers m; r = -slope has r (m - f) >= r^2 for all m."""
     f, other, y = np.longdouble(f), np.longdouble(other), np.longdouble(y)
     low, high = (np.clip(np.longdouble(end), -1e3, 1e3) for end in loss.minimisers(y))
     inside = low + part * (high - low)
@@ -165,9 +163,7 @@ def test_several_outputs_biases_and_twins():
 @pytest.mark.parametrize("loss", [SQUARES, HINGE, huber(0.3)], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("biases", [False, True])
 def test_training_on_is_gradient_descent_as_torch_has_it(loss, biases):
-    """With three outputs, two clients, three local steps and a server step, the readout and the outputs' biases
-    stay.
-    """
+    """Three outputs, two clients and three local steps: the readout and the outputs' biases stay unchanged."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((5, 4)), rng.choice([-1.0, 1.0], (5, 3))
     problem, setup = Problem(x, y, np.array([0, 1, 0, 1, 1])), Setup(eta_local=0.05, local_steps=3, eta_global=0.8)

@@ -71,9 +71,7 @@ def test_labels_that_a_bias_has_rounded_are_told_as_known_or_refused():
 
 @pytest.mark.parametrize("fraction", [3.0, -1 / 3])
 def test_dependent_samples_are_named(fraction):
-    """Sample 3 is a multiple of sample 1, no power of two: the same neurons are active on both, or the others on
-    sample 3.
-    """
+    """Sample 3 is 3 or -1/3 times sample 1: the active neurons are those of sample 1, or all the others."""
     problem, weights = fitted(0, n=4, distance=1e-4)
     x = problem.x.copy()
     x[3] = fraction * x[1]

@@ -73,9 +73,7 @@ def flipped_on_a(rows, value, error):
 
 
 def active_on_a(monkeypatch):
-    """The patterns s_ri on A are kept: the row of sample i still contains a neuron that is held at the sample's
-    kink.
-    """
+    """The patterns s_ri on A stay: the row of sample i contains a neuron that is held at the sample's kink."""
     monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.neuron_pass.patterns(neurons))
 
 

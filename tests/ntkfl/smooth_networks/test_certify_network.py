@@ -484,9 +484,7 @@ def _plain(self, x):
 )
 @pytest.mark.parametrize("readout", [None, 0.0, 1e300])
 def test_a_forward_that_is_not_torchs_own_is_refused(forward, what, readout, monkeypatch):
-    """Such a forward is refused even behind a readout of zeros, and where the network's own outputs overflow
-    float64.
-    """
+    """Such a forward is refused even behind a readout of zeros, or if the network's own outputs overflow."""
     net, problem = module(1), near(module(1), 4, CERTIFIED)
     if readout is not None:
         nn.init.constant_(net[4].weight, readout)

@@ -119,9 +119,7 @@ COARSE = 1e-4  # a unit of rounding so large that errors show
 
 
 def worst(a, matrix, block):
-    """The most that coarse rounding moves a matrix product summed in blocks: (terms in a block + blocks) unit
-    |a||b|.
-    """
+    """The most that coarse rounding moves a product summed in blocks: (terms of a block + blocks) unit |a||b|."""
     terms = min(a.shape[-1], block) + -(-a.shape[-1] // block)
     return terms * COARSE * (np.abs(a) @ np.abs(matrix))
 
@@ -322,9 +320,7 @@ def test_some_pixel_is_in_as_many_squares_as_is_said(side, stride, most):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_neuron_comes_close_to_its_bound(name):
-    """For one neuron, f = phi(w x) or v phi(w x), half of the bound is wrong, and so is a bound that ignores the
-    ball.
-    """
+    """For one neuron, f = phi(w x) or v phi(w x), half of the bound is wrong, and so is a bound without the ball."""
     theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
     layers = network(0, [1, 1], [name], biases=False)
@@ -351,9 +347,7 @@ def test_a_neuron_comes_close_to_its_bound(name):
 @example(0, ["erf"], [3.0, 1.0, 1.0, 1.0], False, 4.0, (1,))
 @example(1, ["tanh", "erf", "tanh"], [3.0, 1.0, 1.0, 1.0], False, 2.0, ())
 def test_the_bound_grows_with_the_ball_as_chains_of_neurons_do(seed, activations, sizes, last, radius, frozen):
-    """With one neuron a layer, some hundred points fill the ball; the bound grows most from starts near 0 or
-    saturated.
-    """
+    """One neuron a layer: hundreds of points fill the ball; the bound grows most from near 0 or saturation."""
     widths = [1] * (len(activations) + 2 - last)
     layers = tuple(
         replace(layer, weight=np.array([[size]]), scale=1.0)

@@ -83,9 +83,7 @@ def test_the_script_shows_what_is_certified(which, exported):
 
 @pytest.mark.parametrize("kind", ["hinge", "huber"])
 def test_the_inequalities_are_those_in_balls(kind, exported):
-    """For long and short steps, large and small residuals and visits, verdicts agree and no number is below the
-    balls'.
-    """
+    """For steps, residuals and visits of many sizes the verdicts agree, and no number is below the balls'."""
     certificate, folder = exported[kind, 1, False]
     content, net, x, y, _ = script.loaded(folder)
     start, outcomes = script.started(net, x, y, content), []
@@ -191,9 +189,7 @@ def test_whatever_is_changed_is_refused(which, exported, tmp_path, capsys):
 
 
 def stays_true(kind, content, arrays, certificate):
-    """Whether a change gives another true claim: a sample without a pull is left out, or the loss is equal on the
-    data.
-    """
+    """Whether a changed claim is true too: a sample without a pull is left out, or losses agree on the data."""
     if kind == "huber":
         same = content.get("loss", kind), content.get("size", 0) > 0.1
         return not arrays and same in {("squares", False), (kind, True)}
@@ -202,9 +198,7 @@ def stays_true(kind, content, arrays, certificate):
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_sample_that_may_get_a_pull_is_refused_and_no_other(kind, exported, tmp_path, capsys):
-    """The last sample, or Huber's size, is moved until the enclosure of the output just reaches, or just misses, the
-    end.
-    """
+    """The last sample, or Huber's size, is moved until an output's enclosure just reaches or misses the end."""
     certificate, folder = exported[kind, 1, False]
     later = certificate.enclosure(certificate.problem.x[-1:])
     f, off = float(later.value[0]), float(later.error[0])

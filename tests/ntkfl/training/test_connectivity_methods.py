@@ -190,9 +190,7 @@ def test_as_released_is_sequential_at_half():
 
 
 def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
-    """Without calibration and at radius 0, both passes are at w: the method is the released FedGuCci with twice the
-    beta.
-    """
+    """Without calibration and at radius 0, both passes are at w: this is the released FedGuCci with beta doubled."""
 
     def plus(rho, **options):
         return small("fedgucci+", options={"tau": 0.0, "rho": rho} | options, optimizer=SGD(0.9, 1e-2))

@@ -153,9 +153,7 @@ def test_a_round_leaves_the_state_that_it_was_given():
 
 
 def test_a_kept_momentum_goes_on_from_round_to_round():
-    """With one client, one step a round and a constant rate, rounds with a kept momentum are plain SGD with
-    momentum.
-    """
+    """One client, one step a round and a constant rate: rounds with a kept momentum are SGD with momentum."""
     data = some_data((6,))
     given = {"data": data, "schedule": Exponential(0.2), "work": LocalWork(batch_size=None), "keep_optimizer": True}
     run = replace(federation(optimizer=SGD(0.9)), **given)

@@ -62,7 +62,8 @@ def test_a_cohort_is_a_sorted_set_of_the_asked_size(population, share, seed, num
 
 def test_cohorts_are_uniform():
     counts = np.bincount(np.concatenate([cohort(10, 0.3, 1, t) for t in range(2000)]), minlength=10)
-    # a count is binomial(2000, .3), standard deviation 20.5; five of them is a chance below 1e-5 for all ten
+    # a count is binomial(2000, .3), standard deviation 20.5; any of ten counts is five deviations off with chance
+    # below 1e-5
     assert np.abs(counts - 600).max() < 5 * 20.5
 
 

@@ -127,9 +127,7 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
 
 @pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
-    """The released loop replaces the received model while the loop runs; with its server rate 1e-4 it is nearly
-    FedAvg.
-    """
+    """The released loop, which replaces the received model as it runs, is nearly FedAvg; its server rate is 1e-4."""
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]
     literal = next(loops.fed_gma_released(case_of(run, 1), 0.4))["model"]

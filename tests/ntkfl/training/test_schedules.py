@@ -31,9 +31,7 @@ def test_a_cycle_meets_both_of_its_ends_on_a_straight_line():
 
 
 def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice_that():
-    """IMA's code at the printed setup, lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20: the branch changes at
-    10.
-    """
+    """IMA's code at lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20, as printed; the branch changes at 10."""
     high = 0.01 * 0.99**300
     cycle = ReleasedCycle(high, 5e-5, 20)
     rates = [cycle(t) for t in range(40)]
