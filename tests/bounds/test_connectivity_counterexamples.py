@@ -1,6 +1,4 @@
-"""Each false form about connectivity and averaging has a stored case; the search finds a case without the stored
-one.
-"""
+"""Each false form about connectivity and averaging has a stored case, and the search finds a case unaided."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""An id keeps its meaning: the register has today's meanings, loses none, and the changelog names each later
-meaning.
-"""
+"""An id keeps its meaning: the register has today's meanings and loses none; the changelog has each later meaning."""
 
 import json
 import re

@@ -51,7 +51,7 @@ def test_what_the_page_says_of_all_rows_is_so():
 
 
 def test_rows_of_one_and_of_two_networks_agree(tmp_path, monkeypatch):
-    """For networks a, b and limit l |a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l); rows of one and of both."""
+    """|a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l) for rows of network a, of b and of both; l is the limit."""
     problem = data.digits(60, target="one-hot", clients=3, partition="shards:2", test=20)
     for module in (image_limits, script):
         monkeypatch.setattr(module, "problem", lambda images: problem)

@@ -36,11 +36,10 @@ gc.set_threshold(3, 1, 1)
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
 EARLY = 2.5  # seconds: half of the interrupts come within this time of the start, mostly during imports
 LATE = 1.5  # seconds: the others come within this time of the first printed word
-SILENT = 5.0  # seconds: a command that prints nothing has begun its work this long after the start
+SILENT = 5.0  # seconds: for a command that prints nothing, LATE counts from here after the start: by then it works
 
 # each command works for hours unless it is stopped; {0} is its folder, {1} the folder with the files of `prepared`,
-# {2} the
-# address of its cluster
+# {2} the address of its cluster
 COMMANDS: dict[str, str] = {
     "train": "train feddyn --samples 60 --test 20 --clients 3 --model mlp:4 --rounds 1000000 --out {0}/run",
     "verify": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 1000000 --processes 1 --json {0}/v.json",

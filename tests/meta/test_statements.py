@@ -59,7 +59,7 @@ def has_a_ladder(identifier):
 
 @cache
 def run_of(identifier):
-    """The cases of each family that a quick statement is run on: the fewest for a verdict, or more to catch mutants."""
+    """How many cases of each family a quick statement has: the fewest for a verdict, or more to catch mutants."""
     statement = catalogue()[identifier]
     if identifier in CHOSEN:
         return CHOSEN[identifier]

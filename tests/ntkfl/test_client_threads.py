@@ -1,6 +1,4 @@
-"""Algorithm 1 by the host's threads: bit for bit the same with any number of them, within memory; an overflow is
-seen.
-"""
+"""Algorithm 1 by the host's threads: any number of threads gives the same bits, within memory; overflow is seen."""
 
 import tracemalloc
 

@@ -184,7 +184,7 @@ def test_too_little_memory_is_said_before_the_work(two_workers, monkeypatch):
 
 def test_float32_is_taken_where_float64_does_not_fit_the_workers(two_workers, monkeypatch):
     n, d = 400, 4
-    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # the memory of the two workers, without their rows
+    halves = 2 * (tiles.tiles_room(n, "float64") + 16 * n * d)  # what two workers need beside their rows
     room = [tiles.tiles_bytes(n, dtype) - tiles.tiles_room(n, dtype) + halves for dtype in ("float64", "float32")]
     monkeypatch.setattr(remote_tiles, "available", lambda: sum(room) / 2)
     regime = kernel_regime(data.sphere(n=n, d=d), SMALL_STEPS, matrix_free=True, cluster=two_workers)

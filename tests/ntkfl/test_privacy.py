@@ -283,7 +283,7 @@ def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clien
 
 
 def test_several_rounds_of_known_cohorts_tell_what_the_count_says():
-    """A client is drawn in k of three rounds, one of four each: k rounds tell as much as one at noise / k^(1/2)."""
+    """In three rounds with one of four clients, a client is drawn k times: this is one round at noise / k^(1/2)."""
     multiplier, epsilon = 0.9, 1.5
     known = privacy._delta_by_count(multiplier, epsilon, 3, 0.25)
     exact = 0.0

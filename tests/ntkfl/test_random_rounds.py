@@ -742,9 +742,8 @@ def test_the_variance_of_the_loss_is_that_of_every_sequence_of_draws(method, opt
     regime = random_rounds(problem, setup, None, method, options, **drawn)
     maps = list(round_maps(problem, method, options, cohort, batch, setup, shuffled))
     h, g = gram.infinite(problem.x), options.get("server_rate", 1.0)
-    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi); v is
-    # H^-1 times
-    # the library's memory
+    # noise on the mean moves (r, v) by (-g H xi, xi), with Nesterov's momentum b by (-g (1 + b) H xi, xi); v is H^-1
+    # times the library's memory
     root = np.linalg.cholesky(np.linalg.inv(h))
     ahead = g * (1 + options["momentum"] if options.get("nesterov") else 1)
     jump = np.vstack([-ahead * h @ root, root])

@@ -338,7 +338,7 @@ def deep(depth):
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told, examples):
-    """A three-layer kernel is positive where a two-layer kernel is singular; `check` requires this if told so."""
+    """Three layers are positive where two are singular; `check` requires this of a kernel only if told the depth."""
     if depth == 1 and not told:
         return  # a linear kernel breaks a property of all networks with a hidden layer; see BROKEN
     report = check(deep(depth), depth=depth if told else None, examples=examples)

@@ -332,7 +332,7 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
 @given(width_ladders(Setup()))
 def test_ladders_see_their_points_apart(ladder):
     cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
-    assert np.arccos(cosines.max()) > np.pi / 5  # at any width, kinks of neurons lie between any two lines
+    assert np.arccos(cosines.max()) > np.pi / 5  # at the smallest width neurons still lie between any two lines
     _, rebuild = coordinates(ladder)
     moved = rebuild(np.full(2, 0.1))
     np.testing.assert_array_equal(moved.problem.x, ladder.problem.x)

@@ -39,7 +39,7 @@ def measured_in(rounds, step=1.0, dtype="float64"):
 
 @pytest.mark.parametrize("step", [1.0, 0.01])
 def test_a_cell_is_what_a_plain_loop_finds(small, step):
-    """The loop takes FedAvg's steps on the weights, on the linearisation's, and on the limit's coefficients."""
+    """The loop takes FedAvg's steps on hidden weights, on the linearisation's, and on the limit's coefficients."""
     rounds = (1, 2, 4)
     measured = measured_in(rounds, step)
     rng = np.random.default_rng(own_seed(SEED, WIDTH, STUDY.name))

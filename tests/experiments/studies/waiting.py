@@ -4,7 +4,7 @@ import time
 
 
 def until(seen, looks=15_000):
-    """Look until `seen()` is true, at most a number of times, since a clock may jump; then an assertion fails."""
+    """Look until `seen()` is true; fail if it never becomes true. Looks are counted, since a clock may jump."""
     for _ in range(looks):
         if seen():
             return
