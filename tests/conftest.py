@@ -125,7 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after deselected tests are gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order in which files go to workers: the longest, those of most slow tests, those of most tests.
+    """The order in which files go to workers: the longest first, then by number of slow tests, then of all tests.
 
     All workers then end together: in a run of all tests the last files take seconds.
     """

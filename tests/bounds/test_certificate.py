@@ -206,7 +206,7 @@ def exact_numbers(problem, setup, weights, radius):
 
 @pytest.mark.parametrize(("seed", "clients", "local_steps"), [(0, 2, 2), (1, 1, 1), (2, 3, 3)])
 def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
-    """Each number lies on the safe side of the exact one, and close to it."""
+    """Each number lies on the safe side of the exact number, and close to it."""
     setup = Setup(width=120, eta_local=0.05, eta_global=1.5, local_steps=local_steps)
     problem, weights = nearly_fitted(seed, setup, 0.5, n=3, d=6, clients=clients, unit=False)
     certificate = a_priori_certificate(problem, setup, weights, radii=[0.02])

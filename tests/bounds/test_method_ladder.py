@@ -108,7 +108,7 @@ def test_every_method_with_a_linear_limit_is_there_and_each_is_another():
 
 
 def test_rounding_is_bounded(ladder):
-    """The same networks with their neurons in the other order."""
+    """With neurons in reverse order a network's residuals differ by at most the stated rounding."""
     from ntkfl.problem import Weights
 
     run, steps = ladder.runs[1][0], replace(ladder.setup, eta_global=1.0, width=128)

@@ -155,7 +155,7 @@ def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
 
 
 def violating(change, certificate):
-    """A record with some of its promises loosened."""
+    """A certificate's record with promises that claim more."""
     return replace(certificate, **change(certificate))
 
 
@@ -169,7 +169,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_theorem_made_wrong_is_caught(name):
-    """Each promise is so near to the truth for some network that a looser one is violated."""
+    """For some network each promise is so near to the truth that a promise by a wrong theorem is violated."""
     caught = []
     for seed in range(4):
         setup = Setup(width=400, eta_local=0.3, local_steps=2)

@@ -40,7 +40,7 @@ def done(text):
 sys.meta_path.insert(0, Refused())
 json.dump([done(text) for text in json.load(sys.stdin)], sys.stdout)
 """
-FAULTS = {  # a part of each script, and its replacement that is wrong
+FAULTS = {  # parts of each script, each with a wrong replacement
     "averaging_i10": [
         ("sum(client(s, y) for y in ys) / K", "sum(client(s, y) for y in ys)"),
         ("1 - F(1, K)", "F(1, K)"),

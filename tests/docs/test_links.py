@@ -45,7 +45,7 @@ def test_what_is_imported_is_there(where):
 
 @pytest.mark.parametrize("where", [where for where in CODE if not re.fullmatch(r"docs/\w+\.py", where)])
 def test_guides_import_names_from_where_users_look_for_them(where):
-    """From ntkfl, bounds, verification, or an area of them, such as ntkfl.training: no module within an area."""
+    """Guides import from ntkfl, bounds, verification or an area such as ntkfl.training, not from an area's modules."""
     modules = {node.module for node in ast.walk(ast.parse(CODE[where])) if isinstance(node, ast.ImportFrom)}
     assert [module for module in modules if re.match(r"(ntkfl|bounds|verification)(\.\w+){2}", module or "")] == []
 

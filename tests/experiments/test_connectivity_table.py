@@ -60,7 +60,7 @@ CLIENTS = [(X[:4], CLASSES[:4]), (X[4:], CLASSES[4:])]
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
 def test_one_local_step_is_a_step_on_all_data(weight):
-    """The average weighs each client by its samples, so that it is that of the gradients; the anchor is the start."""
+    """The average weighs clients by their samples, and thus averages gradients; the anchor is the start."""
     federated = START
     for _ in range(3):
         _, networks = _federated_clients(federated, CLIENTS, rounds=1, local_steps=1, rate=0.1, weight=weight)

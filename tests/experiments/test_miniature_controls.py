@@ -196,7 +196,7 @@ def test_a_control_stands_once_beside_those_that_share_it():
 
 
 def test_a_wrong_factor_would_be_noticed():
-    """beta/2 for beta/3 in the local rate, the same product: the exact test above tells them apart."""
+    """With beta/2 for beta/3 in the local rate and the same product of rates, the exact test above would fail."""
     keys = KEYS | {"method": "fedgucci", "options": {"beta": 1.0, "alpha": "gauss2"}, "rate": 0.02}
     wrong = control(keys) | {"rate": 0.02 * 1.5, "options": {}}
     assert apart(moves(keys), moves(wrong)) > 1e-3

@@ -15,7 +15,7 @@ from experiments.miniatures.results.results_page import results_page
 
 
 def planted(name, values, rise=0.0):
-    """The miniature with invented curves: its settings' values, 70 for the others, and tiny noise."""
+    """The miniature with invented curves: given values for some settings, 70 for all others, and tiny noise."""
     miniature, cells = catalogue()[name], []
     for setting in miniature.settings:
         for seed in range(4):

@@ -20,7 +20,7 @@ SQUARES = Path(__file__).parents[1] / "extensions" / "own_study.py"
 
 @cache
 def commands():
-    """Every command by its words, also in groups."""
+    """Every command, also in groups, by its words."""
     paths = {}
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", None)

@@ -164,7 +164,7 @@ def test_families_of_a_first_look_give_the_admitted_cases_together_and_those_of_
 
 @pytest.mark.parametrize(("failure", "trials"), [(sp.Rational(1, 10), 50), (sp.Rational(1, 1000), 20)])
 def test_a_probability_goes_on_to_a_look_that_confirms_it(failure, trials):
-    """Of the looks at 20, 50 and 200 numbers, the second excludes failures in a tenth, none those in a thousandth."""
+    """Of looks at 20, 50 and 200 numbers, the second excludes a failure rate of 1/10, and none excludes 1/1000."""
     may_fail = Claim(2 * X, failure=failure)
     statement = claim(stated=may_fail, mutants=(scaled(sp.Rational(1, 4)),), families=(Numbers(trials=200),))
     (verdict,) = verify(statement, Options(until_decided=True))

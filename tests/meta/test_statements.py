@@ -120,7 +120,7 @@ def _quick():
 
 
 def of_papers(identifier):
-    """Whether the verdicts come from a run of the whole paper: where slow tests run, it has the quick ones too."""
+    """Whether verdicts come from a run of the whole paper, which includes quick statements if slow tests run."""
     return WHOLE or is_slow(identifier)
 
 

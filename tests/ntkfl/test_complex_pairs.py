@@ -22,7 +22,7 @@ def feddyn(sizes, alpha, share=0.5, steps=3, **options):
 
 
 def quadratic(regime):
-    """D and A of its state map."""
+    """D and A of the regime's state map."""
     outer = regime.round.outer
     root = outer.scale**-0.5
     between = regime._clients.turned(regime.gram) / regime.problem.n_clients * root * root[:, None]

@@ -521,7 +521,7 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
 
 
 def test_changes_closer_than_floats_can_tell_are_put_in_order():
-    """f = x_1 (1 - 2 alpha) + x_2 alpha: with x = (1, 0) it changes at 1/2, with (1, t) at 1/(2 - t) > 1/2."""
+    """f = x_1 (1 - 2 alpha) + x_2 alpha changes sign at 1/2 for x = (1, 0), and at 1/(2 - t) > 1/2 for (1, t)."""
     first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
     barrier = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins

@@ -23,7 +23,7 @@ def images(n, shape=(2, 4, 3), seed=0):
 
 
 def patches(covariance):
-    """The mean of a covariance of pixels, (h, w, h, w), over the nine shifts of both; nothing beyond the border."""
+    """The mean of a covariance of pixels, (h, w, h, w), over nine shifts of both images, with 0 beyond the border."""
     h, w = covariance.shape[:2]
     wide = np.pad(covariance, 1)
     return sum(wide[i : i + h, j : j + w, i : i + h, j : j + w] for i in range(3) for j in range(3)) / 9

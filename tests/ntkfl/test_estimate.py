@@ -144,7 +144,7 @@ THIRDS = Fraction(1, 3), [0.5, Fraction(1, 3)], Decimal("0.1"), sp.Rational(1, 3
 
 @pytest.mark.parametrize("value", THIRDS, ids=str)
 def test_a_number_that_float64_rounds_is_not_exact(value):
-    """Once it was rounded and taken as exact: sides that differ by less than the rounding counted as different."""
+    """Such numbers were once rounded and taken as exact: sides less apart than the rounding counted as different."""
     with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
         Estimate.exact(value)
     if not isinstance(value, np.longdouble):  # numpy handles sums with its own numbers

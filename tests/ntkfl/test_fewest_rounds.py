@@ -164,7 +164,7 @@ def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_at_one_local_step_averaging_is_no_slower_than_a_scan_of_its_product(seed):
-    """With one local step only the steps' product counts: a scan, by the eigenvalues of W^(1/2) H W^(1/2)."""
+    """With one local step only the steps' product counts; the test scans it by eigenvalues of W^(1/2) H W^(1/2)."""
     problem = wine(n=50, seed=seed)
     h = infinite(problem.x)
     roots = np.sqrt(np.bincount(problem.owner)[problem.owner] / problem.n)  # the server's weights n_k / n

@@ -65,7 +65,7 @@ def near_and_far(rng, d):
 
 
 def compared(x, z, depth, activation, bias, bits=BITS):
-    """True errors, none beyond its bound, and the bounds."""
+    """The true errors, if none is beyond its bound, and the bounds."""
     kernel = deep_estimate(x, z, depth, activation, bias)
     assert np.array_equal(kernel.value, deep(x, z, depth, activation, bias))
     with precision(bits):
@@ -227,7 +227,7 @@ def test_positive_semidefinite_and_unmoved_by_rotations(seed, n, d, depth, activ
     assert twice.lo <= 0 <= twice.hi
     turned = deep(x @ np.linalg.qr(rng.normal(size=(d, d)))[0], depth=depth, activation=activation, bias=bias)
     assert np.allclose(turned, known.value, rtol=0, atol=1e-12 * known.value.max())
-    if d > 1 and activation == "relu":  # without parallel rows it is proved definite
+    if d > 1 and activation == "relu":  # without parallel rows the kernel is proved definite
         assert smallest_eigenvalue(known).lo > 0
 
 

@@ -72,7 +72,7 @@ def test_the_bound_is_the_eigenvalue_where_it_stands_out():
     ],
 )
 def test_errors_are_bounded_up_to_the_limit_of_the_server_rate(method, options, most, seed, dtype):
-    """At .97 of the limit the clients' own eigenvalues together are beyond it, so that they prove nothing."""
+    """At .97 of the limit the clients' own eigenvalues together exceed the limit, and prove nothing."""
     problem, setup = ragged([3, 9, 5], d=12, seed=seed), Setup(eta_local=0.3, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 12))
     limit = kernel_regime(problem, setup, None, method, options).step_limits.eta_global

@@ -860,7 +860,7 @@ def test_entries_below_what_float32_keeps_are_refused(kernel):
 
 
 def test_a_residual_at_the_start_whose_squares_vanish_has_no_bound():
-    """Its norm is 0 in float64, and so are bounds that are multiples of it; a run's rounding is not 0."""
+    """Such a residual has the norm 0 in float64, as have bounds that are multiples of the norm; rounding is not 0."""
     problem = ragged([3, 9, 5])
     labels = np.where(np.arange(problem.n) == 4, 1e-170, problem.y)
     regime = kernel_regime(replace(problem, y=labels), Setup(eta_local=0.1, local_steps=4), matrix_free=True)

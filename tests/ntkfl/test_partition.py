@@ -15,7 +15,7 @@ alphas = st.sampled_from([1e-300, 0.01, 0.5, 1.0, 100.0, 1e100])
 
 @st.composite
 def labelled(draw):
-    """Labels of up to 4 classes, as numbers or one-hot, and a number of clients they can serve."""
+    """Labels of up to 4 classes, as numbers or one-hot, and a number of clients for which they suffice."""
     classes = draw(st.lists(st.integers(0, 3), min_size=3, max_size=30).filter(lambda c: len(set(c)) < len(c)))
     y = np.eye(4)[classes] if draw(st.booleans()) else np.array(classes, float) - 1.5
     return y, draw(st.integers(1, len(classes)))

@@ -77,7 +77,7 @@ def test_a_dense_grid_of_steps_finds_hardly_less():
 
 
 def displacements(h, members, steps, eta, batch, cohort):
-    """Mean of the map r -> H times the mean displacement, and of its Kronecker square: every batch, every cohort."""
+    """Means over all batches and cohorts of the map r -> H times the mean displacement, and of its Kronecker square."""
     mean, square = [], []
     for own in members:
         size, maps = min(batch, len(own)), []

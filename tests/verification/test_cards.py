@@ -29,7 +29,7 @@ def test_what_is_read_is_what_the_statements_say():
         assert asdict(card) == asdict(card_of(own()[identifier])), f"{identifier}: {ANEW}"
 
 
-@pytest.mark.slow  # for commits: between them the cards may be old, and are then not read
+@pytest.mark.slow  # only commits need it: between commits the cards may be old, and are then not read
 def test_the_kept_cards_are_of_the_sources_that_are_here():
     written = json.loads(kept_cards.FILE.read_text(encoding="utf-8"))
     assert written["sources"] == kept_cards.sources(), ANEW

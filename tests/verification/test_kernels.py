@@ -112,7 +112,7 @@ def test_other_kernels_pass_with_claims_of_their_own():
     assert check(coordinate_weighted, rotation_invariant=False, examples=10).ok
 
 
-# kernel, options, what must break, the most rows its smallest data set may have
+# kernel, options, what must break, the most rows that the smallest data set may have
 BROKEN = [
     (row_weighted, {}, {"symmetric", "transposes"}, 2),
     (different_alone, {"homogeneous": None, "strictly_positive": None}, {"consistent"}, 1),

@@ -22,7 +22,7 @@ SUBSTANCE = sorted(
     for form, claim in statement.forms.items()
     if claim.nature in CHECKED
 )
-DEAR = "deep/centralised"  # trains ladders of networks, twice: a minute or two
+DEAR = "deep/centralised"  # trains ladders of networks twice, in one or two minutes
 
 
 def kept(identifier, form):

@@ -74,7 +74,7 @@ def function_space(h, r0, eta):
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    """Depth 3: gradients by hand, the clients' steps on the network, and both kernel regimes in function space."""
+    """At depth 3 the loop has gradients by hand, the clients' steps, and both kernel regimes in function space."""
     measured = measure({"network": "fc:3:relu", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fc:3:relu")).generate_state(1, np.uint64)[0] >> 1
     drawn = WideNetwork("fc", 3, "relu").model((problem().d,), WIDTH).initial(int(entropy))

@@ -124,7 +124,7 @@ def test_three_widths_are_untested():
 
 
 def test_an_infinite_cell_does_not_drop_out():
-    """One diverged network: the exponent that it enters is unresolved, though the other cells would suffice."""
+    """The exponent that a diverged network enters is unresolved, though the other cells would suffice."""
     cells = planted(STUDY, lambda p: cell(p) | ({"movement": np.inf} if p["seed"] == 0 and p["width"] == 64 else {}))
     (moved,) = (a for a in STUDY.answers(cells) if a.claim.startswith("max_r |u_r(T) - u_r(0)|"))
     assert moved.outcome is Outcome.UNRESOLVED and "size 64 has inf" in moved.note

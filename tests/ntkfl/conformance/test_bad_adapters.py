@@ -93,7 +93,7 @@ AT = dict(zip(BAD, PLACES, strict=False))  # each kind of fault has a case of it
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """The verdicts on one adapter that is bad in every way, a case each."""
+    """The verdicts on one adapter that is bad in every way, in each case in another way."""
     folder = tmp_path_factory.mktemp("bad")
     bad = "".join(f"\n    if case.name == {AT[kind]!r}:\n        {line}" for kind, (line, _) in BAD.items())
     (folder / "adapter.py").write_text(

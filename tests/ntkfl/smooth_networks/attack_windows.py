@@ -29,7 +29,7 @@ NAMES = [name for name in SMOOTH if name != "identity"]
 
 
 def small(seed: int) -> tuple[tuple[Layer, ...], Problem, NetworkCertificate]:
-    """A certified network of two to four layers, biases too, on two to four samples."""
+    """A certified network of two to four layers with biases, on two to four samples."""
     rng = np.random.default_rng([seed, 41])
     depth, width, n = int(rng.integers(2, 5)), int(rng.integers(8, 41)), int(rng.integers(2, 5))
     layers = network(seed, [4] + [width] * (depth - 1) + [1], list(rng.choice(NAMES, depth - 1)))

@@ -175,8 +175,8 @@ def test_passes_stay_within_their_errors_if_every_sum_is_rounded_the_worst_way(m
 
 
 def test_errors_of_deep_wide_networks_grow_by_the_norms_of_layers():
-    """Six layers of tanh: outputs and the kernel by numbers of 64 bits are within errors that are a hundredth of those
-    without the norms."""
+    """For six layers of tanh, outputs and the kernel in float64 are within error bounds that are at most a hundredth of
+    the bounds without the layers' norms."""
     layers = network(0, [4, *[200] * 5, 1], ["tanh"] * 5)
     x = np.random.default_rng(0).standard_normal((2, 4))
     done, apart = passed(layers, x, weight_norms(layers)), passed(layers, x)
@@ -282,8 +282,8 @@ def weighted(layers, theta):
 @pytest.mark.parametrize("pools", [True, False])
 @pytest.mark.parametrize("radius", [0.0, 2.0, 20.0])
 def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
-    """Linear layers with ones everywhere, on an image of ones: a third of the bound, without a^2 squares a pixel, or
-    the bound over P^(1/2) would be wrong; with a readout that is not trained it is 3/4 in the whole ball."""
+    """Linear layers of ones on an image of ones exceed a third of the bound: a bound without a^2 squares a pixel, or
+    divided by P^(1/2), would be wrong. With an untrained readout they exceed 3/4 of the bound in the whole ball."""
     made = convolutional(0, Image(6, 6, 3), [1, 1, 1], ["identity", "identity"], pools, biases=False)
     x = np.ones((1, 36))
     for frozen, share in (((), 0.35), ((2,), 0.75)):

@@ -23,7 +23,7 @@ CASES = {  # of a method with options for a server rate, the plain options (a ra
     for tag, options in OPTIONS[method].items()
     if tag or "server-rate-" not in OPTIONS[method]
 }
-KEPT = {  # where the engine keeps the states that the plain loops name so: at a server, or in rows of clients
+KEPT = {  # by the plain loops' names of states: where the engine keeps the state, and the engine's name
     "momentum": ("server", "momentum"),
     "first_moment": ("server", "first"),
     "second_moment": ("server", "second"),

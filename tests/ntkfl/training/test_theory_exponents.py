@@ -44,7 +44,7 @@ def runs(data, setup, widths, method=None):
 
 
 def exponent(widths, runs, measured):
-    """Slope of log(measured) against log(width) over all runs, and its 99.7% half-width."""
+    """The slope of log(measured) against log(width) over all runs, and the slope's 99.7% half-width."""
     logs = np.repeat(np.log(widths), SEEDS)
     fit = stats.linregress(logs, np.log([measured(run) for row in runs for run in row]))
     return fit.slope, stats.t.ppf(0.9985, len(logs) - 2) * fit.stderr
