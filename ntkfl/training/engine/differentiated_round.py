@@ -211,17 +211,21 @@ def _check(run: EngineRound, columns: np.ndarray) -> None:
         else:
             # far larger weights, times a large pull, would add rounding of the weights' size
             state[:n] *= run.blocks.eta_local
-        moved = run(np.concatenate([weights(state[:-n]), state[-n:] + gram @ state[:n]]), features)
-        linear = weights(columns @ state)
-        size = np.abs(columns) @ np.abs(state) + np.abs(columns[:, -n:]) @ (np.abs(gram) @ np.abs(state[:n]))
-        size *= np.abs(features).max()
-        off, sizes = (np.abs(part).reshape(-1, n).max(axis=1) for part in (moved - linear, size))  # of each vector
-        allowed = np.maximum(sizes, LEAST * sizes.max())
-        if (off > LINEAR * allowed).any():
-            raise ValueError(
-                f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
-                f"{np.max(off / allowed):.2g} of its size from the linear map"
-            )
+        labels, moved, size = state[-n:] + gram @ state[:n], weights(state[:-n]), np.abs(state)
+        size[-n:] += np.abs(gram) @ size[:n]
+        for _ in run.places:  # what is not linear in a vector of small units shows in the vectors that later read it
+            moved = run(np.concatenate([moved, labels]), features)
+            state, size = columns @ state, np.abs(columns) @ size
+            off = np.abs(moved - weights(state)).reshape(-1, n).max(axis=1)  # of each vector
+            sizes = size.reshape(-1, n).max(axis=1) * np.abs(features).max()
+            allowed = np.maximum(sizes, LEAST * sizes.max())
+            if (off > LINEAR * allowed).any():
+                raise ValueError(
+                    f"{run.method.name} has no linear limit with these options: from a random state its rounds differ "
+                    f"by {np.max(off / allowed):.2g} of their size from the linear map"
+                )
+            state = np.concatenate([state, labels - gram @ state[:n]])
+            size = np.concatenate([size, np.abs(labels) + np.abs(gram) @ size[:n]])
 
 
 def _leaves(state: State) -> dict[str, Tensor]:
