@@ -76,12 +76,18 @@ class KeptRun:
     @cached_property
     def _series(self) -> Series | None:
         """The series that replaces rounds if it takes fewer products; the errors of the series are bounded."""
-        margins = self._bounds[1]
-        if margins is None:
+        if self._bounds[1] is None:
             return None
-        if 2 * nodes_of(self._last) <= self._last and self.regime._are_powers(margins.largest):
+        if 2 * nodes_of(self._last) <= self._last and self.regime._are_powers(self._largest):
             self._require_time(int(self._kept[1].get("term", 0)), series=True)  # before the series is computed
-        return self.regime._series(self.rounds, margins.largest)
+        return self.regime._series(self.rounds, self._largest)
+
+    @cached_property
+    def _largest(self) -> float:
+        """A bound of the eigenvalues of H P; a series goes on with the bound that the file's first terms had."""
+        margins, kept = self._bounds[1], self._kept[1]
+        assert margins is not None
+        return float(kept.get("largest", margins.largest))
 
     def recall(self) -> None:
         """Take from the file what an earlier process has computed before the rounds.
@@ -139,7 +145,8 @@ class KeptRun:
         def seen(state: SeriesState) -> None:
             self.progress(state.term)
             if self.file is not None and (state.term == terms or state.term % SAVED_EVERY == 0):
-                self._write({name: np.asarray(part) for name, part in state._asdict().items()})
+                whole = {name: np.asarray(part) for name, part in state._asdict().items()}
+                self._write(whole | {"largest": np.array(self._largest)})
 
         state = yield from summed(regime.round, series, state, self._bounds[1], seen)
         return bounded_powers(regime.round, series, state, float(np.linalg.norm(self.initial)), self._bounds[1])

@@ -14,7 +14,7 @@ from ntkfl import data, gram, kernel_regime, limit_curves as curves_of, memory, 
 from ntkfl.exact_dynamics import MatrixFreeRegime
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit import kept_run, lanczos, matrix_free, round_modes
-from ntkfl.limit.carried_errors import Series
+from ntkfl.limit.carried_errors import Series, run_together
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit_curves import accuracy, limit_curves, several_limit_curves
 from ntkfl.problem import Problem, Setup
@@ -194,6 +194,30 @@ def test_bounds_of_products_that_round_more_are_computed_again(tmp_path, before_
     once = dict(before_rounds)
     limit_curves(*given, keep=keep)
     assert before_rounds == {name: 2 * count for name, count in once.items()}
+
+
+def test_a_series_goes_on_in_the_interval_of_its_first_terms(tmp_path, monkeypatch):
+    """Products that round more put the largest eigenvalue's bound higher, and other polynomials have other terms."""
+    problem, keep, rounding = ragged([9, 12, 5, 14], d=8, seed=3), tmp_path / "run.npz", Tiles.product_rounding
+
+    def curves(kill=0, file=None):
+        def stop(done):
+            if done == kill:
+                raise KeyboardInterrupt
+
+        setup = Setup(eta_local=0.1, local_steps=4)
+        regime = kernel_regime(problem, setup, None, "fedavg", {"server_rate": 7.0}, matrix_free=True)
+        run = KeptRun(regime, np.array([6400]), regime._labels, proved=True, file=file, progress=stop)
+        run.prepare()
+        return run._largest, run_together(regime.tiles.__matmul__, [run.asking()])[0][0]
+
+    largest, fresh = curves()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Tiles, "product_rounding", property(lambda self: 1e6 * rounding.__get__(self)))
+        curves(200, keep)
+    wider, went_on = curves(file=keep)
+    assert 1.5 < largest < wider < 2
+    assert np.abs(went_on.residual - fresh.residual).max() < 1e-12
 
 
 def test_several_methods_go_on_after_a_kill(tmp_path):
