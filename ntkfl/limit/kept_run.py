@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -256,5 +257,5 @@ def _read(keep: Path) -> dict[str, np.ndarray]:
     try:
         with keep.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return dict(file) | {"mark": file["mark"]}
-    except (ValueError, KeyError, EOFError, OSError, BadZipFile) as error:
+    except (ValueError, KeyError, EOFError, OSError, RuntimeError, BadZipFile, zlib.error) as error:
         raise ValueError(f"{keep} is no state of a run: {error}; name another file, or remove it") from None

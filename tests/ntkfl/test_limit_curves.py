@@ -3,6 +3,7 @@
 import re
 import tracemalloc
 from dataclasses import replace
+from io import BytesIO
 from itertools import combinations
 
 import numpy as np
@@ -427,7 +428,19 @@ def test_a_schedule_of_drawn_clients_is_the_mean_of_random_rounds():
         assert point.residual.value == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(problem.y), rel=1e-12)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
+def archive(place, byte):
+    """A file of a mark, with another byte at this place of its first entry in the archive's directory."""
+    np.savez(file := BytesIO(), mark=np.array(""))
+    content = bytearray(file.getvalue())
+    content[content.index(b"PK\x01\x02") + place] = byte
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PK\x03\x04", b"\x93NUMPY", archive(8, 1), archive(10, 8), archive(10, 99)],
+    ids=["empty", "archive", "array", "encrypted", "not compressed", "unknown compression"],
+)
 def test_a_file_that_is_no_state_is_refused_and_stays(tmp_path, content):
     keep = tmp_path / "run.npz"
     keep.write_bytes(content)
