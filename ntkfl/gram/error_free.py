@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs by at most half of this number
+_BLOCK = 2**14  # products that are scaled back at a time
 
 
 def scaled_rows(x: np.ndarray) -> np.ndarray:
@@ -31,13 +32,17 @@ def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -
     Raises:
         ValueError: a number beyond the largest float64.
     """
-    for entries, exponent in zip(out, left, strict=True):
+    step = max(1, _BLOCK // max(1, len(right)))
+    for start in range(0, len(left), step):
+        entries, exponents = out[start : start + step], left[start : start + step, None] + right
         with np.errstate(over="ignore", under="ignore"):
-            np.ldexp(entries, exponent + right, out=entries)
-        if not np.isfinite(entries).all():
-            j = int(np.argmin(np.isfinite(entries)))
+            np.ldexp(entries, exponents, out=entries)
+        finite = np.isfinite(entries)
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0]
             raise ValueError(
-                f"rows with entries up to 2^{exponent} and 2^{right[j]} have a product beyond float64; rescale them"
+                f"rows with entries up to 2^{left[start + i]} and 2^{right[j]} have a product beyond float64; "
+                "rescale them"
             )
     return out
 

@@ -18,7 +18,7 @@ from ntkfl.gram import (
     smallest_eigenvalue,
     spectrum,
 )
-from ntkfl.gram.error_free import row_norms
+from ntkfl.gram.error_free import products_scaled_back, row_norms
 
 SIZES = st.integers(-1066, 1000)  # exponents of two: from a few bits above the least float64 to 1e301
 
@@ -142,3 +142,13 @@ def test_an_eigenvalue_beyond_float64_is_refused():
         ValueError, match=r"the eigenvalue is -2 ± .* times 2\^1024, beyond float64; rescale the matrix"
     ):
         smallest_eigenvalue(np.full((4, 4), -(2.0**1023)))
+
+
+def test_blocks_of_products_are_scaled_back_by_the_exponents_of_their_own_rows():
+    rng = np.random.default_rng(0)
+    (left, right), products = (rng.integers(-40, 40, size) for size in (300, 70)), rng.normal(size=(300, 70))
+    expected = products * 2.0 ** left[:, None] * 2.0**right
+    assert np.array_equal(products_scaled_back(products, left, right), expected)
+    left[290], right[3] = 600, 600
+    with pytest.raises(ValueError, match=r"up to 2\^600 and 2\^600 have a product beyond float64; rescale them"):
+        products_scaled_back(np.full((300, 70), 0.5), left, right)
