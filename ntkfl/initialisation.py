@@ -5,7 +5,7 @@ held whole, and the first m neurons of a wider network are the network of width 
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,16 +68,28 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
 
 def _fill(values: Float[np.ndarray, " k"], keys: np.ndarray, per_key: int) -> None:
     """Fill with normal values, `per_key` from each key: a value depends only on its key and its place there."""
+    if len(values) <= min(per_key, SIZE):
+        values[:] = _first_values(*keys[:, 0].tolist())[: len(values)]
+        return
+    for first in range(0, len(values), SIZE):
+        piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
+        own, given[2] = np.divmod(np.arange(first, first + SIZE), per_key)
+        keys.take(own, axis=1, out=given[:2], mode="clip")  # values beyond the last one are drawn and not used
+        piece[:] = _drawn(given)[: len(piece)]
+
+
+@lru_cache(maxsize=128)  # 8 MiB: a search draws the networks of the same few seeds again and again
+def _first_values(high: int, low: int) -> np.ndarray:
+    return _drawn(np.stack([np.full(SIZE, high), np.full(SIZE, low), np.arange(SIZE)]).astype(np.uint32))
+
+
+def _drawn(keys_and_places: np.ndarray) -> np.ndarray:
     import jax  # slow to load, and most commands draw no network
 
     # Compiled and in float64 even where the user's program has switched these off, so that a seed always has the same
     # network.
     with jax.disable_jit(False), jax.enable_x64(True):
-        for first in range(0, len(values), SIZE):
-            piece, given = values[first : first + SIZE], np.empty((3, SIZE), np.uint32)
-            own, given[2] = np.divmod(np.arange(first, first + SIZE), per_key)
-            keys.take(own, axis=1, out=given[:2], mode="clip")  # values beyond the last one are drawn and not used
-            piece[:] = np.asarray(_normal()(given))[: len(piece)]
+        return np.asarray(_normal()(keys_and_places))
 
 
 @cache
