@@ -16,13 +16,12 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-import joblib
-
 from bounds import Form, Options, Statement, catalogue
 from bounds.brought import loaded_files
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
 from ntkfl.ranges import require_size
+from verification.cores import cores
 from verification.engine import Progress, chosen_forms, verify_all
 from verification.judging.check import begun
 from verification.verdict import Verdict
@@ -36,11 +35,6 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 class ProcessEnded(RuntimeError):
     """A process ended before the statements it was checking had their verdicts."""
-
-
-def cores() -> int:
-    """How many cores this process may use, by its affinity and the limits of its control group."""
-    return joblib.cpu_count()
 
 
 def start_server() -> None:

@@ -43,7 +43,7 @@ def bench(
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import measured
     from experiments.benchmarks.workloads import catalogue
-    from verification.processes import cores
+    from verification.cores import cores
 
     with bad_input():
         chosen = named(dict.fromkeys(names or catalogue()), catalogue(), "workload")

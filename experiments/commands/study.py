@@ -46,7 +46,7 @@ def option_lines(study: Study) -> list[str]:
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
     """The number of cells and of missing ones, and their cost by the study's own estimates."""
     from experiments.studies.runner import planned
-    from verification.processes import cores
+    from verification.cores import cores
 
     study = grid.study
     plan = planned(grid, folder.store if folder else None)

@@ -15,7 +15,7 @@ from experiments.studies.running.local_processes import InProcess, LocalProcesse
 from experiments.studies.running.measuring import RunStopped, Status
 from experiments.studies.study import SEED, Point
 from ntkfl.memory import require
-from verification.processes import cores
+from verification.cores import cores
 
 SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
 SECONDS_BETWEEN_LOOKS = 0.5  # between two checks of the cells on which another process works

@@ -172,7 +172,8 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 
 def _start_early() -> None:
     """Start the parent of the worker processes, if several will check all statements, so that it imports meanwhile."""
-    from verification.processes import cores, start_server
+    from verification.cores import cores
+    from verification.processes import start_server
 
     if cores() > 1:
         start_server()
