@@ -40,7 +40,7 @@
 
 # %% [markdown]
 # Stop a run whenever you like, by Ctrl-C or by pulling the plug: every cell is a file of its own. Here a program
-# presses Ctrl-C as soon as some cells are there.
+# starts the run with one process, and presses Ctrl-C as soon as some cells are there.
 
 # %% tags=["timing"]
 import signal
@@ -48,7 +48,8 @@ import subprocess
 import time
 from pathlib import Path
 
-run = subprocess.Popen(["ntkfl", "study", "run", "width-scaling", "--out", "width"], stderr=subprocess.PIPE, text=True)
+command = ["ntkfl", "study", "run", "width-scaling", "--out", "width"]
+run = subprocess.Popen([*command, "--processes", "1"], stderr=subprocess.PIPE, text=True)
 while len(list(Path("width").glob("cells/*"))) < 12 and run.poll() is None:
     time.sleep(0.1)
 run.send_signal(signal.SIGINT)
@@ -58,8 +59,8 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # !ntkfl study status width
 
 # %% [markdown]
-# The same command goes on, with results that are bit for bit as if it had not been stopped. `--plot` draws the
-# figures. (Progress goes to standard error, which this page leaves out.)
+# The same command goes on, here with a process for each core, with results that are bit for bit as if it had not been
+# stopped. `--plot` draws the figures. (Progress goes to standard error, which this page leaves out.)
 
 # %%
 # !ntkfl study run width-scaling --out width --plot 2>/dev/null
@@ -163,6 +164,7 @@ STUDY = Study(
     quantities=(Quantity("gap", "largest over the rounds of the RMS over samples of y_m - y_inf"),),
     measure=measure,
     summarise=summarise,
+    seconds=lambda point: 0.005 + 3.5e-5 * point["width"],
 )
 
 # %%
@@ -185,8 +187,9 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # This is the practical answer to the question, for these data and these steps.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
-# `--scheduler`. A study may also bring `charts`, and say by `seconds` and `megabytes` what a cell costs, so that
-# `--dry-run` knows; `experiments/studies/questions/generalisation.py` is a complete example.
+# `--scheduler`. By `seconds` it says what a cell costs: `--dry-run` adds this up, and a run of less than 3 seconds, like
+# this one, starts no processes. A study may also bring `charts`, and say `megabytes`;
+# `experiments/studies/questions/generalisation.py` is a complete example.
 #
 # ## What is guaranteed, and what is not
 #
@@ -196,7 +199,8 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # * A damaged cell is reported and measured again. A cell that fails leaves its traceback in `failures/`, and the other
 #   cells continue: `ntkfl study status width` says which failed and why.
 # * Several runs may share a folder, also at the same time.
-# * Cells run in one process for each core, with one thread each. On several machines: [Scale out](scale_out).
+# * Cells of a longer run are measured in one process for each core, with one thread each. On several machines:
+#   [Scale out](scale_out).
 # * An exponent holds for the widths and the data it was measured on. Its interval covers only noise, dropped widths and
 #   one next-order term.
 #
