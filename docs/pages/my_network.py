@@ -66,7 +66,7 @@ import numpy as np
 
 regime = ntkfl.kernel_regime(problem, setup, kernel)
 for linearised in (True, False):
-    run = ntkfl.simulate_network(problem, setup, network, linearised=linearised)
+    run = ntkfl.simulate_network(problem, setup, network, linearised=linearised, keep=[setup.rounds])
     exact = regime.trajectory(initial_outputs=run.outputs[0])  # from where this network starts
     off = np.linalg.norm(run.outputs - exact.outputs, axis=1).max() / exact.residual_norm[0]
     print(f"{'linearised' if linearised else 'trained':10}: outputs off the kernel regime by {off:.1e} of the residual")
@@ -74,19 +74,22 @@ for linearised in (True, False):
 # %% [markdown]
 # This is the distance of a network of this size, with PyTorch's initialisation, from its kernel regime. The rates above
 # forecast the first rounds; later they give the order of magnitude. Wider networks are nearer. Here are three widths,
-# each with the kernel regime of the network's own kernel.
+# each with the kernel regime of the network's own kernel; the widest is the network above.
 
 # %%
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
-for axis, width in zip(axes, (16, 128, 512), strict=True):
+pairs = {512: (run, exact)}
+for width in (16, 128):
     own = ntkfl.network(perceptron(width))
-    run = ntkfl.simulate_network(problem, setup, own)
     theirs = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(problem.x, own, own.initial(0)))
-    exact = theirs.trajectory(initial_outputs=run.outputs[0])
-    axis.semilogy(run.residual_norm, label="trained")
-    axis.semilogy(exact.residual_norm, "--", color="black", label="kernel regime of its own kernel")
+    seen = ntkfl.simulate_network(problem, setup, own)
+    pairs[width] = seen, theirs.trajectory(initial_outputs=seen.outputs[0])
+for axis, width in zip(axes, sorted(pairs), strict=True):
+    seen, forecast = pairs[width]
+    axis.semilogy(seen.residual_norm, label="trained")
+    axis.semilogy(forecast.residual_norm, "--", color="black", label="kernel regime of its own kernel")
     axis.set(title=f"width {width}", xlabel="round $t$")
 axes[0].set(ylabel="residual $|y - y(t)|_2$")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -95,12 +98,12 @@ plt.show()
 # %% [markdown]
 # ## Predictions on new data
 #
-# Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training.
+# Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training. The
+# run above kept the trained weights.
 
 # %%
 start = network.initial(0)
 regime = ntkfl.kernel_regime(problem, setup, lambda x, z: ntkfl.gram.empirical(x, network, start, z))
-run = ntkfl.simulate_network(problem, setup, network, start, keep=[setup.rounds])
 ends = {name: torch.tensor(value) for name, value in run.weights[setup.rounds].items()}
 x = torch.tensor(np.array(problem.x_test))
 before, trained = (network.outputs(params, x).detach().numpy() for params in (start, ends))
@@ -122,8 +125,7 @@ wide = ntkfl.networks.wide("fc:3:relu")  # three layers of weights, all trained
 limit = ntkfl.kernel_regime(problem, setup, wide.kernel)
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 for width in (32, 128, 512):
-    network = wide.model((problem.d,), width)
-    run = ntkfl.simulate_network(problem, setup, network)
+    run = ntkfl.simulate_network(problem, setup, wide.model((problem.d,), width))
     exact = limit.outputs(range(setup.rounds + 1), run.outputs[0])
     off = np.linalg.norm(run.outputs - exact, axis=1) / run.residual_norm[0]
     axis.semilogy(range(1, setup.rounds + 1), off[1:], label=f"width {width}")
