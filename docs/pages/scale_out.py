@@ -29,7 +29,7 @@
 # ntkfl study run convergence --scheduler tcp://HOST:8786 --out runs/convergence
 # ```
 #
-# Here a scheduler and two workers run on this machine:
+# Here a scheduler and two workers run on this machine, the workers without the process that would restart each of them:
 
 # %%
 import socket
@@ -47,10 +47,10 @@ def start(*words):
 
 address = f"tcp://127.0.0.1:{port}"
 cluster = [start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--idle-timeout", "10 minutes")]
-cluster += [start("worker", address, "--nthreads", "1", "--death-timeout", "60") for _ in range(2)]
+cluster += [start("worker", address, "--nthreads", "1", "--no-nanny", "--death-timeout", "60") for _ in range(2)]
 
 # %%
-# !ntkfl study run drift --widths 128,256 --seeds 3 --scheduler {address} --out there 2>/dev/null
+# !ntkfl study run drift --widths 128,256 --seeds 2 --scheduler {address} --out there 2>/dev/null
 
 # %% [markdown]
 # Workers are sent the study's name (for your own study its path, where each machine needs the same file), the cell's
@@ -58,7 +58,7 @@ cluster += [start("worker", address, "--nthreads", "1", "--death-timeout", "60")
 # refused. If one dies, its cells go to others. Here the processes of this machine compute the same cells:
 
 # %%
-# !ntkfl study run drift --widths 128,256 --seeds 3 --out here 2>/dev/null | tail -1
+# !ntkfl study run drift --widths 128,256 --seeds 2 --out here 2>/dev/null | tail -1
 
 # %%
 import xarray
@@ -130,7 +130,7 @@ import numpy as np
 import ntkfl
 
 problem = ntkfl.data.digits(n=300, clients=30)
-setup = ntkfl.Setup(width=2**13, rounds=5)
+setup = ntkfl.Setup(width=2**11, rounds=5)
 alone = ntkfl.simulate(problem, setup, movements=False)
 shared = ntkfl.simulate(problem, setup, movements=False, devices=jax.devices())
 print(f"{len(jax.devices())} devices, {setup.width // len(jax.devices())} neurons each")
@@ -179,7 +179,7 @@ import numpy as np
 import ntkfl  # after JAX knows its hosts
 
 problem = ntkfl.data.digits(n=300, clients=30)
-setup = ntkfl.Setup(width=2**13, rounds=5)
+setup = ntkfl.Setup(width=2**11, rounds=5)
 run = ntkfl.simulate(problem, setup, movements=False, devices=jax.devices())
 print(f"host {jax.process_index()}: {len(jax.local_devices())} of {len(jax.devices())} devices are its own")
 alone = ntkfl.simulate(problem, setup, movements=False)
