@@ -98,7 +98,7 @@ def nonnegative_norm(matrix: arb_mat) -> arb:
     middle = np.array([[float(b) for b in row] for row in matrix.tolist()])
     scale = middle.max()
     if not scale > 0:
-        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # all midpoints are 0
+        return sum((b for row in matrix.tolist() for b in row), arb(0)).upper()  # no midpoint is positive
     middle = (middle + middle.T) / (2 * scale)
     shift = np.linalg.eigvalsh(middle)[-1] * (1 + 1e-6)
     v = np.linalg.solve(shift * np.eye(len(middle)) - middle, np.ones(len(middle)))

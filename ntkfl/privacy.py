@@ -48,7 +48,7 @@ COHORTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # shares of the clients that `ntkf
 
 
 ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)  # orders of Renyi's divergence; the best one is taken
-MOST = 1e6  # epsilon is from the inverse of this to this; beyond, dp-accounting's sigma is lost to rounding
+MOST = 1e6  # epsilon lies between 1 / MOST and MOST; outside, dp-accounting's sigma is lost to rounding
 LEAST_DELTA = 1e-300  # the smallest delta; below, dp-accounting's sigma is lost to rounding
 TWICE = 70  # so many steps by the factor FINER double a number
 LEAST = 0.01  # smallest noise multiplier to try: a client that is hardly ever drawn needs no noise

@@ -24,7 +24,7 @@ from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) saves time
 COMPILED = 2**28  # samples times neurons times local steps from which compiling the passes (three seconds) saves time
-TRACKED = 2**30  # the same product, from which in groups compiling `switch_tracking` (three seconds) saves time
+TRACKED = 2**30  # the same product; from here compiling `switch_tracking` (three seconds) saves time in a run in groups
 FEW_SAMPLES = 32  # up to so many samples of a client the compiled product with its Gram matrix is as fast as BLAS
 
 

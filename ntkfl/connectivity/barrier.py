@@ -324,7 +324,7 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     if loss is SQUARED:  # the second term is the rounding of the squares of the pieces
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
-    if loss is ABSOLUTE:  # one error of the output, two where rounding has moved a root at which the sign changes
+    if loss is ABSOLUTE:  # one error of the output, two more where rounding has moved a root at which the sign changes
         return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
 

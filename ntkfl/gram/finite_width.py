@@ -275,7 +275,7 @@ def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(kept, device=like.device)
 
 
-COUNTED = 27  # bytes that an entry of H takes until its counts are multiplied, as measured
+COUNTED = 27  # bytes that an entry of H takes until its count is multiplied, as measured
 _PATTERNS = 2**23  # entries of a block: a megabyte of bits
 
 

@@ -133,7 +133,7 @@ class ConvexRegime(Regime):
                 gradient = ridge * s + root.T @ self.loss.slope(at, y)
                 hessian = ridge * np.eye(len(s)) + root.T @ (self.loss.curvature(at, y)[:, None] * root)
                 step, length = np.linalg.solve(hessian, gradient), 1.0
-                fall = gradient @ step  # near the minimum some part of `step` lowers the objective by fall / 2 or more
+                fall = gradient @ step  # near the minimum `step` lowers the objective by about fall / 2
                 if fall <= PRECISE * now:
                     break
                 while length > 1e-6 and objective(s - length * step, f, y) > now - 0.1 * length * fall:

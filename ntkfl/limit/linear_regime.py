@@ -99,7 +99,7 @@ SEARCHED, CLOSE = 800, 1e-9  # search for the largest server rate: most rows of 
 # restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
 RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # the largest number of rounds that `rounds_to` counts
-KEPT, HELD = 8, 2**24  # limits of the number of kept responses, and of their number times n^2
+KEPT, HELD = 8, 2**24  # limits of the number of kept responses, and of their number times n^2; one is always kept
 ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
 UNEVEN, AT_ONCE = 1e4, 64  # the largest condition number of a basis of modes; rounds that are taken at a time
 

@@ -41,7 +41,7 @@ class Constants(NamedTuple):
 
     shift: float  # c
     taken: float  # h
-    # the factor, in the norm, of m'Hm - (Hm)' Lambda^-1 Hm >= 0; only where C is not one number
+    # sigma: the factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0 in the proof; only where C is not one number
     spared: float = 0.0
 
     @property

@@ -38,10 +38,12 @@ from ntkfl.limit.round_modes import ClientModes
 
 ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
 NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c = first (friction of the outermost zero - least friction) + second (friction of that zero)
+FRICTION = 1.5, 0.01  # c = first * (outermost zero's friction - least friction) + second * outermost zero's friction
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
 UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
-MARGIN = 1e-9  # a search starts this far beyond `radius`; all other zeros are proved to be this much farther in
+# a search starts this far beyond `radius`; zeros that a proof does not remove are at least this much farther in than
+# the outermost pair
+MARGIN = 1e-9
 
 Square = Float[np.ndarray, "n n"]
 

@@ -22,7 +22,7 @@ from ntkfl.training.tree import flatten, unflatten
 WEIGHTS = "w"
 MODEL = f"server/model/{WEIGHTS}"
 LINEAR = 1e-10  # largest difference of a linear round from its map, over the round's size
-LEAST = 1e-4  # least size with which an error is compared, over the largest size, whose rounding is in all vectors
+LEAST = 1e-4  # an error is compared with at least this share of the largest size, whose rounding is in all vectors
 SCALES = (1.0, 1e3)  # scales of the random states at which a round is compared with its map
 
 
@@ -32,8 +32,9 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
     of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
     labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
-    neither decomposed nor inverted. Four more rounds, from random states of an ordinary linear model with the Gram
-    matrix H, show whether the method is linear and depends on the weights only through outputs and gradients.
+    neither decomposed nor inverted. Four more runs, from random states of an ordinary linear model with the Gram
+    matrix H and with a round for each leaf of the state, show whether the method is linear and depends on the weights
+    only through outputs and gradients.
 
     Raises:
         ValueError: a method that draws random numbers, has a state that is not a vector of weights, changes its state's
