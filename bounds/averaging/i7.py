@@ -146,7 +146,7 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
 
 
 def _ladder(seed: int) -> KernelLadder:
-    """2 to 5 samples of the client, and 2 to 5 of the other clients."""
+    """2 to 5 samples of the client, and 2 to 5 samples of other clients."""
     rng = np.random.default_rng([seed, 9])
     own, others = (int(size) for size in rng.integers(2, 6, 2))
     between = _between(rng.uniform(-1, 1, (own, own)))

@@ -83,7 +83,7 @@ def _constants(case: OrderedWindows) -> dict:
 
 
 def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
-    """(distance after / distance before)^2 of each window, distances to a fit; the first distance; the largest move."""
+    """Each window's (distance after / before)^2, to a fit; the first such distance; the largest from the checkpoint."""
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
     told = before > CLEAR * off  # training that has reached a fit stays there

@@ -42,7 +42,7 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 STEPS_RUN = 24
 EPS = 2e-3  # every step stays below the limit 2 by this share of the limit
 PROBES = 5
-SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary tries TRIES batches, on over SMALL neurons FEW_TRIES batches
+SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary's batches: TRIES, or FEW_TRIES if there are over SMALL neurons
 TRAINED = 5  # seeds of trained networks
 LOSSES = (HINGE, band(0.2), huber(1e-3), HINGE)
 NEWTON = 8  # Newton steps towards given outputs
@@ -203,7 +203,7 @@ D = sp.Symbol("D", positive=True)
 
 
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
-    """Largest ratio of a step's claimed decrease to the real one; |W - W*|^2 plus all claims; changes of outputs."""
+    """Largest claimed over real decrease in a step; |W - W*|^2 plus all claimed decreases; changes of outputs."""
     run, off = case.run, case.rounding
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2

@@ -46,7 +46,7 @@ R, M = first.T, second.T  # the residual and the memories in z
 
 
 def _clients(method: str) -> tuple[list[sp.MatrixExpr], sp.MatrixExpr, sp.MatrixExpr]:
-    """B_c of every client, J and A: after a round z is A z, plus B_c z for every drawn client, plus J times noise."""
+    """B_c of each client, J, A: z becomes A z, plus B_c z and J times the displacement's noise of each drawn client."""
     slope = D if method == "feddyn" else sp.MatAdd(H / N, -D)
     fits = sp.MatAdd(product(F[method], R), product(G[method], slope, M))
     server, always = eta_global / s, sp.Identity(2 * n)

@@ -206,10 +206,10 @@ def loss_case(
     loss: ConvexLoss = HINGE,
     **broken: Any,
 ) -> OrderedWindows:
-    """Three or four labels +-1; some outputs are well inside the minimisers, the others miss them.
+    """Three or four labels +-1; an output misses its minimisers or, if these are an interval, may be well inside it.
 
     A change of the readout produces these outputs. The vector of misses has `residual` times the certifiable length. It
-    is along the slowest direction of the kernel, except for signs that the loss does not allow.
+    is along the slowest direction of these outputs' kernel, except for signs that the loss does not allow.
     """
     import torch
 

@@ -16,7 +16,7 @@ from ntkfl import Estimate, Problem, Setup, data, gram, random_rounds
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps
 
 SIZES = (3, 2, 2)  # samples of the clients
-EQUAL = (2, 2, 2)  # for server momentum: the mean that it takes weights clients by their samples
+EQUAL = (2, 2, 2)  # for server momentum, whose mean weighs each client by its number of samples
 EPS = np.finfo(float).eps
 
 

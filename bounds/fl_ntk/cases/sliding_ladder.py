@@ -21,7 +21,7 @@ TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
 DRAWS = 200  # most draws of data and network until a network has HELD held neurons; a third of networks have HELD
-CLEAR = 0.3  # least distance of pairs that are not held from their kinks
+CLEAR = 0.3  # least distance from its kink of a pair that is not held
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
 
@@ -72,7 +72,7 @@ class SlidingLadder(Case):
 
     @property
     def clearance(self) -> float:
-        """Distance of pairs that are not held from their kinks along the flow, less the largest move by local steps."""
+        """Least distance from a kink, along the flow, of a pair not held, less the largest move by local steps."""
         moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
         z = (self.weights.hidden + moved) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
