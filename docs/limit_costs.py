@@ -42,7 +42,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "feddyn": ("FedDyn, alpha 5", "feddyn", {"alpha": 5.0}),
     "fedavgm": ("momentum .9 at the server", "fedavgm", {"momentum": 0.9}),
 }
-TUNED = {20_000: 2.6, 60_000: 3.17}  # FedAvg's rate of least residual after 100 rounds, by the Krylov space
+TUNED = {20_000: 2.6, 60_000: 3.17}  # FedAvg's server rate of least residual after 100 rounds, by the Krylov space
 QUESTIONS = {"costs": ["tiles", *METHODS, "tuned"], "errors": list(METHODS)}
 POINT = "question", "images", "method"
 HEADS = {
@@ -115,7 +115,7 @@ def timed(own: Problem, of: Row, file: Path) -> Row:
     limit_curves(
         own, [TIMED], None, name, options, tiles="float32", memmap=file, progress=lambda done, _: marks.append(now())
     )
-    begun, first, *_, last = marks  # after 0 rounds, 1 round, ...
+    begun, first, *_, last = marks  # before the call, then after 0 rounds, after 1 round, ...
     return {"before": between(begun, first), "rounds": between(first, last)}
 
 

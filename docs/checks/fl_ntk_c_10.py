@@ -2,7 +2,7 @@
 
 Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) except with probability
 delta, for every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (The
-text has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
+scan has e(k) for e(t), a slip that would not help: with e(1) the limit below has eta^2/2 - eta^3/4 in place of
 eta^2/2. And with k = 1..K for the steps 0..K-1 of Algorithm 1 the limit is larger still.)
 
 Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
@@ -15,7 +15,8 @@ which encloses |B_3|. For nearly every network f and q are small and p/m is near
 Chebyshev; P(q > q') <= (2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov where |f| <= 1; P(|p/m - 1/2| > tau) <=
 2 exp(-2 m tau^2) by Hoeffding.
 
-Holds: the bound with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here it is sqrt 2 eta^2/4.
+Holds: the bound with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here this norm
+is sqrt 2 eta^2/4.
 """
 
 import sys
@@ -80,7 +81,7 @@ def main():
         print(f"m = 1e{exponent}: |B_3| in [{mp.nstr(low, 12)}, {mp.nstr(high, 12)}] but for probability "
               f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(stated, 3)}: "
               f"{'VIOLATED' if low > stated else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
-        near = right - 2 * stated <= low and high <= right  # |B_3| is within the printed bound of the added term
+        near = right - 2 * stated <= low and high <= right  # |B_3| and the added term differ by at most `stated`
         confirmed &= bool(low > stated and near and outside < mp.mpf(10) ** -7)
     return 0 if confirmed else 1
 
