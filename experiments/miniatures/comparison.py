@@ -287,7 +287,7 @@ def _comparison(
 
 
 def _at_chance(value: Difference, quantity: Quantity) -> bool:
-    """Whether a mean exceeds the value of a model that has learnt nothing by at most BEYOND errors, and not twofold."""
+    """Whether a mean is at most BEYOND errors above, and below twice, the value of a model that has learnt nothing."""
     if quantity.chance is None or math.isnan(value.mean):
         return False
     error = 0.0 if math.isnan(value.error) else value.error

@@ -28,7 +28,7 @@ def boundary(
     hardest: float,
     ratio: float = 1.1,
 ) -> Boundary[Answer]:
-    """The hardest value at which `ask` succeeds; `ask` fails at a harder value within a factor `ratio`.
+    """The hardest value at which `ask` succeeds; `ask` fails at a value harder by at most the factor `ratio`.
 
     If success is not monotone, there may be other boundaries.
 

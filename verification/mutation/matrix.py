@@ -258,4 +258,4 @@ def _ratio(kind: Kind, before: Estimate, after: Estimate) -> float:
         growth = along[-1] / along[0] if along[0] > 0 and np.isfinite(along[0]) else np.nan
         return 1.0 if abs(growth - 1) < SAME_GROWTH else float(growth)
     largest = float(np.max(ratio))
-    return largest if largest != 1 else 1 - 1e-9  # as tight on some entries, looser on others
+    return largest if largest != 1 else 1 - 1e-9  # the mutant is as tight on some entries, looser on others

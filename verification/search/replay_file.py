@@ -122,7 +122,7 @@ def read(text: str) -> Replay:
 
 
 def rejudge(replay: Replay) -> Rejudged:
-    """Judge the case of a file again, and confirm its violation; a stored case is judged as `verify` judges it.
+    """Judge the case of a file again, and redo a violation to confirm it; a stored case is judged as by `verify`.
 
     Args:
         replay: the content that `read` returned.

@@ -36,7 +36,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _loop(sizes: Sizes) -> Call:
-    """SimpleCNN as printed, one client after the other; the engine's pools before the ReLU, with the same result."""
+    """SimpleCNN as printed, one client after the other; the engine pools before the ReLU, with the same result."""
     import torch
     from torch import nn
 
