@@ -20,13 +20,13 @@ from ntkfl.gram.error_free import row_norms
 
 
 def _certifiable(seed: int) -> FederatedRun:
-    """Random unit data of three sizes in turn, at which most draws certify; labels +-1 or uniform in (-1, 1)."""
+    """Random unit data of three sizes in turn, at which most runs are certified; labels +-1 or uniform in (-1, 1)."""
     n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
     problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
     return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
 
-# The search draws small runs; those with tiny residuals certify.
+# The search draws small runs; the runs with tiny residuals are certified.
 CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 

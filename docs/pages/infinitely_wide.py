@@ -12,7 +12,7 @@
 #
 # ## One command
 #
-# Here with 600 images, so that the page runs in seconds:
+# The example has 600 images, so that the page runs in seconds:
 
 # %% tags=["noise:0.5"]
 # !ntkfl limit --data fashion-mnist --n 600 --test 300 --clients 20 --partition dirichlet:0.3 --method fedavg --rounds 100 2>/dev/null
@@ -63,13 +63,14 @@ plt.show()
 # as `eta_local=`, `eta_global=` and `local_steps=` do in Python. The last entry of a list holds for all rounds that
 # follow. Errors stay bounded (*Errors where steps change*, and *Errors of methods that remember where steps change*).
 #
-# Only the local step is the same, and nothing here is tuned. `ntkfl fastest` tunes ({doc}`which_method`). With `--tiles
-# auto` it decomposes no matrix, and tunes averaging and server momentum in the labels' Krylov space. With 4000 images,
-# 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left after 100 rounds of FedAvg at server rate
-# 1, .399 with the best server rate, .050 with the best momentum (.93, server rate 5.2). These numbers come from rounds
-# that were run. For SCAFFOLD and FedDyn there is no such shortcut: every setting is run on 1000 of the images, and the
-# best setting is tuned on all images. With a budget of 100 rounds SCAFFOLD then leaves .366 (server rate 3.4) and
-# FedDyn .129 (alpha .055), in 129 s (with two products a round) and 80 s of processor. The command is:
+# The methods in the picture share only the local step, and none of them is tuned. `ntkfl fastest` tunes
+# ({doc}`which_method`). With `--tiles auto` it decomposes no matrix, and tunes averaging and server momentum in the
+# labels' Krylov space. With 4000 images, 100 clients, `dirichlet:0.3` and 5 local steps, .479 of the labels is left
+# after 100 rounds of FedAvg at server rate 1, .399 with the best server rate, .050 with the best momentum (.93, server
+# rate 5.2). These numbers come from rounds that were run. For SCAFFOLD and FedDyn there is no such shortcut: every
+# setting is run on 1000 of the images, and the best setting is tuned on all images. With a budget of 100 rounds
+# SCAFFOLD then leaves .366 (server rate 3.4) and FedDyn .129 (alpha .055), in 129 s (with two products a round) and 80
+# s of processor. The command is:
 #
 #     ntkfl fastest --data fashion-mnist --n 4000 --clients 100 --partition dirichlet:0.3 --steps 5 --budget 100 \
 #         --tiles auto
@@ -124,14 +125,15 @@ plt.show()
 # | | 100 | 2.3e-8 | 6.3e-5 | 6.0e-9 | .0002 | 0 |
 #
 # The bounds with float32 are 1,500 to 34,000 times the distance, since they allow for roundings that all point the same
-# way. FedAvg's 100 rounds are computed as one series, in a run of its own (10 s of processor with either, .97 GB with
-# float32 and 1.2 GB with float64). All accuracies of float32 and float64 agree. FedDyn reaches .828 after 100 rounds, SCAFFOLD .825, FedAvg .834, momentum
-# .869.
+# way. FedAvg's 100 rounds are computed as one series, in a run of its own (10 s of processor with either kind of tiles,
+# .97 GB with float32 and 1.2 GB with float64). All accuracies of float32 and float64 agree. FedDyn reaches .828 after
+# 100 rounds, SCAFFOLD .825, FedAvg .834, momentum .869.
 #
-# The truth is known at this size: the rounds with the whole matrix in float64, without tiles. Tiles are compared with it in
-# the next table. "Off" is the distance of the training residuals over $|y|$, the largest error of an entry of them, and
-# the error of the movement $|U(t)-U(0)|_F$ over the movement. Next to each is the bound that tiles state
-# (`docs/limit_costs.py`; 42 to 70 s of processor and 1.1 GB a method, the rounds of the whole matrix included):
+# The truth is known at this size: the rounds with the whole matrix in float64, without tiles. The next table compares
+# the results of tiles with these rounds. Three kinds of columns are "off": the distance of the training residuals over
+# $|y|$, the largest error of an entry of the residuals, and the error of the movement $|U(t)-U(0)|_F$ over the
+# movement. Next to each is the bound that the computation with tiles states (`docs/limit_costs.py`; 42 to 70 s of
+# processor and 1.1 GB a method, the rounds of the whole matrix included):
 #
 # | | round | float32: residual off | bound | an entry off | bound | movement off | bound | float64: residual off | bound |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -148,16 +150,16 @@ plt.show()
 # No bound is broken. Float64 tiles are within 2e-14 of the whole matrix, whose own rounding has no bound here. The bounds of
 # the movement are 120,000 to 1.7 million times its error: roundings of single entries cancel in a sum over all of them.
 #
-# With 2500 classes and 5000 images (two images of each class, classes drawn; FedAvg, float32 tiles) what `left_estimate`
-# says is left after 1, 2 and 3 rounds is off from the whole matrix's by at most 1.0e-9, where 4.9e-5 is stated. It took 36
-# s of processor with all eigenvectors of a round, and `rounds_to` 9.5 s, with the right number of rounds (3); 1.9 GB in
-# all, with the whole matrix for comparison.
+# Another run had 2500 classes and 5000 images (two images of each class, classes drawn; FedAvg, float32 tiles). For
+# rounds 1, 2 and 3 the values of `left_estimate` differ from those of the whole matrix by at most 1.0e-9; the stated
+# bound is 4.9e-5. `left_estimate` took 36 s of processor, with all eigenvectors of a round. `rounds_to` took 9.5 s, and
+# gave the right number of rounds (3). The memory was 1.9 GB in all, with the whole matrix for comparison.
 #
 # ## Sixty thousand images
 #
 # All of Fashion-MNIST is 60,000 images to train on and 10,000 to test on. The tiles take 16.4 GB, or 8.9 GB in float32;
-# `ntkfl limit` says before the work whether that fits. FedAvg with 100 clients, `dirichlet:0.3`, 5 local steps,
-# `eta_local` .00398:
+# `ntkfl limit` says before the work whether that fits. The command for FedAvg with 100 clients, `dirichlet:0.3`, 5
+# local steps and `eta_local` .00398 is:
 #
 #     ntkfl limit --data fashion-mnist --n 60000 --test 10000 --clients 100 --partition dirichlet:0.3 \
 #         --method fedavg --tiles float32 --rounds 10000
@@ -179,10 +181,11 @@ plt.show()
 #
 # The picture has all measurements at this size (`docs/sixty_thousand.json`, drawn by `docs/sixty_thousand.py`). The
 # program proves smaller error bounds now than when these runs were made, for methods with a memory (*Errors of methods
-# that remember where steps change*) and for FedAvg (*Errors of tiles*, *Many rounds at once*). The tables' runs of 100 rounds
-# were made again with them. "Before" are the first bounds, some of them kept in one digit; the values are those of the
-# first runs in all digits that were kept. Three methods in one run (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes on the clock beside twenty to
-# thirty other programs on two cores:
+# that remember where steps change*) and for FedAvg (*Errors of tiles*, *Many rounds at once*). The tables' runs of 100
+# rounds were made again with the smaller bounds. The columns "before" have the first bounds, some of them kept in one
+# digit. The values agree with those of the first runs in all digits that were kept. Three methods in one run
+# (`dirichlet:0.3`, `eta_local` .00398) took 31 minutes on the clock beside twenty to thirty other programs on two
+# cores:
 #
 # | | test accuracy after round 1 | 10 | 46 | 100 | left of the labels after 10 | after 100 | its error is at most | before | error of the accuracy at most | before |
 # |---|---|---|---|---|---|---|---|---|---|---|
@@ -205,15 +208,17 @@ plt.show()
 # | FedAvg | server rate 3.17 | .494 | .4942 | 4e-4 | .857 | .0063 |
 # | momentum | momentum .956, server rate 5.98 | .324 | .3239 | .15 | .902 | .31 |
 #
-# At these server rates the sum of the clients' largest eigenvalues is beyond 2, and bounds nothing. The errors are those
-# of a second run, with the same values in the digits that were kept, and a sharper bound of the largest eigenvalue
-# ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). It took 17 minutes on the clock beside some fifteen other
-# programs, 1300 s of processor and 10.0 GB, with the tiles from a file; more than half of them came before the first
-# round, for the step limits and that bound. For momentum the bound of the residual's error proves little after 100 rounds.
-# After 10 rounds this bound is .0013, and the test accuracy is proved to .0023.
+# At these server rates the sum of the clients' largest eigenvalues is above 2, so that it proves no error bound. The
+# errors are those of a second run, with the same values in the digits that were kept, and a sharper bound of the
+# largest eigenvalue ({doc}`../proofs/linear_methods`, *Rounds without a matrix*). It took 17 minutes on the clock
+# beside some fifteen other programs, 1300 s of processor and 10.0 GB, with the tiles from a file; more than half of
+# this time was before the first round, for the step limits and the bound of the largest eigenvalue. For momentum the
+# bound of the residual's error proves little after 100 rounds. After 10 rounds this bound is .0013, and the test
+# accuracy is proved to .0023.
 #
-# Here are 4000 images on 100 clients, with server rates at which the sum proves nothing. One run of 100 rounds has three
-# methods, 10,000 other images to test on, and float32 tiles; it took 16 s of processor:
+# Here are 4000 images on 100 clients, with server rates at which the sum of the clients' largest eigenvalues proves
+# nothing. One run of 100 rounds has three methods, 10,000 other images to test on, and float32 tiles; it took 16 s of
+# processor:
 #
 # | method | steps | left of the labels | its error is at most | test accuracy | error of the accuracy at most |
 # |---|---|---|---|---|---|
@@ -224,12 +229,13 @@ plt.show()
 # With float64 tiles the residuals are proved to 2.2e-8, 7.9e-7 and 5.8e-8, and the accuracies exactly.
 #
 # Momentum's bound is large because errors of the memory are kept for $1/(1-.93)$ rounds, and are all counted as if they
-# had one direction. SCAFFOLD's errors are proved nearly up to the largest stable server rate: for these 4000 images at
-# server rate 4.5, which is .98 of the largest; with 2000 images on 20 clients at 2.8, where the largest is 3.2.
+# had one direction. SCAFFOLD's errors have proved bounds nearly up to the largest stable server rate: for these 4000
+# images at server rate 4.5, which is .98 of the largest; with 2000 images on 20 clients at 2.8, where the largest is
+# 3.2.
 #
-# For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, the same share of each client's, and then tunes the
-# best setting on all images. Here the best settings are followed from 1000 to 9000 images, with `eta_local` at the same
-# share of its limit and a budget of 100 rounds (231 s of processor on a loaded machine):
+# For SCAFFOLD and FedDyn `fastest` searches on 1000 of the images, the same share of each client's images, and then
+# tunes the best setting on all images. Here the best settings are followed from 1000 to 9000 images, with `eta_local`
+# at the same share of its limit and a budget of 100 rounds (231 s of processor on a loaded machine):
 #
 # | images | SCAFFOLD's server rate | leaves | FedDyn's alpha | leaves |
 # |---|---|---|---|---|
@@ -259,10 +265,10 @@ plt.show()
 # SCAFFOLD ends where FedAvg does (table below the picture), at .542 of the labels against .538. FedDyn with alpha 5 ends
 # near momentum, at .460 against .454. After round 1 FedDyn leaves .827, SCAFFOLD .897 and FedAvg .877.
 #
-# Larger alphas are not refused; they were not run at this size. With 10,000 of the images and ten settings in two runs
-# (89 s of processor, `eta_local` .0294) FedDyn leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at .13, .297 at
-# .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the images and of the
-# eigenvalues that it has with 60,000. So alpha .09 there corresponds to about .5 at 60,000.
+# The program accepts larger alphas too; they were not run at this size. With 10,000 of the images and ten settings in
+# two runs (89 s of processor, `eta_local` .0294) FedDyn leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at
+# .13, .297 at .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the images
+# and of the eigenvalues that it has with 60,000. So alpha .09 there corresponds to about .5 at 60,000.
 #
 # With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 16
 # minutes on the clock beside some fifteen other programs on two cores, 1044 s of processor and 10.6 GB, with the tiles
@@ -307,17 +313,17 @@ plt.show()
 # `--memmap FILE` keeps the tiles in a file, if memory does not hold them. With 20,000 images, whose .88 GB were still
 # in the system's cache, a round of SCAFFOLD took .34 s from the file and .38 s from memory on one core of two, and the
 # residual after six rounds had the same norm. The file was read in 2.8 s; a build took 9 to 12 s. An opened file is
-# compared with the kernel in one row of 256 and in the row of each slab's nearest samples (12,000 images: .36 s of
-# processor, a build 4.2 s); a change of other rows on the disk is not detected. A file larger than the memory works, at
-# the disk's speed. A process that may hold 750 MB (a memory group of Linux, page cache included) refused in advance to
-# hold the tiles of 20,000 samples in memory, "n up to 13396 would fit", and built them in a file of 880 MB. Each
-# product then read 810 MB from the disk and took 1.0 s of processor and 7 s on the clock, beside fifteen other
-# programs.
+# compared with the kernel in one row of 256, and in each slab's row with the largest entry off the diagonal (12,000
+# images: .36 s of processor, a build 4.2 s); a change of other rows on the disk is not detected. A file larger than the
+# memory works, at the disk's speed. A process that may hold 750 MB (a memory group of Linux, page cache included)
+# refused in advance to hold the tiles of 20,000 samples in memory, "n up to 13396 would fit", and built them in a file
+# of 880 MB. Each product then read 810 MB from the disk and took 1.0 s of processor and 7 s on the clock, beside
+# fifteen other programs.
 #
 # `--device cuda` has a GPU hold and multiply the tiles. **This has never run on a GPU**, because none was at hand. With the
 # CPU as its device the script `docs/tiles_on_a_device.py` of the repository ran (`python docs/tiles_on_a_device.py cpu 600
 # 2000 --rounds 20`): the products and the rounds of three methods differed from those of one process by at most .0004 of
-# the proved bounds. It takes numpy, scipy, numba, PyTorch, jaxtyping and python-flint, and no JAX.
+# the proved bounds. The script needs numpy, scipy, numba, PyTorch, jaxtyping and python-flint, but no JAX.
 #
 # Several methods share the tiles and one product a round:
 #
@@ -394,7 +400,8 @@ plt.show()
 #
 # ## A million images
 #
-# Tiles and products grow with $n^2$, and the numbers that are sent with $n$. With 50 workers and ten columns:
+# Tiles and products grow with $n^2$, and the amount of data that is sent grows with $n$. With 50 workers and ten
+# columns:
 
 # %%
 n, d, columns, workers, products = 10**6, 784, 10, 50, 464
@@ -420,10 +427,10 @@ print(f"{8 * columns * (n * workers + ends) * products / 1e12:.1f} TB sent")
 #
 # ## How far an approximation is from the truth
 #
-# A kernel of low rank is a kernel: `kernel_regime` takes it, and the exact limit judges it. *Nystrom* replaces $k(x, z)$ by
-# $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as landmarks $L$ (here scikit-learn's). *Random features* are
-# the kernel of a network with few neurons at its start, with $d$ features for each neuron. Here are both with 600
-# images:
+# `kernel_regime` takes a kernel of low rank as it takes any kernel, and its rounds can be compared with the exact
+# limit. *Nystrom* replaces $k(x, z)$ by $k(x, L) k(L, L)^{-1} k(L, z)$ with some of the samples as landmarks $L$ (here
+# scikit-learn's). *Random features* are the kernel of a network with few neurons at its start, with $d$ features for
+# each neuron. Here are both with 600 images:
 
 # %% tags=["noise:0.5"]
 import numpy as np
@@ -445,7 +452,7 @@ def nystroem(x, landmarks):
 
 
 def random_features(x, neurons):
-    """The kernel of so many neurons: whether both samples activate a neuron, times their product."""
+    """The kernel of random neurons: the samples' inner product times the share of neurons that both activate."""
     weights = np.random.default_rng(0).standard_normal((x.shape[1], neurons))
 
     def kernel(a, b):
@@ -496,9 +503,9 @@ against_the_limit(
 # - Nystrom with 3000 landmarks, .3 of the images, is off by .02 after 100 rounds, and its accuracy by .004, 20 of 5000
 #   images. With 100 landmarks the accuracy is .056 too low: a curve of that kernel is not the curve of the infinitely wide
 #   network.
-# - A neuron has 784 random features, and with the same number of features the outputs are farther off. Yet 256 neurons,
-#   off by .061, are nearer in accuracy than 1000 landmarks, off by .046. The table has one draw of landmarks and one of
-#   neurons.
+# - A neuron has 784 random features. With the same number of features, random features give outputs that are farther
+#   off than Nystrom's. Yet 256 neurons, off by .061, are nearer in accuracy than 1000 landmarks, off by .046. The table
+#   has one draw of landmarks and one of neurons.
 # - If the outputs matter, take Nystrom, and state its number of landmarks.
 #
 # At 60,000 images, where approximations would be used, they are compared with ten exact rounds of FedAvg (100 clients,
@@ -556,7 +563,8 @@ against_the_limit(
 #
 # ![Distances from the limit and from the linearisation, and test accuracy, over the rounds](../image_limits.svg)
 #
-# After rounds 1, 10 and 32, or the last one where networks were trained for fewer, means over the networks:
+# The table has means over the networks after rounds 1, 10 and 32, or after the last round where networks were trained
+# for fewer:
 #
 # | images | method | width | networks | rounds | off the limit | linearisation off the limit | network off its linearisation |
 # |---|---|---|---|---|---|---|---|
@@ -585,9 +593,9 @@ against_the_limit(
 #   the tables is farther from its linearisation than the linearisation is from the limit.
 # - Yet training leaves the kernel regime, little by little. Under FedAvg with 1024 neurons, the moving kernel's part of
 #   the distance is an eighth of the first kernel's part after round 1, .30 of it after 10 and .41 after 32. Under
-#   momentum, which moves the weights farther, it is .62 of it after 32. With 256 neurons this ratio levels off: for a
-#   network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58 at the end; with momentum
-#   .53, .58 and .58.
+#   momentum, which moves the weights farther, it is .62 of the first kernel's part after 32. With 256 neurons this
+#   ratio levels off: for a network trained for 320 rounds of FedAvg it is .47 at round 32, .55 at round 100 and .58 at
+#   the end; with momentum .53, .58 and .58.
 # - From 256 to 1024 neurons, the distance from the limit falls by the factor .55 at round 1 and by .6 to .7 at round
 #   32; $m^{-1/2}$ would be a half. The moving kernel's part falls by the factor .37 at round 1; at round 32 by a half
 #   under FedAvg and SCAFFOLD, and under momentum only by .84.
@@ -627,13 +635,14 @@ against_the_limit(
 # below. Two networks of one width are up to .018 apart.
 #
 # The ranking of the methods stays: if two limits differ by .01 or more after one of these rounds, the networks of each
-# width and seed are in the same order. On 2,000 images this was seen of FedAvg and momentum with up to 4096 neurons and of
-# SCAFFOLD with up to 1024, on 10,000 of all three with 1024. There two seeds of each method give 40 such pairs in nine
-# rounds, all in the limits' order. After 32 rounds the limits of FedAvg, momentum and SCAFFOLD have .803, .852 and .793,
-# the networks .802 to .803, .848 to .849 and .793 to .794. On 60,000 images two networks of 1024 neurons under each method
-# were trained for five rounds: ten such pairs, all in the limits' order. After round 5 the limits have .725, .749 and
-# .711, the networks .721 and .729, .746 and .750, .706 and .711. One network of 4096 neurons under each method, FedAvg for
-# three rounds, gives three more such pairs, all in the limits' order.
+# width and seed are in the same order. On 2,000 images this was seen for FedAvg and momentum with up to 4096 neurons
+# and for SCAFFOLD with up to 1024; on 10,000 images it was seen for all three methods with 1024. On 10,000 images two
+# seeds of each method give 40 such pairs in nine rounds, all in the limits' order. After 32 rounds the limits of
+# FedAvg, momentum and SCAFFOLD have .803, .852 and .793, the networks .802 to .803, .848 to .849 and .793 to .794. On
+# 60,000 images two networks of 1024 neurons under each method were trained for five rounds: ten such pairs, all in the
+# limits' order. After round 5 the limits have .725, .749 and .711, the networks .721 and .729, .746 and .750, .706 and
+# .711. One network of 4096 neurons under each method (under FedAvg for three rounds) gives three more such pairs, all
+# in the limits' order.
 #
 # More images do not take a network of one width farther from its limit: with 1024 neurons the distance after 7 rounds of
 # FedAvg is .056, .052 and .051 for 2,000, 10,000 and 60,000 images, on 20, 100 and 100 clients. On 10,000 images, sixteen
@@ -653,14 +662,14 @@ against_the_limit(
 # networks are .051 and .049 off. With 4096 neurons the distance is half as large, .048 under momentum and .024 under
 # SCAFFOLD. The moving kernel's part falls faster, from .028 to .010 and from .009 to .003.
 #
-# Processor seconds of a network, with the limit: for 1024 neurons 205 s (FedAvg's second network), 210 and 211 s under
-# SCAFFOLD, and 338 and 282 s under momentum, the first with most of the tiles' build; for 4096 neurons 300 s (FedAvg's
-# second network), 436 s (momentum, with the tiles' build) and 457 s (SCAFFOLD). Memory: 9.6 to 10.0 GB with the pages of
-# the tiles' file.
+# A network and its limit took, in processor time: with 1024 neurons 205 s (FedAvg's second network), 210 and 211 s
+# under SCAFFOLD, and 338 and 282 s under momentum, where the 338 s include most of the tiles' build; with 4096 neurons
+# 300 s (FedAvg's second network), 436 s (momentum, with the tiles' build) and 457 s (SCAFFOLD). The memory was 9.6 to
+# 10.0 GB with the pages of the tiles' file.
 #
-# There are two controls. The first has networks of the same width with other first weights, and the share of their
-# squared distance from the limit that both have in common, $(y_a - y_\infty)'(y_b - y_\infty)$ over the mean of $|y_m -
-# y_\infty|^2$; this share is 0 on average if distances are pure chance:
+# There are two controls. The first compares two networks of the same width with different first weights. It measures
+# the share of their squared distance from the limit that both have in common: $(y_a - y_\infty)'(y_b - y_\infty)$ over
+# the mean of $|y_m - y_\infty|^2$. This share is 0 on average if distances are pure chance:
 #
 # | images | method | width | two networks apart | share of the squared distance that both have |
 # |---|---|---|---|---|
@@ -668,8 +677,8 @@ against_the_limit(
 # | 2,000 | momentum .9 | 256 | .093, .336, .240 | -.10, .02, .36 |
 #
 # A share of -.10 shows the size of chance. FedAvg's shares are no larger; under momentum, networks of 256 neurons have
-# a third of the squared distance in common at round 32. The second control has steps a hundredth as long, and distances
-# over the movement of the limit:
+# a third of the squared distance in common at round 32. In the second control steps are a hundredth as long. Its
+# distances are relative to the movement of the limit:
 #
 # | images | method | width | step | round | moved | off the limit | linearisation off the limit | network off its linearisation |
 # |---|---|---|---|---|---|---|---|---|

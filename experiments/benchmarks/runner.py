@@ -26,7 +26,7 @@ class Timing:
     Args:
         clock: median time by the clock, in seconds.
         processor: median time of the processors, in seconds.
-        memory: largest resident, in bytes.
+        memory: largest resident memory, in bytes.
         off: distance of the candidate's result from ours, relative to our largest entry.
         skipped: why the candidate was not measured.
     """
@@ -64,7 +64,7 @@ def measured(
     Args:
         workload: the work and its candidates.
         sizes: a case of the workload.
-        repetitions: times of each candidate.
+        repetitions: how often each candidate is timed.
         threads: threads of every candidate.
         progress: a function that is called with the name of each candidate that starts; default: none.
         peers: interpreters of the peers that need their own, by name; default none.

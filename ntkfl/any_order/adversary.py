@@ -27,7 +27,7 @@ CLEAR = 1e6  # a ratio of two distances is trusted if the smaller one is this ma
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Models that start from the same weights, each with its steps, and their mean; a plain step has one model."""
+    """Models from the same start, each with its steps, and their mean; a round that is a plain step has one model."""
 
     shares: Float[np.ndarray, " k"]
     models: tuple[tuple[Batch, ...], ...]
@@ -78,7 +78,7 @@ def attack_any_order(
     Every run starts at the checkpoint. In its first rounds one neuron is pushed over a kink that W* has not crossed, or
     |W - W*| or |y - f| is raised; its later rounds raise |W - W*|. Batches and their weights are drawn, and the best
     draw is changed as long as that helps. A step's weights are the largest that the patterns allow, or smaller. Where
-    the network is not certified, W* is the point without held pairs.
+    the network is not certified, W* is the point for which no pair of a neuron and a sample is held at w*_r.x_i = 0.
 
     Args:
         certificate: the certificate of the attacked network, certified or not.
@@ -148,7 +148,7 @@ class _Search:
         self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
         z = (point @ self.network.x.T).astype(float)
         self.patterns = z >= 0
-        if len(certificate.held) and certificate.certified:  # a pair of A has no side: w*_r.x_i = 0
+        if len(certificate.held) and certificate.certified:  # no aim: W* is on no side of a held pair's kink
             z[certificate.held[:, 0], certificate.held[:, 1]] = np.inf
         self.kinks = np.stack(np.unravel_index(np.argsort(np.abs(z), axis=None)[:NEAREST], z.shape), axis=1)
 

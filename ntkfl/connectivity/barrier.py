@@ -19,7 +19,7 @@ from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of
 from ntkfl.ranges import require_size
 
-UNDERFLOW = 64 * SMALLEST  # rounding of the float64 operations after long precision, and of the error itself
+UNDERFLOW = 64 * SMALLEST  # rounding by underflow in float64 operations after long precision, and in the error
 A_CROSSING = 450  # most bytes for each piece of the path, as measured
 A_PAIR = 56  # bytes for each pair of sample and unit, where the loss's path has no pieces
 TOLERANCE = 1e-10  # wanted distance of the bound of a non-polynomial loss from a computed value
@@ -324,7 +324,7 @@ def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
     if loss is SQUARED:  # the second term is the rounding of the squares of the pieces
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
         return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
-    if loss is ABSOLUTE:  # one error of the output, two more where rounding has moved a root at which the sign changes
+    if loss is ABSOLUTE:  # 1 for the output's error, 2 more where rounding has moved a root at which the sign changes
         return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
 

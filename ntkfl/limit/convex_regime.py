@@ -7,7 +7,7 @@ Let l >= 0 be convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, eta_l < 1/L and e
 by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so the sum over K
 steps, N clients and T rounds telescopes. Hence the mean over rounds and steps of the sum of the clients' losses is at
 most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), for all K, N and
-partitions. The minimum over alpha is kernel regression by the same loss with the ridge N over the total step.
+partitions. The minimum over alpha is kernel regression by the same loss with the ridge N / (eta_l eta_g K T).
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ConvexRegime(Regime):
     """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `kernel_regime(..., loss=...)`.
 
     With f = f_0 + H alpha a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own copy, and the server adds
-    eta_g / N times their coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
+    eta_g / N times the clients' coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
 
     Args:
         loss: the loss of an output and its label.

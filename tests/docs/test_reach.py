@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/pages
 
 
 def imported(text: str) -> list[tuple[str, list[str]]]:
-    """The modules of ours that a page imports from, each with the names that it takes."""
+    """The modules of ours that a page imports from, each with the names that the page imports."""
     return [
         (module, [name.split()[0] for name in (several or few or "").replace("\n", " ").split(",") if name.strip()])
         for module, several, few in IMPORT.findall(text)

@@ -233,7 +233,7 @@ def test_linear_networks_and_a_convex_loss_have_no_barrier():
     rng = np.random.default_rng(1)
     x = np.abs(rng.normal(size=(30, 4)))
     readout = rng.normal(size=6)
-    # every unit is on, and both networks have one readout
+    # every unit is on, and the two networks have the same readout
     nets = [TwoLayer(np.abs(rng.normal(size=(6, 4))), readout) for _ in range(2)]
     for loss in ("squared", "absolute"):
         assert loss_barrier(*nets, x, np.ones(30), loss).value.value <= 1e-12
@@ -498,7 +498,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     barrier = accuracy_barrier(first, second, x, y)
     assert 0 <= barrier.value.value <= 1
     assert barrier.value.lo - 1e-15 <= true <= barrier.value.hi + 1e-15
-    assert barrier.value.error < 1e-6  # ties, and changes at one place or near each other, are decided
+    assert barrier.value.error < 1e-6  # no tie and no order of equal or close changes stays undecided
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
     assert (again.value.value, again.value.error, again.at) == (barrier.value.value, barrier.value.error, barrier.at)
@@ -538,7 +538,7 @@ def test_the_mean_of_three_networks_is_not_rounded():
 
 
 def test_a_unit_that_is_dead_in_the_rounded_mean_alone_counts():
-    """The mean's hidden weight is -1 - 2^-53, rounded to -1: on x = (-1, -1) it leaves 2^-53 > 0, of class 0."""
+    """The mean's weight -1 - 2^-53 is rounded to -1: on x = (-1, -1) the exact unit is 2^-53 > 0, for class 0."""
     nets = [TwoLayer([[-1 - t, 1.0]], [[1.0], [0.0]]) for t in (2.0**-52, 0.0)]
     x, y = np.array([[-1.0, -1.0], [1.0, 2.0]]), np.array([0, 0])
     group = group_accuracy_barrier(nets, x, y)  # the mean is right on both, the networks on 2 and on 1

@@ -1,4 +1,4 @@
-"""An interrupt is raised, wherever raising is allowed, until code has caught it; nothing else changes."""
+"""An interrupt is raised again, wherever raising is allowed, until code has caught it; nothing else changes."""
 
 import gc
 import importlib
@@ -15,7 +15,7 @@ from ntkfl import interruption
 from ntkfl.interruption import KNOCK, Interruption
 
 ROOT = Path(__file__).parents[2]
-OURS = signal.SIGUSR1  # in place of Ctrl-C, which is pytest's
+OURS = signal.SIGUSR1  # in place of the signal of Ctrl-C, which pytest handles
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_an_error_that_it_became_does_not_hide_it(installed):
             except KeyboardInterrupt as error:
                 raise ImportError("of C code") from error
         except ImportError:
-            interruption.check()  # the second interrupt is pending, inside the first
+            interruption.check()  # raises nothing: the interrupt still exists, as the cause of the ImportError
         with pytest.raises(KeyboardInterrupt):
             interruption.check()
 

@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class PaperFindings:
-    """The findings in one paper: a sentence, the differences (in the order of the verdicts), and the rest."""
+    """A paper's findings: a sentence, the differences in the verdicts' order, forms that hold, our own statements."""
 
     paper: str
     summary: str
@@ -146,7 +146,7 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
 def counts_as_printed(verdict: Verdict) -> bool:
     """Whether the form counts as printed: it stands in a text or scan that was read, or is a user's own form.
 
-    A form whose difference is charged to nobody does not count.
+    A form does not count if its difference is known only from a report, or may be an error of the scan.
 
     Args:
         verdict: as `verify` gives it.

@@ -1,7 +1,8 @@
-"""Counterexample search: Hypothesis climbs, Nelder-Mead goes on; a counterexample is shrunk and confirmed.
+"""Counterexample search by Hypothesis, then Nelder-Mead from the best cases; a counterexample is shrunk and confirmed.
 
-`attack` searches, `stored_counterexample` takes the stored case, `written` and `read` keep a counterexample in a file,
-`rejudge` judges such a file again, `attack_held` searches against forms that held in the cases of `verify`.
+`attack` searches, `stored_counterexample` makes a form's stored case a counterexample, `written` and `read` keep a
+counterexample in a file, `rejudge` judges such a file again, `attack_held` searches against forms that held in the
+cases of `verify`.
 """
 
 from verification.search.after_cases import attack_held

@@ -19,7 +19,7 @@ from ntkfl import Estimate, Problem, Setup, data, gram
 if TYPE_CHECKING:
     from ntkfl import Trajectory
 
-# least error in units of eps times the largest value, since two orders of few neurons may agree by chance
+# least error, in units of eps times the largest value: sums of few neurons in two orders may agree by chance
 ROUNDINGS = 32
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 

@@ -36,8 +36,8 @@ class Averaged(NamedTuple):
 class GroupLadder(Rungs):
     """Groups of clients over widths and starts; no two starts share neurons.
 
-    The labels, on the training points and on the circle, are a function of the angle plus the network's initial output.
-    So the change of the outputs fits the function, as if the initial outputs were 0.
+    The label of a point, for training or on the circle, is the sum of a function of the angle and the network's initial
+    output. So the change of the outputs fits the function, as if the initial outputs were 0.
     """
 
     amplitudes: np.ndarray  # (FREQUENCIES, 2): coefficients in the function of cos and sin of 0, 1, ... times the angle
@@ -99,7 +99,7 @@ class GroupLadder(Rungs):
         return Averaged(excess - variance, gap, excess)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One field of every group by its name, for each width."""
+        """The field `name` of every group, for each width."""
         return [np.array([getattr(group, name) for group in row]) for row in self.groups]
 
     def describe(self) -> dict:

@@ -85,9 +85,9 @@ def rate(
     network in a file, it is printed for that network's own kernel. Every method takes full-batch steps on sums of
     squares; `ntkfl fastest` tunes and compares them. With --participation, --batch-size or --noise, clients, batches or
     noise are drawn at random: rate, limit and rounds are then exact, for the root mean square over the draws, and the
-    error that noise leaves is printed. Steps may change by round, and cohorts take turns. With --runs the loss is
-    estimated by runs with draws of their own, with its error, and no rate or limit is printed. Exit status: 0 stable, 1
-    not stable, 2 bad input.
+    error that noise leaves is printed. Steps may change by round, and cohorts may take turns. With --runs the loss is
+    estimated, with its error, by runs that each have their own draws, and no rate or limit is printed. Exit status: 0
+    stable, 1 not stable, 2 bad input.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.estimate import Rigour
@@ -122,7 +122,7 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        def fits(problem: "Problem") -> None:  # checked first: the Gram matrix's error does not name --runs
+        def fits(problem: "Problem") -> None:  # first: the Gram matrix's error message does not name --runs
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments
 
@@ -253,7 +253,7 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The rows of the table for one kernel; unless all are `certified`, eigenvalues say whether they are certified."""
+    """The rows of the table for one kernel; if not all eigenvalues are `certified`, each one says whether it is."""
     from ntkfl import gram
 
     what = ", certified" if certified else ""

@@ -49,7 +49,7 @@ def models(case: Any) -> Any:
 
 
 def adapters(case: Any) -> Any:
-    """The weight after every round, from the clients' adapters, which are combined with their shares as weights."""
+    """The model after every round; peft combines the clients' adapters, each weighted by the client's share."""
     first = case.tensors(case.start)
     own, base = dict(first), first["base.weight"]
     rank = len(own["lora_A"])
@@ -75,5 +75,5 @@ def adapters(case: Any) -> Any:
 
 
 def config(rank: int) -> LoraConfig:
-    """The settings of adapters of this rank, without a factor before the product."""
+    """The settings of adapters of this rank; the product B A is added without a factor."""
     return LoraConfig(r=rank, lora_alpha=rank, target_modules=["0"])

@@ -30,8 +30,8 @@ def method(
         mask: "soft" or "hard", the mask of coordinates below the threshold; default soft.
         released: whether to follow the code of the IMA paper, which is nearly FedAvg: w <- w + sum_i p_i Delta_i -
             1e-4/|S| sum_i mask_i Delta_i, where mask_i is 1 where A > threshold and Delta_i agrees with the majority.
-            (That code also replaces w by the sum so far inside its loop over clients, so that its result depends on
-            their order; this is left out.)
+            (Inside its loop over clients that code also replaces w by the sum so far, so that the result depends on
+            the clients' order; this is left out.)
         server_rate: rate of the step on the server; default 1.
 
     Raises:
@@ -86,5 +86,5 @@ class Released(Average):
 
 
 def _surplus(signs: Tensor, now: Round) -> Tensor:
-    """The number of rising clients less the number of falling clients: whole, so that rounding crosses no threshold."""
+    """How many more clients raise a coordinate than lower it, as an integer, so that rounding crosses no threshold."""
     return (signs * now.cohort).round()

@@ -15,8 +15,8 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     """The objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))), s and p cosines of features.
 
     s compares with the model received, p with this client's model at the end of its last participation. In its first
-    participation the two are the same model, so that this is FedAvg. Features are the head's inputs: a projection is
-    part of the model.
+    participation the two are the same model, so that this is FedAvg. Features are the inputs of the model's head:
+    a projection before the head is part of the model.
 
     Args:
         objective: the loss that clients descend.

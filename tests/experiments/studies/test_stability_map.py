@@ -1,4 +1,4 @@
-"""Stability map: a cell against a plain loop; a planted boundary is found where it is, and a shifted one violated."""
+"""Stability map: a cell against a plain loop; a planted boundary holds, a boundary planted elsewhere is violated."""
 
 import numpy as np
 import pytest

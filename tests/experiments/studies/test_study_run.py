@@ -1,4 +1,4 @@
-"""Running a study: results and their labels, going on after a stop, failures, full disks, other processes and code."""
+"""Runs of studies: results and labels, continuing after a stop, failures, full disks, other processes, changed code."""
 
 import errno
 import itertools
@@ -31,7 +31,7 @@ from ntkfl.estimate import Estimate
 
 
 def ran(grid, path, **options):
-    """Run the cells that are left: each cell's end, and the bytes of the results."""
+    """Run the cells that are left; return each cell's status, and the bytes of the results."""
     folder, reports = StudyFolder(path), {}
     folder.begin(grid)
     run(grid, folder.store, planned(grid, folder.store).todo, report=lambda c, s: reports.update({c.key: s}), **options)
@@ -138,7 +138,7 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert results == ran(grid, tmp_path / "other")[1]
 
 
-@pytest.mark.slow  # in a quick test above, a process dies while it works
+@pytest.mark.slow  # a quick test above covers a process that dies while it works
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
     cells = grid.cells()
     with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:
@@ -314,7 +314,7 @@ def test_what_is_measured_is_what_the_study_says(pendulum):
 
 
 def test_every_library_that_computes_numbers_is_in_the_version():
-    """Once cells of machines with different accountants of privacy were taken for the same cells."""
+    """Cells of machines with different privacy accountants were once taken for the same cells."""
     without_numbers = {
         *("distributed", "hypothesis", "jaxtyping", "jinja2", "joblib", "packaging", "pydantic", "rich", "safetensors"),
         *("threadpoolctl", "typer", "xarray", "ntkfl_check"),
