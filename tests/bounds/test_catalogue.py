@@ -15,8 +15,9 @@ from bounds.vocabulary import UNCHARGED
 # authority on names and outcomes and is not part of the repository
 # F3-equality has a repaired form here: the equality that does hold. Its mutants must be caught.
 # The list calls every form of our own "repaired"; here the form is "new" if it repairs nothing that is printed.
-# In the list I7 and I8-nonzero differ by substance. By the papers' texts I7 is a misprint, I8-nonzero a reading, and
-# F2-lipschitz an assumption that is met. What a scan can lose, or a report alone says, has a nature of its own.
+# In the list I7 and I8-nonzero have the nature "substance". By the papers' texts I7 is a misprint, I8-nonzero a
+# reading, and F2-lipschitz an assumption that is met. What a scan can lose, or a report alone says, has a nature of
+# its own.
 # In the list X.10 is an equality with an open outcome. X.10 claims what is left at each order of the width: a rate.
 PROMISED = """
 fl-ntk/A.1,stated,probability,violated,scan

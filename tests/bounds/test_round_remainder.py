@@ -1,4 +1,4 @@
-"""Eq (18) is right with one local step; with more, the remainder tends to the formula's limit, even a small one."""
+"""Eq (18) is right with one local step; with more, the remainder tends to the formula's limit, however small it is."""
 
 from dataclasses import replace
 

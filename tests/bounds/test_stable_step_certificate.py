@@ -72,7 +72,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(federated_runs(n=(1, 3), width=(1, 256)))
 def test_no_weights_deceive_it(case):
-    """The draws have equal neurons, neurons exactly on a kink, nearly parallel rows, and residuals down to 1e-8."""
+    """The draws include equal neurons, neurons exactly on a kink, nearly parallel rows, and residuals down to 1e-8."""
     assume(np.abs(case.weights.hidden).max() < 1e6)
     certificate = stable_step_certificate(case.problem, case.setup, case.weights)
     if certificate.certified:
@@ -169,7 +169,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_theorem_made_wrong_is_caught(name):
-    """For some network each promise is so near to the truth that a promise by a wrong theorem is violated."""
+    """Each promise is so near to the truth, for some network, that a promise by a wrong theorem is violated."""
     caught = []
     for seed in range(4):
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
@@ -183,7 +183,7 @@ def test_a_theorem_made_wrong_is_caught(name):
 
 @pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
 def test_no_condition_can_be_dropped(condition):
-    """Without one condition a conclusion fails: the movement exceeds R, or the residual does not converge."""
+    """Without one condition a conclusion fails: the movement exceeds R, or the residual grows in some round."""
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)
@@ -236,7 +236,7 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """The residual of rounded outputs is their rounding error, known to 1e-30 and not only bounded."""
+    """If labels are the rounded outputs, the residual is their rounding error, known to 1e-30 and not only bounded."""
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():

@@ -36,7 +36,7 @@ gc.set_threshold(3, 1, 1)
 PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
 EARLY = 2.5  # seconds: half of the interrupts come within this time of the start, mostly during imports
 LATE = 1.5  # seconds: the others come within this time of the first printed word
-SILENT = 5.0  # seconds: for a command that prints nothing, LATE counts from here after the start: by then it works
+SILENT = 5.0  # seconds after the start, from which LATE counts for a command that prints nothing: by then it works
 
 # each command works for hours unless it is stopped; {0} is its folder, {1} the folder with the files of `prepared`,
 # {2} the address of its cluster

@@ -118,7 +118,7 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     assert result.exit_code == (0 if direct.certified else 1), result.output
     assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
     assert run(*shlex.split(record["replay"])[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
-    # training starts far from the certified weights
+    # training starts far away, at half of these weights
     for name, shape in (("layer1.weight", (64, 8)), ("readout.weight", (1, 64))):
         params[name] = 0.5 * np.reshape(params[name], shape)
     np.savez(tmp_path / "my net.npz", **params)

@@ -75,7 +75,7 @@ def test_a_miniature_is_well_formed(miniature):
     for setting in miniature.settings:
         assert json.loads(json.dumps(setting.keys)) == setting.keys
         for quantity in miniature.quantities:
-            printed(setting, quantity)  # fails if the paper's table has several rows for a setting
+            printed(setting, quantity)  # fails if the paper's table has no row, or several, for a printed setting
             assert not (setting.claim.get(quantity.name) and printed(setting, quantity)), "the claim is in the numbers"
 
 

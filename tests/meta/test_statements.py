@@ -120,7 +120,7 @@ def _quick():
 
 
 def of_papers(identifier):
-    """Whether verdicts come from a run of the whole paper, which includes quick statements if slow tests run."""
+    """Whether verdicts come from a run of the whole paper; those of quick statements do only if slow tests run."""
     return WHOLE or is_slow(identifier)
 
 

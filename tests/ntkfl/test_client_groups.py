@@ -38,7 +38,7 @@ def outputs(ran, place):
 
 
 def quick(way, rows, weight_space, linearised):
-    """Whether quick tests take this case: XLA compiles each for a second; 16 rows alone make groups be filled up."""
+    """Whether quick tests take this case: XLA compiles each for a second; only with 16 rows a group is filled up."""
     return way is client_threads or rows == (1 if weight_space == linearised else 16)
 
 

@@ -138,7 +138,7 @@ def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_lin
 @QUICK
 @given(pairs(), st.sampled_from(POLYNOMIAL))
 def test_the_integral_is_that_of_every_piece(pair, loss):
-    """Squares: Boole's rule on the true pieces in rationals; absolute loss: the integral is in the loss's range."""
+    """Squares: Boole's rule on the true pieces in rationals; absolute loss: only that the integral is not below 0."""
     first, second, x, y = pair
     integral = connectivity_loss(first, second, x, y, loss)
     assert integral.hi >= 0

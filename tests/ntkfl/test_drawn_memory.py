@@ -103,7 +103,7 @@ class Batched(Weights):
 @pytest.mark.parametrize(("sizes", "size", "steps"), [((2, 2), 1, 2), ((2, 1), 2, 2), ((3,), 1, 2), ((2, 2), 1, 3)])
 @quietly
 def test_every_sequence_of_cohorts_and_batches_adds_up_to_it(method, options, sizes, size, steps):
-    """Three steps are needed: a pull to the start acts on what the memories' correction moved only in the third."""
+    """Three steps are needed: only in the third does a pull to the start act on what the memories' correction moved."""
     problem, setup = ragged(sizes, seed=4), Setup(eta_local=0.2, local_steps=steps)
     regime = random_rounds(problem, setup, None, method, options, participation=size / len(sizes), batch_size=1)
     judge = Batched(problem, setup)

@@ -82,5 +82,5 @@ def test_a_basis_of_what_is_reached_is_orthonormal_and_ends(rank, start, spread,
     assert np.abs(span.T @ span - np.eye(span.shape[1])).max(initial=0) <= 1e-13
     assert min(rank, start) <= span.shape[1] <= 8
     assert np.linalg.norm(first - span @ (span.T @ first)) <= 1e-9 * np.linalg.norm(first)
-    if 0.1 * rank <= spread <= 0.5 * rank:  # if scales are nearly equal, rounding sometimes adds a direction
+    if 0.1 * rank <= spread <= 0.5 * rank:  # nearer scales are left out: rounding sometimes adds a direction
         assert span.shape[1] <= rank

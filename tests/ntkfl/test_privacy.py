@@ -459,7 +459,7 @@ def trained(setting, plan, problem):
 
 @pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
-    """If delta exceeds its chance of being drawn, a cohort of one needs almost no noise; its update is typical here."""
+    """If delta exceeds a client's chance to be drawn, a cohort of one needs almost no noise; clients are alike here."""
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:
         rows = problem.x[:1] + 0.1 * problem.x

@@ -48,7 +48,7 @@ def test_the_sharpest_come_first_and_their_outcomes_are_those_of_verify(options)
     checked = first_look([get(name) for name in FEW], unit)
     ids = [check.looked.statement.id for check in checked.checked]
     assert {"fl-ntk/Eq16", "fl-ntk/X.1"} <= set(ids)
-    # X.11 and deep/kernel are costly; B.3 and B.12 are vacuous, or have left/right below 1e-3
+    # X.11 and deep/kernel are costly, B.3 is vacuous, and B.12 has left/right below 1e-3
     left = {"fl-ntk/X.11", "deep/kernel", "fl-ntk/B.3", "fl-ntk/B.12"}
     assert not left & set(ids) and not {"fl-ntk/X.11", "deep/kernel"} & {look.statement.id for look in checked.looked}
     kinds = [check.looked.applies for check in checked.checked]

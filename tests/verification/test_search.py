@@ -60,7 +60,7 @@ TAME = st.integers(0, 9).map(Number)
 
 @dataclass(frozen=True)
 class Family:
-    """A hundred numbers, one for each seed; the search draws from `drawn` instead."""
+    """A hundred numbers, one for each seed; a search draws from `drawn` before it takes these."""
 
     of_seed: Callable[[int], int]
     name: str = "a family"
@@ -627,4 +627,4 @@ def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch)
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
     assert len(first) > 100 and drawn() == first
     monkeypatch.setattr(hunt, "constants_of_statements", nullcontext)
-    assert drawn() != first  # shows that other modules change the draws
+    assert drawn() != first  # without this context other modules change the draws, so that the test can fail

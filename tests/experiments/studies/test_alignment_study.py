@@ -55,7 +55,7 @@ def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
     (first, second), x, y = models(point(kind))
     (one, other), again, _ = independent()
     assert not np.array_equal(first.vector(), one.vector()) or not np.array_equal(second.vector(), other.vector())
-    if kind == ONE_START:  # the first model is the same; the second has its start, not its order of images
+    if kind == ONE_START:  # the first model is the same; the second shares the start, not the order of images
         assert np.array_equal(first.vector(), one.vector()) and np.array_equal(x, again)
         near, far = np.linalg.norm(first.vector() - second.vector()), np.linalg.norm(one.vector() - other.vector())
         assert near < far / 3

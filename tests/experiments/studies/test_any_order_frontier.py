@@ -93,7 +93,7 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.12 never certifies, its round is later than any; a network that neither certifies decides nothing."""
+    """If X.12 never certifies, its round is later than any; a network that no theorem certifies decides nothing."""
     never = {"round_x": np.nan}
     answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]
     assert answer.outcome is Outcome.HOLDS and "0 by X.11 or X.12" in answer.note

@@ -42,7 +42,7 @@ def test_what_the_proof_asks_of_a_loss(loss, f, other, part, y):
 
 @given(seed=st.integers(0, 2**31), p=st.integers(1, 12))
 def test_targets_are_nearest(seed, p):
-    """scipy's bounded least squares finds the same targets."""
+    """scipy's bounded least squares finds no nearer targets."""
     rng = np.random.default_rng(seed)
     features = rng.standard_normal((p, p + 3))
     kernel, middle = features @ features.T, rng.standard_normal(p)

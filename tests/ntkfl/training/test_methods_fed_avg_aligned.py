@@ -18,7 +18,7 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD, Adam
 
 pytestmark = pytest.mark.method("fedavg-aligned")
-FAR = 2.5  # at this local rate units of a client end nearer to other units of another client
+FAR = 2.5  # at this local rate units of a client end nearer to other units of another client than to their own
 
 
 def orders(w):

@@ -91,7 +91,7 @@ def test_constant_gradients_are_averaged_by_size_whatever_the_steps(momentum, pu
 
 @pytest.mark.parametrize("momentum, pull", [(0.0, 0.0), (0.9, 0.0), (0.0, 0.3), (0.5, 0.3), (0.9, 0.02)])
 def test_the_coefficient_is_the_displacement_of_a_unit_gradient(momentum, pull):
-    """The optimizer itself gives the length; without momentum or without pull, a closed form gives the same length."""
+    """The optimizer itself gives the length; with a pull and no momentum, a closed form gives the same length."""
     optimizer, rate, steps = SGD(momentum), 0.1, torch.arange(8, dtype=torch.float64)
     expected = [0.0]
     w = {"w": torch.zeros(1, 1, dtype=torch.float64)}

@@ -36,7 +36,7 @@ WITHOUT_DATA = {"ntk", "minilm-lora"}  # these have tests of their own
 
 
 def some_data(shape, classes=3, n=6, clients=1):
-    """Gaussian inputs with classes in turn; the first client owns most samples."""
+    """Gaussian inputs with classes in turn; of several clients the first owns about half."""
     x = torch.randn(n, *shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     owner = np.minimum(np.arange(n) // max(n // 2, 1), clients - 1)
     return FederatedData(x, torch.arange(n) % classes, owner, clients, classes=classes)
