@@ -336,25 +336,25 @@ plt.show()
 # The next table has what each method costs alone, with 100 clients, `dirichlet:0.3`, 5 local steps and float32 tiles in a
 # file: seconds of processor and of the clock until the first round (clients' blocks, limits of the steps, error bounds),
 # and of ten rounds with their error bounds. The first row of each size is the build of the tiles; the memory is the
-# process's peak with the pages of the file; the load is that of the machine at the end. These clock times were measured
-# beside some ten other programs on two cores, with one thread, and say little. At a server rate of 2.6 the step limit needs
-# a search with 61 products. This rate leaves least after 100 rounds at 20,000 images, .472 of the labels against .516 at
-# rate 1, by the Krylov space of 40 products (rates in steps of .05; 2.642 is the largest stable one).
-# FedAvg with tuned steps was not measured alone at 60,000 images. `docs/limit_costs.py` measures rows again:
+# process's peak with the pages of the file; the load is that of the machine at the end. Nothing else of weight ran on two cores.
+# The step limit of tuned FedAvg needs a search, of 61 products at 20,000 images. Its server rate leaves least after 100
+# rounds: at 20,000 images .472 of the labels, against .516 at rate 1, by the Krylov space of 40 products (rates in steps of
+# .05; 2.642 is the largest stable one). `docs/limit_costs.py` measures rows again:
 #
 # | images | | processor: until the first round | ten rounds | clock: until the first round | ten rounds | memory | load |
 # |---|---|---|---|---|---|---|---|
-# | 20,000 | the tiles | 8.28 | | 124 | | 1.2 GB | 10 |
-# | 20,000 | FedAvg | 2.95 | 4.19 | 53.8 | 48.6 | 1.1 GB | 15 |
-# | 20,000 | SCAFFOLD | 2.68 | 4.32 | 37 | 69 | 1.1 GB | 11 |
-# | 20,000 | FedDyn, alpha 5 | 3.1 | 4.07 | 42.8 | 32.2 | 1.1 GB | 11 |
-# | 20,000 | momentum .9 at the server | 2.73 | 4.14 | 27.9 | 47.3 | 1.1 GB | 11 |
-# | 20,000 | FedAvg, server rate 2.6 | 22.5 | 3.92 | 378 | 40.3 | 1.1 GB | 10 |
-# | 60,000 | the tiles | 75.2 | | 606 | | 6.3 GB | 8 |
-# | 60,000 | FedAvg | 17 | 35.5 | 321 | 206 | 8 GB | 7 |
-# | 60,000 | SCAFFOLD | 14.2 | 36.7 | 33 | 115 | 8 GB | 7 |
-# | 60,000 | FedDyn, alpha 5 | 15.7 | 38.1 | 127 | 321 | 8 GB | 8 |
-# | 60,000 | momentum .9 at the server | 14.7 | 35.9 | 39.5 | 198 | 8 GB | 8 |
+# | 20,000 | the tiles | 7.55 | | 5.06 | | 1.3 GB | 1 |
+# | 20,000 | FedAvg | 2.27 | 5.09 | 1.36 | 2.8 | 1.1 GB | 1 |
+# | 20,000 | SCAFFOLD | 2.48 | 5.53 | 1.47 | 3.01 | 1.1 GB | 2 |
+# | 20,000 | FedDyn, alpha 5 | 2.31 | 5.29 | 1.36 | 2.93 | 1.1 GB | 1 |
+# | 20,000 | momentum .9 at the server | 2.39 | 5.13 | 1.4 | 2.83 | 1.1 GB | 2 |
+# | 20,000 | FedAvg, server rate 2.6 | 32.9 | 4.96 | 18.8 | 2.68 | 1.2 GB | 2 |
+# | 60,000 | the tiles | 66.8 | | 39 | | 7.9 GB | 2 |
+# | 60,000 | FedAvg | 17.1 | 37.8 | 9.72 | 19.8 | 8 GB | 2 |
+# | 60,000 | SCAFFOLD | 16.1 | 39.8 | 9.09 | 21.1 | 8 GB | 2 |
+# | 60,000 | FedDyn, alpha 5 | 14.3 | 34.7 | 8.18 | 18 | 8 GB | 2 |
+# | 60,000 | momentum .9 at the server | 14.8 | 34.9 | 8.51 | 18.1 | 8 GB | 2 |
+# | 60,000 | FedAvg, server rate 3.17 | 310 | 37 | 171 | 19.5 | 8 GB | 2 |
 #
 # ## Several machines
 #
