@@ -67,19 +67,17 @@ class FederatedRun(Case):
         if self.arithmetic is None:
             return self._simulate(self.weights, (self.snapshot_round, self.setup.rounds))
         names = ("outputs", "local_outputs", "movement", "total_movement", "local_movement", "step", "flips")
-        values = {name: np.asarray(getattr(self._plain, name).value) for name in names}
         return Trajectory(
             y=self.problem.y,
             n_clients=self.problem.n_clients,
             weights={t: self.arithmetic.estimate(kept).value for t, kept in self._plain.weights.items()},
             provenance=provenance(weights=self.setup.seed),
-            **values,
+            **{name: np.asarray(getattr(self._plain, name).value) for name in names},
         )
 
     @computed_once
     def _other_order(self) -> Trajectory:
-        reverse = Weights(self.weights.hidden[::-1], self.weights.signs[::-1])
-        return self._simulate(reverse, keep=())
+        return self._simulate(Weights(self.weights.hidden[::-1], self.weights.signs[::-1]), keep=())
 
     def _simulate(self, weights: Weights, keep: tuple[int, ...]) -> Trajectory:
         how: dict[str, Any] = {"linearised": self.linearised, "movements": self.movements}
@@ -425,11 +423,9 @@ def federated_runs(
     # no neuron at its kink, where only the convention for relu'(0) would be tested
     assume((x @ weights.hidden.T).all())
     h = gram.finite(x, weights.hidden)
-    outputs = weights.outputs(x)
-    problem = Problem(x, draw(targets(outputs)), owner, name="drawn")
+    problem = Problem(x, draw(targets(weights.outputs(x))), owner, name="drawn")
     chosen = draw(steps(largest_block(h, owner), largest_eigenvalue(h), problem.n_clients, local_steps, rounds))
-    setup = Setup(width=len(weights.signs), **chosen)
-    run = FederatedRun(problem, setup, weights, linearised=linearised)
+    run = FederatedRun(problem, Setup(width=len(weights.signs), **chosen), weights, linearised=linearised)
     return run.with_arithmetic(BALL) if in_balls else run
 
 

@@ -266,8 +266,7 @@ def _compiled(expression: Any) -> _Compiled:
         if node not in numbers:
             if node.is_Symbol:
                 places.setdefault(node, len(places))
-            arguments = [number(argument) for argument in _arguments(node)]
-            steps.append(_step(node, arguments, places))
+            steps.append(_step(node, [number(argument) for argument in _arguments(node)], places))
             numbers[node] = len(steps) - 1
         return numbers[node]
 
@@ -388,8 +387,7 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _matrix_sum(terms: list) -> arb_mat:
-    matrices = [term for term in terms if not isinstance(term, _Identity)]
-    total = reduce(add, matrices)
+    total = reduce(add, [term for term in terms if not isinstance(term, _Identity)])
     for identity in (term for term in terms if isinstance(term, _Identity)):
         size = total.nrows()
         total = total + arb_mat(

@@ -54,8 +54,7 @@ def own() -> "dict[str, Statement]":
 def modules() -> Iterator[tuple[str, str, ModuleType]]:
     """Paper, name and module of every file in the papers' folders."""
     for paper, package in PAPERS.items():
-        folder = importlib.import_module(package)
-        for info in pkgutil.iter_modules(folder.__path__):
+        for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
             yield paper, info.name, importlib.import_module(f"{package}.{info.name}")
 
 

@@ -306,8 +306,7 @@ def require_round_map(problem: Problem, method: str, options: Mapping[str, Any],
     from ntkfl.training.engine.linear_rounds import state_vectors
 
     def vectors(clients: int) -> int:
-        few = on_few_samples(problem, Setup(), None, clients)
-        return state_vectors(method, few.blocks, momentum, options)
+        return state_vectors(method, on_few_samples(problem, Setup(), None, clients).blocks, momentum, options)
 
     least, most = (vectors(clients) for clients in (FEW - 1, FEW))
     if most:
@@ -597,8 +596,7 @@ def sampled_rounds(
                 f"sampled_rounds has no argument {name!r}; the arguments that say what is drawn are {', '.join(known)}"
             )
     regime = algorithm1_limit(problem, setup, gram)
-    chosen = random_of_method(regime, method, options or {}, **drawn)
-    return chosen.sampled(rounds, runs, seed, initial_outputs)
+    return random_of_method(regime, method, options or {}, **drawn).sampled(rounds, runs, seed, initial_outputs)
 
 
 def random_of_method(

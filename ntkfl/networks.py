@@ -46,8 +46,7 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     from ntkfl.training.own_network import from_function, from_module
 
     called = str(name or getattr(given, "__name__", type(given).__name__))
-    own = isinstance(given, Model | torch.nn.Module)
-    if own and params is not None:
+    if isinstance(given, Model | torch.nn.Module) and params is not None:
         raise ValueError(f"params are given beside {called}, which has its own; leave them out")
     if isinstance(given, Model):
         return given
@@ -150,14 +149,13 @@ def simulate_network(
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.optimizers import SGD
 
-    own = with_eta_global(method, options or {}, setup.eta_global)
     return network_trajectory(
         problem,
         setup,
         network,
         None if params is None else in_float64(params, device),
         device=device,
-        method=build(method, HalfSquares("sum"), **own),
+        method=build(method, HalfSquares("sum"), **with_eta_global(method, options or {}, setup.eta_global)),
         keep=keep,
         linearised=linearised,
         optimizer=SGD(momentum),

@@ -625,8 +625,7 @@ def _private_rounds(
             f"{method}'s clients remember: what clipping and noise do to their memories is not computed here; use a "
             "method without memory, such as fl-ntk"
         )
-    sizes = np.bincount(problem.owner)
-    if regime.noise.weighting != "uniform" and len(set(sizes)) > 1:
+    if regime.noise.weighting != "uniform" and len(set(np.bincount(problem.owner))) > 1:
         raise ValueError(
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "
             "the clients: use the method fl-ntk, or clients of equal size"

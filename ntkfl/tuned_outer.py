@@ -205,8 +205,7 @@ def krylov_floor(regime: RandomRegime, rounds: int, initial_outputs: ArrayLike |
 
     Source: docs/proofs/random_rounds.md#outer-optimizers.
     """
-    initial = regime._initial_residual(initial_outputs)
-    return float(sum(_least(regime, column, rounds) for column in initial.T))
+    return float(sum(_least(regime, column, rounds) for column in regime._initial_residual(initial_outputs).T))
 
 
 def _least(regime: RandomRegime, start: Float[np.ndarray, " n"], degree: int) -> float:

@@ -166,8 +166,7 @@ def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
     still = np.full(features, 3.0)
     first = TwoLayer(np.stack([signs, still]), np.array([100.0, 1e-3]))
     second = TwoLayer(np.stack([still, -signs]), np.array([1e-3, 100.0]))
-    x = signs[None] / np.linalg.norm(signs)
-    return cube_of(AlignedPair(first, second, x, np.array([1.0]), "absolute"))
+    return cube_of(AlignedPair(first, second, signs[None] / np.linalg.norm(signs), np.array([1.0]), "absolute"))
 
 
 CHOSEN_PAIRS = Family(

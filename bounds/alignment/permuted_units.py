@@ -75,10 +75,9 @@ least, given_optimality, greedy = sp.symbols("D_min D_0 D_greedy", nonnegative=T
 
 
 def _constants_optimality(case: AlignedPair) -> dict:
-    identity = case.cost(tuple(range(len(case.distances))))
     return {
         least: as_estimate(case.least_cost),
-        given_optimality: as_estimate(identity),
+        given_optimality: as_estimate(case.cost(tuple(range(len(case.distances))))),
         greedy: as_estimate(case.greedy_cost),
     }
 

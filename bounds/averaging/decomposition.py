@@ -45,10 +45,9 @@ def locality(case: Ensemble) -> dict:
     with precision():
         gap = case.fma_outputs - case.wens_outputs
         left_over = (2 * (case.wens_outputs - case.labels) * gap + squared(gap)).sum() / gap.size
-        norm = (squared(ball_array(case.problem.x)).sum() / case.problem.n).sqrt()
         return {
             remainder: estimated(left_over),
-            radius: estimated(norm),
+            radius: estimated((squared(ball_array(case.problem.x)).sum() / case.problem.n).sqrt()),
             distance: case.largest_distance,
             share: Estimate(0.0, 1.0, "ball", Rigour.ENCLOSED),
         }
@@ -105,8 +104,7 @@ def opposed() -> Ensemble:
 
 def unequal() -> Ensemble:
     """Eight samples of a client with outputs xi/4 and one of a client with xi: variance (2/9 + 1/9)^2 = 1/9 < 1/8."""
-    owner = np.array([0] * 8 + [1])
-    problem = Problem(np.ones((9, 1)), np.ones(9), owner, name="8 samples and 1")
+    problem = Problem(np.ones((9, 1)), np.ones(9), np.array([0] * 8 + [1]), name="8 samples and 1")
     return Ensemble(problem, np.ones((2, 2, 1, 1)), np.array([[[0.25], [1.0]], [[-0.25], [-1.0]]]))
 
 

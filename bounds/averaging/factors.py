@@ -50,5 +50,4 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
     """A matrix of balls as an Estimate; entries without a ball are exactly 0."""
-    estimate = estimated(values)
-    return estimate * where
+    return estimated(values) * where

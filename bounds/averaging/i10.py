@@ -61,8 +61,7 @@ class SharedStarts(Case):
     def single_variance(self) -> Estimate:
         """Var f of one client, averaged over the samples."""
         with precision():
-            f = self.outputs.reshape(-1, self.problem.n)
-            return estimated(_variance(f) / self.problem.n)
+            return estimated(_variance(self.outputs.reshape(-1, self.problem.n)) / self.problem.n)
 
     @cached_property
     def variance_given_start(self) -> Estimate:

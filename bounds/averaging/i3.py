@@ -89,8 +89,7 @@ class ScaleLadder(Case):
 
     def _gap(self, scale: float, x: np.ndarray, activation: Activation) -> np.ndarray:
         hidden, readout, weights = self.networks(scale)
-        features = activation(np.einsum("khd,nd->knh", hidden, x))
-        return np.einsum("k,knh,kh->n", weights, features, readout)
+        return np.einsum("k,knh,kh->n", weights, activation(np.einsum("khd,nd->knh", hidden, x)), readout)
 
     @cached_property
     def relu_norms(self) -> dict[str, np.ndarray]:
@@ -110,8 +109,7 @@ class ScaleLadder(Case):
         edges = np.sort(np.concatenate([kinks, kinks + np.pi]) % (2 * np.pi))
         edges = np.append(edges, edges[0] + 2 * np.pi)
         left, right = edges[:-1], edges[1:]
-        middle = (left + right) / 2
-        on = np.einsum("khd,pd->pkh", hidden, _on_circle(middle)) > 0
+        on = np.einsum("khd,pd->pkh", hidden, _on_circle((left + right) / 2)) > 0
         slopes = np.einsum("k,pkh,kh,khd->pd", weights, on, readout, hidden)  # the gap is slopes . x on each piece
         size, phase = np.hypot(*slopes.T), np.arctan2(slopes[:, 1], slopes[:, 0])
         left, right = left - phase, right - phase

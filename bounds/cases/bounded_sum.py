@@ -37,8 +37,7 @@ def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:
     """sigma in 1/16..16 and t/sigma from 1e-6 to `largest`, log-uniform; odd seeds have t/sigma >= 1/4."""
     rng = np.random.default_rng(seed)
     sigma = 1.0 if unit_sigma else float(2 ** rng.uniform(-4, 4))
-    lowest = 0.25 if seed % 2 else 1e-6
-    ratio = float(np.exp(rng.uniform(np.log(lowest), np.log(largest))))
+    ratio = float(np.exp(rng.uniform(np.log(0.25 if seed % 2 else 1e-6), np.log(largest))))
     return GaussianTail(ratio * sigma, sigma)
 
 

@@ -106,8 +106,7 @@ class Ensemble(Case):
             for hidden, readout in zip(self.hidden, self.readout, strict=True):
                 parts = [ball_matrix(u) * share for u, share in zip(hidden, self.shares, strict=True)]
                 total = sum(parts[1:], parts[0])
-                mean = (self.shares[:, None] * ball_array(readout)).sum(axis=0)
-                outputs.append(forward(x, total, list(mean)))
+                outputs.append(forward(x, total, list((self.shares[:, None] * ball_array(readout)).sum(axis=0))))
             return ball_array(outputs)
 
     @cached_property
@@ -138,8 +137,7 @@ class Ensemble(Case):
             total = none
             for shift in range(self.draws):
                 total = total + (z[:, :, None] * np.roll(z, shift, axis=0)[:, None]).sum(axis=0)
-            apart = ~np.eye(self.clients, dtype=bool)[:, :, None]
-            return np.where(apart, total / self.draws**2, none)
+            return np.where(~np.eye(self.clients, dtype=bool)[:, :, None], total / self.draws**2, none)
 
     def mean_loss(self, outputs: np.ndarray) -> Estimate:
         """Mean of (y - f)^2 over draws and samples, of outputs (M, n) in balls."""
@@ -230,8 +228,7 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
     """Data of at most MOST samples, since outputs are balls; random clients have unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
-        given = federated_families(options)[0].problem(seed)
-        return _kept(given, rng, equal)
+        return _kept(federated_families(options)[0].problem(seed), rng, equal)
     clients = int(rng.integers(2, 5))
     drawn = data.sphere(3 * clients, 3, seed=seed, labels="uniform", clients=clients)
     if equal:

@@ -118,8 +118,7 @@ class NetworkPair(Case):
         """E_x |(v_1 - v_2) . (s_1 - s_2)|_2, s = relu(U x): the part from the product of the layers' differences."""
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts
-        value = np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1)
-        return Estimate(value.mean(), self._rounding, "rounding bound")
+        return Estimate(np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1).mean(), self._rounding, "rounding bound")
 
     @cached_property
     def kink_term(self) -> Estimate:
@@ -166,8 +165,7 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
             return NetworkPair(first, second, x, rng.integers(0, outputs, len(x)), CROSS_ENTROPY.name)
         logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
         return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
-    single = seed % 3 == 0
-    shape, n = ((1, 2), 1) if single else ((int(rng.integers(1, 17)), int(rng.integers(1, 7))), 12)
+    shape, n = ((1, 2), 1) if (seed % 3 == 0) else ((int(rng.integers(1, 17)), int(rng.integers(1, 7))), 12)
     first, second = _gaussian_pair(rng, shape, outputs, seed)
     loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
     x = rng.standard_normal((n, shape[1]))

@@ -145,5 +145,4 @@ class Snapshot:
         setup = self.run.setup
         steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) has eta_g times the rounding of each step
         of_weights = (x.shape[1] + 6 * steps + 8) * EPS * norms.sum(axis=1)
-        error = (of_weights + m * EPS * np.abs(moved).sum(axis=1)) / np.sqrt(m)
-        return Estimate(value, error, "rounding bound")
+        return Estimate(value, (of_weights + m * EPS * np.abs(moved).sum(axis=1)) / np.sqrt(m), "rounding bound")

@@ -66,13 +66,12 @@ REACH_OF_LOSSES = distance + distance * sp.sqrt(2) / sp.sqrt(1 - added + sp.sqrt
 
 def _constants(case: OrderedWindows) -> dict:
     start, rho = case.known, case.radius
-    bends = Estimate.exact(start.curvature.of_each(rho)).norm()
     return {
         sigma: start.least_root,
         largest: start.largest,
         entries: start.entries,
         jacobian: start.gradients,
-        bend: bends,
+        bend: Estimate.exact(start.curvature.of_each(rho)).norm(),
         turn: start.curvature.of_all(rho),
         radius: rho,
         residual: case.certificate.residual,

@@ -143,8 +143,7 @@ class Recursion:
         if self.activation == "relu":
             if same:
                 return a / 2, self.slope_of * HALF
-            norms = sp.sqrt(a * b)
-            share = self.arc(-c / norms) / (2 * sp.pi)
+            share = self.arc(-c / sp.sqrt(a * b)) / (2 * sp.pi)
             return sp.sqrt(a * b - c * c) / (2 * sp.pi) + c * share, self.slope_of * share
         if self.activation == "erf":
             p, q = 1 + self.size * a, 1 + self.size * b
@@ -182,8 +181,7 @@ def _wrong(name: str, sort: Change, layers: int = 0, **changed) -> Mutant:
 
 def _constants(case: DeepRows) -> dict:
     g, (i, j) = case.products, case.pairs
-    squares = {first: g[i, i], second: g[j, j], inner: g[i, j]}
-    return squares | {bias: case.bias}
+    return {first: g[i, i], second: g[j, j], inner: g[i, j]} | {bias: case.bias}
 
 
 def _measure(case: DeepRows) -> tuple[Estimate, ...]:

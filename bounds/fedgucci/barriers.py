@@ -107,8 +107,7 @@ NO_DEAD_INPUT = Hypothesis(
 
 def _families_f1b(options: Options) -> tuple[CubeFamily, ...]:
     """The default families whose anchor's hidden weights are not 0."""
-    families = cube_families(options, side=1.5, n=24, trials=20)
-    return tuple(family for family in families if not family.at_origin)
+    return tuple(family for family in cube_families(options, side=1.5, n=24, trials=20) if not family.at_origin)
 
 
 mean_network_loss, losses, mean_accuracy, accuracies = sp.symbols("L_mean L_sum A_mean A_sum", positive=True)

@@ -266,8 +266,7 @@ def _table(seed: int) -> LossTable:
     clients, cells, level = int(rng.integers(2, 6)), 64, 10
     losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)
     order, start = rng.permutation(cells), 0
-    most = max(1, cells // clients - 1)
-    bad = int(rng.integers(1, most + 1))
+    bad = int(rng.integers(1, max(1, cells // clients - 1) + 1))
     for i in range(clients):
         chosen = order[start : start + bad] if seed % 4 else rng.choice(cells, bad, replace=False)
         losses[chosen, i] = level * (clients if seed % 2 else 1)

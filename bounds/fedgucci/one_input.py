@@ -105,7 +105,6 @@ moment, length = sp.symbols("M_x x", positive=True)
 
 def _constants_f7(case: CubeNetworks) -> dict:
     x = case.x if case.x.shape[1] <= len(case.x) else case.x.T  # x x' has the same largest eigenvalue as x' x
-    largest = float(np.linalg.eigvalsh(x.T @ x / len(case.x))[-1])
     return {
         side: case.side,
         h: case.h,
@@ -114,7 +113,7 @@ def _constants_f7(case: CubeNetworks) -> dict:
         delta: case.delta,
         b: case.b,
         length: Estimate.exact(case.x[0]).norm(),
-        moment: Estimate(largest, 1e-13 * case.b**2, ROUNDING),
+        moment: Estimate(float(np.linalg.eigvalsh(x.T @ x / len(case.x))[-1]), 1e-13 * case.b**2, ROUNDING),
     }
 
 

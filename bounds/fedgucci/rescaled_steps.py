@@ -142,8 +142,7 @@ def _exactly(part: sp.Expr, constants: Mapping[Any, Any]) -> sp.Expr:
     missing = sorted(str(s) for s in part.free_symbols if s not in constants)
     if missing:
         raise KeyError(f"no value for {', '.join(missing)} in the step {part}")
-    values = {s: sp.Rational(*float(constants[s]).as_integer_ratio()) for s in part.free_symbols}
-    return part.subs(values)
+    return part.subs({s: sp.Rational(*float(constants[s]).as_integer_ratio()) for s in part.free_symbols})
 
 
 def run_constants(case: LinearCase) -> dict:

@@ -63,8 +63,7 @@ def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
         for rung, side in enumerate(ladder.sides):
             first, second = (between(net, case.anchor, side) for net in case.networks)
             squares[rung] += float(largest_gap(first, second, case.x).value.value) ** 2
-    against = slope(1 / np.array(ladder.sides), np.sqrt(squares / len(cases)))
-    return -against
+    return -slope(1 / np.array(ladder.sides), np.sqrt(squares / len(cases)))
 
 
 SIDE_LADDERS = Family(

@@ -159,8 +159,7 @@ def loss_case(seed: int, loss: ConvexLoss, distance: float, width: int, aim: Aim
     wanted = np.where(rng.random(n) < 0.6, missed, inside)
     for _ in range(NEWTON):
         active = (weights.hidden @ x.T >= 0) * weights.signs[:, None] / np.sqrt(width)
-        kernel = (active.T @ active) * (x @ x.T)
-        step = np.linalg.lstsq(kernel, wanted - weights.outputs(x), rcond=None)[0]
+        step = np.linalg.lstsq((active.T @ active) * (x @ x.T), wanted - weights.outputs(x), rcond=None)[0]
         weights = Weights(weights.hidden + (active * step) @ x, weights.signs)
     problem = Problem(x, y, np.minimum(np.arange(n), 1), name="small networks, other losses")
     return OrderedTraining(problem, weights, aim, seed, loss=loss, **broken)

@@ -74,8 +74,7 @@ class StepLadder(Case):
     @property
     def sizes(self) -> np.ndarray:
         """eta_l at each rung."""
-        base = algorithm1_limit(self.problem, Setup())
-        largest = float(base.blocks.clients.values.max())
+        largest = float(algorithm1_limit(self.problem, Setup()).blocks.clients.values.max())
         return self.reach / largest * 0.5 ** np.arange(self.rungs)[::-1]
 
     def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -72,8 +72,7 @@ def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
     value = row_norms((inverse @ vectors.value).T)
     # Backward stable: relative errors of n eps times the condition of S, which is at most that of H.
     rounding = 20 * len(root) ** 1.5 * np.finfo(float).eps * np.linalg.cond(root)
-    size = np.linalg.norm(inverse, 2)
-    error = size * (row_norms(vectors.error.T) + rounding * row_norms(vectors.value.T))
+    error = np.linalg.norm(inverse, 2) * (row_norms(vectors.error.T) + rounding * row_norms(vectors.value.T))
     return Estimate(value, error, vectors.method, vectors.rigour)
 
 

@@ -47,8 +47,7 @@ class GridNetwork(Case):
     @cached_property
     def near(self) -> np.ndarray:
         """-R |x_i| <= u_r.x_i < R |x_i|, (n, m), in integers; the two squares compared are never equal."""
-        z = self.x @ self.u.T
-        return 100 * z**2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
+        return 100 * (self.x @ self.u.T) ** 2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
 
     def describe(self) -> dict[str, Any]:
         """The words that identify the case in a report."""

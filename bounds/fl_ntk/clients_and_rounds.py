@@ -63,8 +63,7 @@ def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_glo
         response, power = response + eta * power, power - eta * blocks @ power
     round_map = one - eta_global / problem.n_clients * h @ response
     stretched = np.linalg.svd(round_map)[2][0]
-    outputs = weights.outputs(problem.x)
-    problem = replace(problem, y=outputs - stretched, x_test=None, y_test=None)
+    problem = replace(problem, y=weights.outputs(problem.x) - stretched, x_test=None, y_test=None)
     setup = Setup(width, eta_local=float(eta), eta_global=eta_global, local_steps=steps, rounds=1, seed=seed)
     return replace(federated_run(problem, setup, weights), linearised=True).with_arithmetic(BALL)
 

@@ -31,8 +31,7 @@ even = sp.Symbol("M", positive=True)
 def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
     """Factors B of P = B B^T, block-diagonal over the clients: for block Jacobi, for local steps, and random ones."""
     h, clients = case.factor @ case.factor.T, case.problem.members
-    order = np.concatenate(clients)
-    back = np.argsort(order)
+    back = np.argsort(np.concatenate(clients))
 
     def placed(blocks: list[np.ndarray]) -> np.ndarray:
         return block_diag(*blocks)[np.ix_(back, back)]

@@ -85,8 +85,7 @@ def opposed_run(
 
 def tiny_network() -> FederatedRun:
     """The round with huge labels in other units: outputs scale with sigma, so at a tiny sigma the label 1 is huge."""
-    huge = float(opposed_run(0, None).problem.y[0])
-    return opposed_run(0, 1.0, sigma=1 / huge)
+    return opposed_run(0, 1.0, sigma=1 / float(opposed_run(0, None).problem.y[0]))
 
 
 def _opposed(label: float | None, seed: int) -> FederatedRun:

@@ -219,8 +219,7 @@ def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
     trained_columns = []
     for part, loss in enumerate(LOSSES):
         trained = case.outputs(part)
-        columns = case.setup.rounds
-        many = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1))
+        many = replace(case.problem, y=np.repeat(case.problem.y[:, None], case.setup.rounds, axis=1))
         value = kernel_regime(many, case.setup, case.gram.value, loss=loss).outputs(1, trained.value[:, :-1])
         rounding = 1e-13 * (case.largest_output(part) + 1)
         library = Estimate(value, np.full(value.shape, rounding + trained.error.max()), "rounding")

@@ -70,13 +70,11 @@ class ResidualLadder(Case):
     def _run(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         x, width = self.problem.x, self.setup.width
         weights = draw(width, self.problem.d, seed, self.setup.sigma)
-        initial = weights.outputs(x)
-        problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
+        problem = replace(self.problem, y=weights.outputs(x) + self.problem.y, x_test=None, y_test=None)
         setup = replace(self.setup, seed=seed)
         many = compiled(problem, setup)
         run = simulate(problem, setup, weights, keep=self.rounds, movements=False, compiled=many)
-        trained = np.stack([run.weights[int(t)] for t in self.rounds])
-        return np.abs(trained @ x.T), run.residual_norm[self.rounds]
+        return np.abs(np.stack([run.weights[int(t)] for t in self.rounds]) @ x.T), run.residual_norm[self.rounds]
 
     def fresh(self) -> ResidualLadder:
         """The same ladder with other networks, for a second opinion."""
@@ -94,8 +92,7 @@ def _ladder(base: FederatedFamily | None, setup: Setup, seed: int) -> ResidualLa
         return ResidualLadder(base.problem(seed), setup, seed)
     for drawn in range(seed, seed + 51):
         interruption.check()
-        problem = data.sphere(6, 4, seed=drawn, clients=3, labels="uniform")
-        ladder = ResidualLadder(problem, setup, seed)
+        ladder = ResidualLadder(data.sphere(6, 4, seed=drawn, clients=3, labels="uniform"), setup, seed)
         if ladder.turn <= SETTLED:
             break
     return ladder  # the hypothesis rejects a problem whose residual has not settled

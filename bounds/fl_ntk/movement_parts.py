@@ -68,8 +68,7 @@ def remaining_norm_at_limit(case: KernelCase, rounds: int) -> Estimate:
 
         train_features(case, rounds, add)
         total = -sum(parts[1:], parts[0])
-        square = sum((total[i, 0] * total[i, 0] for i in range(n)), arb(0))
-        return enclosure(square.nonnegative_part().sqrt())
+        return enclosure(sum((total[i, 0] * total[i, 0] for i in range(n)), arb(0)).nonnegative_part().sqrt())
 
 
 def _sum_over_steps(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

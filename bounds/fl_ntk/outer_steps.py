@@ -91,8 +91,7 @@ def _nesterov_moments() -> tuple[sp.MatrixExpr, ...]:
 
 def _constants(case: RandomRound) -> dict:
     values = of_momentum(case)
-    own = np.diag(np.diag(np.asarray(values[C].value)))
-    return values | {diagonal: case.rounded(own), drawn: case.batch}
+    return values | {diagonal: case.rounded(np.diag(np.diag(np.asarray(values[C].value)))), drawn: case.batch}
 
 
 descent, energy = sp.symbols("b a", positive=True)

@@ -19,10 +19,9 @@ def _families(options: Options) -> tuple:
     """The default families, and on fewer seeds the same with sigma = .1, since theorem C.11 needs a small sigma."""
     if options.sigma is not None:
         return initial_network_families(options)
-    small = replace(options, sigma=0.1, trials=options.trials or 60)
     renamed = tuple(
         replace(draw, name=f"{draw.base.name} (sigma=.1), at initialisation")
-        for draw in initial_network_families(small)
+        for draw in initial_network_families(replace(options, sigma=0.1, trials=options.trials or 60))
     )
     return initial_network_families(options) + renamed
 
@@ -40,8 +39,7 @@ def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
     cut = float(np.sqrt(2 * np.log(6 * case.width * problem.n / case.delta)))
     kept = initial_outputs(case, cut)
     near = [(np.abs(z) < case.radius * (1 + side * 1e-12)).sum(axis=1) for side in (-1, 1)]
-    outputs = initial_outputs(case)
-    residual = problem.y - outputs
+    residual = problem.y - initial_outputs(case)
     return (largest, abs(kept), Estimate.between(near[0], near[1], "counts"), residual @ residual)
 
 

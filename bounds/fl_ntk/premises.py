@@ -219,8 +219,7 @@ def _step_margins(case: FederatedRun, change: float, bottom: float, lowest: floa
     drift = top * setup.eta_local * highest * (setup.local_steps - 1)
     gain = 2 * bottom - drift - float(case.rho.hi) * (top + change) ** 2
     stable = 2 * lowest - setup.eta_local * highest**2
-    margins = np.array([gain - float(case.smallest_eigenvalue.hi) / 2, stable])
-    return Estimate(margins, 1e-13, "rounding bound")
+    return Estimate(np.array([gain - float(case.smallest_eigenvalue.hi) / 2, stable]), 1e-13, "rounding bound")
 
 
 SMALL_STEPS = Hypothesis(

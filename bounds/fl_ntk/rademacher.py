@@ -101,8 +101,7 @@ def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float]
     n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
     slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
     loss = Loss(float(slope), float(min(cap, 2 * slope)))  # a cap above the cost of one mistake would never be reached
-    population = 2000 if functions == 1 else 500
-    return FiniteClass(functions, population, float(share), int(n), loss, seed)
+    return FiniteClass(functions, 2000 if functions == 1 else 500, float(share), int(n), loss, seed)
 
 
 def _any_class(*_: Any) -> SearchStrategy[FiniteClass]:

@@ -53,8 +53,7 @@ nu = sp.Symbol("nu", real=True)
 
 
 def _measure_x_2(case: KernelCase) -> tuple[Estimate, Estimate]:
-    spectrum = case.regime.of(lambda regime, _: regime.spectrum[::-1], size=case.map_size)
-    return case.map_eigenvalues, spectrum
+    return case.map_eigenvalues, case.regime.of(lambda regime, _: regime.spectrum[::-1], size=case.map_size)
 
 
 q = sp.Symbol("q", positive=True)
@@ -64,8 +63,7 @@ def _constants_x_3(case: KernelCase) -> dict:
     eta, steps = case.setup.eta_local, case.setup.local_steps
     values = case.block_eigenvalues
     largest = values[np.argmax(1 - (1 - eta * values) ** steps)]
-    error = 1e-12 * values.max()
-    return run_values(case, N, K, eta_local) | {q: Estimate(largest, error, "rounding bound")}
+    return run_values(case, N, K, eta_local) | {q: Estimate(largest, 1e-12 * values.max(), "rounding bound")}
 
 
 def _measure_x_3(case: KernelCase) -> tuple[Estimate, Estimate]:

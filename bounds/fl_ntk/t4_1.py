@@ -94,9 +94,8 @@ class AccuracyLadder(Case):
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        first = self.targets[0]
         return {
-            "problem": first.run.problem.name,
+            "problem": self.targets[0].run.problem.name,
             "along": self.name,
             "eps": [float(f"{target.eps:.4g}") for target in self.targets],
             "N": [target.run.problem.n_clients for target in self.targets],

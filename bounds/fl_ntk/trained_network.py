@@ -88,10 +88,9 @@ def _measure_x_9(ladder: WidthLadder) -> tuple[Estimate, ...]:
         raise NoSlope(
             f"the coefficient of the share of flips, {share}, is not told from 0: the networks move too little"
         )
-    relative = share.error / share.value
     per_flip = Estimate(
         matrix.value / share.value,
-        (matrix.error + relative * np.abs(matrix.value)) / share.lo,
+        (matrix.error + (share.error / share.value) * np.abs(matrix.value)) / share.lo,
         matrix.method,
         matrix.rigour,
     )

@@ -157,8 +157,7 @@ class RunStatistics:
         before = gram.activations(x, run.weights.hidden)
         flipped = np.empty(run.problem.n)
         for c, members in enumerate(run.problem.members):
-            after = gram.activations(x[members], local[-2, c])
-            flipped[members] = (after != before[members]).mean(axis=1)
+            flipped[members] = (gram.activations(x[members], local[-2, c]) != before[members]).mean(axis=1)
         return {
             "local_step": float(np.sqrt(((local - inside.hidden) ** 2).sum(axis=-1).max())),
             "local_gram_drift": last - run.initial_gram.value,

@@ -48,8 +48,7 @@ def run(
         raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
     own = -(-width // max(1, len(devices)))
     fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
-    size = min(fit, max(1, ROWS // samples))
-    x, y = in_groups(x.astype(dtype), y.astype(dtype), size)
+    x, y = in_groups(x.astype(dtype), y.astype(dtype), min(fit, max(1, ROWS // samples)))
     with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
         arrays = _run(
             x,

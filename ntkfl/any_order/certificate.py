@@ -507,13 +507,12 @@ def _certified(
     try:
         network = scaled(problem, plain, label_error)
     except Unreachable as error:
-        none = np.zeros((0, 2), int)
         return AnyOrderCertificate(
             certified=False,
             why=str(error),
             margin=-np.inf,
             distance=_UNKNOWN,
-            held=none,
+            held=np.zeros((0, 2), int),
             residual=_UNKNOWN,
             smallest_eigenvalue=None,
             **known,

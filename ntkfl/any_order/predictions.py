@@ -21,8 +21,7 @@ def settled(outputs: Estimate) -> np.ndarray:
         answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
         return answer
     for k in range(outputs.value.shape[1]):
-        others = np.delete(outputs.hi, k, axis=1)
-        answer[(outputs.lo[:, [k]] > others).all(axis=1)] = k
+        answer[(outputs.lo[:, [k]] > np.delete(outputs.hi, k, axis=1)).all(axis=1)] = k
     return answer
 
 
@@ -74,8 +73,7 @@ def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, 
     sums, errors, squares = (np.zeros((len(x), outputs)) for _ in range(3))
     for block in neuron_blocks(net):
         w, b = net.hidden[block], net.readout[:, block]
-        neurons = np.arange(block.start, block.start + len(w))
-        on = rows.patterns(neurons)
+        on = rows.patterns(np.arange(block.start, block.start + len(w)))
         move, size = on * (b.T @ by_sample.T), on * (np.abs(b).T @ np.abs(by_sample).T)
         here = (rows.neuron >= block.start) & (rows.neuron < block.start + len(w))
         place = rows.neuron[here] - block.start, rows.row[here]

@@ -178,8 +178,7 @@ class ConformanceCase:
             x: inputs of samples.
             y: labels of the same samples.
         """
-        total = GRADIENTS[self.model](self.tensors(w), x, y)
-        return self.flat(total) / (1 if self.loss == "sum" else len(y))
+        return self.flat(GRADIENTS[self.model](self.tensors(w), x, y)) / (1 if self.loss == "sum" else len(y))
 
 
 def line(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:

@@ -86,8 +86,7 @@ def arrays(path: Path, shapes: Mapping[str, tuple[int, ...]], required: Collecti
         raise
     except UNREADABLE as error:
         raise Refused(f"{path.name} cannot be read: {type(error).__name__}") from error
-    precisions = {value.dtype for value in by_name.values()}
-    if len(precisions) > 1:
+    if len({value.dtype for value in by_name.values()}) > 1:
         raise Refused("some arrays are float64 and some float32; all must be of one precision")
     return by_name
 
@@ -101,8 +100,7 @@ def _array(file: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> np.ndarr
             raise Refused(f"{name!r} is {dtype.name}; it must be {' or '.join(PRECISIONS)}")
         if there != shape:
             raise Refused(f"{name!r} has shape {there}, rounds first; it must be {shape}")
-        size = int(np.prod(shape)) * dtype.itemsize
-        content = stream.read(size)
+        content = stream.read(int(np.prod(shape)) * dtype.itemsize)
     value = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
     for number, tensor in enumerate(value):
         if not np.isfinite(tensor).all():

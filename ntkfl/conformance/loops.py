@@ -70,8 +70,7 @@ def shares(case: ConformanceCase, t: int) -> list[float]:
 
 def mean_move(case: ConformanceCase, w: np.ndarray, t: int, added: Added = nothing) -> Any:
     """D = sum_i p_i Delta_i over the cohort of round t."""
-    clients = case.cohort(t)
-    moves = [train(case, w, t, i, added) - w for i in clients]
+    moves = [train(case, w, t, i, added) - w for i in case.cohort(t)]
     return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
@@ -85,8 +84,7 @@ def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) ->
     """FedAvg, McMahan et al. 2017; if mu is not 0, FedProx (Li et al. 2020)."""
     w = case.start
     for t in range(case.rounds):
-        d = mean_move(case, w, t, lambda v, w=w: mu * (v - w))
-        w = w + server_rate * d
+        w = w + server_rate * mean_move(case, w, t, lambda v, w=w: mu * (v - w))
         yield {"model": w}
 
 
@@ -190,8 +188,7 @@ def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
     """Algorithm 1 of FL-NTK: all clients have equal weight."""
     w = case.start
     for t in range(case.rounds):
-        move = uniform_move(case, w, t)
-        w = w + server_rate * move
+        w = w + server_rate * uniform_move(case, w, t)
         yield {"model": w}
 
 

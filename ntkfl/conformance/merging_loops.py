@@ -37,8 +37,7 @@ def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.nd
     w = case.start
     for t in range(case.rounds):
         vectors = task_vectors(case, w, t)
-        merged = vectors.sum(axis=0)
-        w = w + scale * merged
+        w = w + scale * vectors.sum(axis=0)
         yield w
 
 
@@ -112,8 +111,7 @@ def flex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD gives new factors."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
-        ends = factors(case, w, t)
-        product = sum(p * b @ a for p, b, a in ends)
+        product = sum(p * b @ a for p, b, a in factors(case, w, t))
         u, s, v = np.linalg.svd(product)
         rank = len(case.tensors(w)["lora_A"])
         again_b, again_a = u[:, :rank] * s[:rank], v[:rank]

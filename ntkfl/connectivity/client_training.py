@@ -44,8 +44,7 @@ def circle_outputs(models: Float[np.ndarray, "networks m 2"], signs: Float[np.nd
         )
     towards = np.arctan2(models[..., 1], models[..., 0])
     begins, ends = np.mod(towards - np.pi / 2, 2 * np.pi), np.mod(towards + np.pi / 2, 2 * np.pi)
-    cuts = np.arange(0, 2 * np.pi, LONGEST)
-    unsorted = np.concatenate([begins.ravel(), ends.ravel(), cuts])
+    unsorted = np.concatenate([begins.ravel(), ends.ravel(), np.arange(0, 2 * np.pi, LONGEST)])
     order = np.argsort(unsorted)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
@@ -90,8 +89,7 @@ def trained_clients(
         raise ValueError(f"the labels have shape {y.shape}; {problem.n} samples and one output need ({problem.n},)")
     if hidden.shape != (len(signs), problem.d):
         raise ValueError(f"the hidden weights have shape {hidden.shape}; they must be ({len(signs)}, {problem.d})")
-    moved = [_trained(problem.x[own], y[own], setup, hidden, signs) for own in problem.members]
-    return hidden + np.stack(moved)
+    return hidden + np.stack([_trained(problem.x[own], y[own], setup, hidden, signs) for own in problem.members])
 
 
 def _trained(x: np.ndarray, y: np.ndarray, setup: Setup, hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:

@@ -70,8 +70,7 @@ def ensemble_outputs(
     Source: IMA, section III; averaging/I3.
     """
     chosen = shares(networks, weights)
-    outputs = [p * network.outputs(x) for p, network in zip(chosen, networks, strict=True)]
-    return np.sum(outputs, axis=0)
+    return np.sum([p * network.outputs(x) for p, network in zip(chosen, networks, strict=True)], axis=0)
 
 
 def averaging_gap(

@@ -86,8 +86,7 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     height = np.linalg.norm(rest)
     if not width > 0 or not height > 1e-12 * length:
         raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")
-    corners = np.array([[0.0, 0.0], [width, 0.0], [up @ first, height]])
-    return Plane(points[0], first, rest / height, corners)
+    return Plane(points[0], first, rest / height, np.array([[0.0, 0.0], [width, 0.0], [up @ first, height]]))
 
 
 def plane_losses(
@@ -137,8 +136,7 @@ def plane_losses(
                 np.matmul(np.maximum(bases[i], below, out=gate), weights, out=outputs[i])
             slopes = [rise @ part.T for part in readouts]
             outputs += slopes[0] + s[:, None, None] * slopes[1] + b * slopes[2]
-            values = chosen.value(outputs if shape.n_outputs > 1 else outputs[..., 0], labels)
-            total[:, j] += values.sum(axis=1)
+            total[:, j] += chosen.value(outputs if shape.n_outputs > 1 else outputs[..., 0], labels).sum(axis=1)
     return total / len(x)
 
 

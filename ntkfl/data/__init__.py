@@ -59,8 +59,7 @@ def digits(
         >>> digits(n=6, clients=2).x.shape
         (6, 64)
     """
-    draw = ImageDraw(n, seed, target, center, clients, partition, test)
-    return draw.problem("digits", *table("digits.csv.gz"))
+    return ImageDraw(n, seed, target, center, clients, partition, test).problem("digits", *table("digits.csv.gz"))
 
 
 def fashion_mnist(

@@ -76,8 +76,7 @@ def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
     some = np.flatnonzero(norms)
     zero = tuple(int(i) for i in np.flatnonzero(norms == 0))
     same = _parallel(x[some]) & (np.abs(norms[some, None] - norms[some]) <= _SAME_NORM * norms[some])
-    groups = (*_groups(same, some), *((zero,) if len(zero) > 1 else ()))
-    return tuple(sorted(groups))
+    return tuple(sorted((*_groups(same, some), *((zero,) if len(zero) > 1 else ()))))
 
 
 def require_distinct(x: Float[np.ndarray, "n d"]) -> None:

@@ -304,8 +304,7 @@ def finite(
         >>> finite([[1.0, 0.0]], [[1.0, 0.0], [-1.0, 0.0]])
         array([[0.5]])
     """
-    counts = _counts(x, u, w, z)
-    return _inner_products(x, z) * (counts / len(u))
+    return _inner_products(x, z) * (_counts(x, u, w, z) / len(u))
 
 
 def jacobian_gram(

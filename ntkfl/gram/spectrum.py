@@ -63,8 +63,7 @@ def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
         >>> round(float(largest_eigenvalue([[2.0, 1.0], [1.0, 2.0]]).value), 6)
         3.0
     """
-    negative = -h if isinstance(h, Estimate) else -real_array("the matrix", h)
-    return -smallest_eigenvalue(negative)
+    return -smallest_eigenvalue(-h if isinstance(h, Estimate) else -real_array("the matrix", h))
 
 
 def _exponent(h: np.ndarray | Estimate) -> int:

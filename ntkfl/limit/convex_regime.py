@@ -112,8 +112,7 @@ class ConvexRegime(Regime):
         start = self._labels - self._initial_residual(initial_outputs)
         setup = self.setup
         total_step = setup.eta_local * setup.eta_global * setup.local_steps * _positive(rounds)
-        least = self._least(start, self.problem.n_clients / total_step)
-        return least / (1 - setup.eta_local / self.eta_limit)
+        return self._least(start, self.problem.n_clients / total_step) / (1 - setup.eta_local / self.eta_limit)
 
     def _least(self, start: Float[np.ndarray, "n C"], ridge: float) -> float:
         """min_alpha [ridge alpha^T H alpha / 2 + F(start + H alpha)], output by output, by damped Newton steps."""

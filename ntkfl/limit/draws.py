@@ -117,8 +117,7 @@ def choices(noise: Noise) -> int:
 def _ways(size: int, batch: int, turns: int, passes: int) -> int:
     if batch >= size:
         return 1
-    rest = size - (turns - 1) * batch
-    orders = factorial(size) // (factorial(batch) ** (turns - 1) * factorial(rest))
+    orders = factorial(size) // (factorial(batch) ** (turns - 1) * factorial(size - (turns - 1) * batch))
     return (comb(size, batch) if turns == 1 else orders) ** passes
 
 
@@ -233,8 +232,7 @@ class SampledRounds:
     @property
     def mean_square(self) -> Estimate:
         """E |r(t)|^2, (T,): |E r|^2 plus the mean of the spreads."""
-        runs = self.spreads.shape[-1]
-        error = ERRORS * self.spreads.std(axis=-1, ddof=1) / runs**0.5
+        error = ERRORS * self.spreads.std(axis=-1, ddof=1) / self.spreads.shape[-1] ** 0.5
         return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._how, Rigour.SAMPLED)
 
     @property

@@ -77,8 +77,7 @@ class Lanczos:
                 break
         for number, end in enumerate(ends.tolist()):
             last = float(besides[number, end])
-            rows = bases[number, : end + (last > 0)]
-            skew = _skew(rows)
+            skew = _skew(bases[number, : end + (last > 0)])
             run = cls(diagonals[number, :end], besides[number, 1:end], last, float(np.sqrt(squares[number])), skew)
             yield run, bases[number, :end].T
 

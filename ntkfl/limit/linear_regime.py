@@ -327,8 +327,7 @@ class LinearRegime(Regime):
             inside = min(self.response_eigenvalues[0], self.round.limit - self.response_eigenvalues[-1])
             return -1 if inside > self._nu_error else 1 if inside < -self._nu_error else 0
         if self._size <= DENSE:
-            error = self._size * EPSILON * float(np.linalg.norm(self.round_map))
-            return int(side_of_one(self.round_map, error))
+            return int(side_of_one(self.round_map, self._size * EPSILON * float(np.linalg.norm(self.round_map))))
         if self.round.in_turn is not None:
             moves = self.round.in_turn * self._clients.values
             if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # a client's turn contracts this client's residual

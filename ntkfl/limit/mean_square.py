@@ -206,8 +206,7 @@ class StateMoments:
         if least <= level <= most:
             mean, noise = self.mean / level**0.5, self.noise
             at_level = None if noise is None else lambda second: noise(second) / level
-            between = self.between / level**0.5
-            below, above = StateMoments(mean, at_level, False, between=between)._sides_of_rest
+            below, above = StateMoments(mean, at_level, False, between=self.between / level**0.5)._sides_of_rest
             least, most = max(least, level * below), min(most, level * above)
         return float(least ** (0.5 / self.rounds)), float(most ** (0.5 / self.rounds))
 
@@ -427,8 +426,7 @@ def require_search(state: int) -> None:
 def _packed(second: Second) -> Float[np.ndarray, " d"]:
     """The upper triangle of a symmetric matrix, row by row, with entries off the diagonal times the root of 2."""
     packed = 2**0.5 * np.concatenate([row[place:] for place, row in enumerate(second)])
-    diagonal = np.cumsum([0, *range(len(second), 1, -1)])
-    packed[diagonal] = np.diag(second)
+    packed[np.cumsum([0, *range(len(second), 1, -1)])] = np.diag(second)
     return packed
 
 

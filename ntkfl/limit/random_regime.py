@@ -343,8 +343,7 @@ class RandomRegime(Regime):
         last, (settled, period) = int(t.max(initial=-1)), self._recurring()
         regimes = [self._of_round(number) for number in range(min(last, settled + period))]
         if all(regime.noise.nothing_drawn for regime in regimes):  # then r is Gaussian
-            variance = self._moments(t, initial_outputs, _variance_of_gaussian)
-            return variance.reshape(np.shape(rounds))
+            return self._moments(t, initial_outputs, _variance_of_gaussian).reshape(np.shape(rounds))
         one = require_few(self.noise, self._size(self.problem.n))
         require_work("fourth moments", lambda rounds: rounds * (one + 10 * CALL), hint=ESTIMATE, rounds=last)
         moments = FourthMoments.start(self._state(initial))

@@ -80,8 +80,7 @@ class Regime(ABC):
             OverflowError: the outputs pass the largest float64, as only steps beyond the limit make them do.
         """
         t = checked_rounds(rounds)
-        result = self._labels - self._residual(t, initial_outputs)
-        return self._shaped(result, np.shape(rounds))
+        return self._shaped(self._labels - self._residual(t, initial_outputs), np.shape(rounds))
 
     def residual(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """r(t) = y - y(t), in the shape of `outputs`, with the digits that y - outputs(t) loses as r(t) -> 0.
@@ -121,8 +120,7 @@ class Regime(ABC):
             OverflowError: as `outputs`.
         """
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
-        kernels = self._cross_grams(x, cross_gram)
-        change = self._predicted(self._coefficients(initial, t), kernels)
+        change = self._predicted(self._coefficients(initial, t), self._cross_grams(x, cross_gram))
         start = self._columns("initial_prediction", initial_prediction, change.shape[1])
         return self._shaped(start + change, np.shape(rounds))
 

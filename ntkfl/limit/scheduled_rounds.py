@@ -83,8 +83,7 @@ class DrawnRound:
     @cached_property
     def mean(self) -> Float[np.ndarray, "2n 2n"]:
         """The mean, over the draws, of the move and of the change of the memories."""
-        always = np.concatenate([self.always, np.zeros_like(self.always)])
-        return self._summed(self.chance) + always
+        return self._summed(self.chance) + np.concatenate([self.always, np.zeros_like(self.always)])
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
         """`times` the sum of the clients' contributions, first to the move, then to the memories."""
@@ -395,8 +394,7 @@ class ScheduledRegime(RandomRegime):
 
         *_, driven = moments(np.zeros((size, size)))
         assert isinstance(self.mean_square, StateMoments)  # regimes with given cohorts have no other class
-        resting = self.mean_square.resting(driven)
-        return float(np.mean([np.trace(after[:n, :n]) for after in moments(resting)]))
+        return float(np.mean([np.trace(after[:n, :n]) for after in moments(self.mean_square.resting(driven))]))
 
     @property
     def _cycle(self) -> list[RandomRegime]:

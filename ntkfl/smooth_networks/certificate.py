@@ -270,8 +270,7 @@ class NetworkCertificate(LaterNetworks):
         """An ESTIMATE of the largest |y - f| that would certify with this kernel and curvature, or None."""
         if self.certified:
             return float(self.residual.hi)
-        residual = needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi))
-        return residual or None
+        return needed_residual(self.start, self.visits, self._step, HALVINGS, float(self.residual.hi)) or None
 
     def to_dict(self) -> dict[str, Any]:
         """All values, JSON-safe, `certified` first; infinity and NaN become None."""

@@ -146,8 +146,7 @@ class _Reader:
         known |= dict(zip(jaxpr.invars, given, strict=True))
         for equation in jaxpr.eqns:
             values = [known[v] if not hasattr(v, "val") else v.val for v in equation.invars]
-            results = self.apply(equation, values)
-            known |= dict(zip(equation.outvars, results, strict=True))
+            known |= dict(zip(equation.outvars, self.apply(equation, values), strict=True))
         return [known[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars]
 
     def apply(self, equation: Any, values: list[Any]) -> list[Any]:

@@ -194,8 +194,7 @@ def of_wide(network: WideNetwork, params: Mapping[str, Any] | None, features: in
     phi = ACTIVATIONS[network.activation]
     given = dict(params)
     last = np.atleast_2d(_taken(given, "readout.weight"))
-    width = last.shape[1]
-    inside = network.inner_scales(width)
+    inside = network.inner_scales(last.shape[1])
     layers: list[Layer] = []
     for number in range(1, network.depth):
         key = f"layer{number}"
@@ -416,8 +415,7 @@ def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
         return weight
     if 1 in (len(before.weight), before.image.places):  # for one channel or one pixel both orders are the same
         return weight
-    by_channel = weight.reshape(len(weight), -1, before.image.places)
-    return by_channel.transpose(0, 2, 1).reshape(len(weight), -1)
+    return weight.reshape(len(weight), -1, before.image.places).transpose(0, 2, 1).reshape(len(weight), -1)
 
 
 def _activation(part: nn.Module) -> Smooth | None:

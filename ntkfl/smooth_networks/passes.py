@@ -390,8 +390,7 @@ def unfolded(h: Estimate, image: Image) -> Estimate:
     edge = side // 2
 
     def squares(a: np.ndarray) -> np.ndarray:
-        pixels = a.reshape(n, image.height, image.width, -1)
-        padded = np.pad(pixels, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
+        padded = np.pad(a.reshape(n, image.height, image.width, -1), ((0, 0), (edge, edge), (edge, edge), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(1, 2))
         return windows[:, :: image.stride, :: image.stride].reshape(n, image.places, -1)
 
@@ -413,8 +412,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
         placed = Estimate(value, error, part.method, part.rigour)
         total = placed if total is None else total + placed
     assert total is not None
-    inside = total[:, :, edge : edge + image.height, edge : edge + image.width]
-    return reshaped(inside, (n, outputs, -1))
+    return reshaped(total[:, :, edge : edge + image.height, edge : edge + image.width], (n, outputs, -1))
 
 
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:

@@ -107,9 +107,8 @@ def method_start(
     """The best norm found for a method's state, with its bounds on the linear model; or why no norm was found."""
     kernel, options = at.kernel, method.options
     owner = np.repeat(problem.owner, at.residual.value.shape[1])
-    name = method.name
     steps = Steps(
-        name,
+        method.name,
         float(setup.eta_local),
         float(options.get("mu", options.get("alpha", 0.0))),
         float(options.get("server_rate", 1.0)),

@@ -46,8 +46,7 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
         one = "" if isinstance(first, Tensor) else "one tensor "
         raise ValueError(f"{name} gives {_kind(first)} for 2 samples; its outputs must be {one}of shape (2,) or (2, C)")
     with torch.no_grad():
-        again = _called(name, outputs, own, trial)
-        if not torch.equal(first.nan_to_num(), again.nan_to_num()):
+        if not torch.equal(first.nan_to_num(), _called(name, outputs, own, trial).nan_to_num()):
             raise ValueError(
                 f"{name} gives other outputs when it is called again with the same parameters and inputs; it must be a "
                 "function of them: leave out dropout and other noise, or call eval() on the module"

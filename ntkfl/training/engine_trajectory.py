@@ -215,8 +215,7 @@ class _Records:
 
     def add_clients(self, result: RoundResult) -> None:
         """Record the clients of a round, and the server's step."""
-        before = self.fields["outputs"][-1]
-        local = np.repeat(before[None], self.setup.local_steps + 1, axis=0)
+        local = np.repeat(self.fields["outputs"][-1][None], self.setup.local_steps + 1, axis=0)
         for seen, members in zip(result.seen, self.members, strict=True):
             if len(members):
                 local[1:, members] = seen["outputs"][:, : len(members)].detach().cpu().numpy()

@@ -117,8 +117,7 @@ class FederatedData:
                 return None
             return tensor.to(device, dtype if tensor.is_floating_point() else None)
 
-        tensors = {name: moved(getattr(self, name)) for name in ("x", "y", "x_test", "y_test")}
-        return replace(self, **tensors)
+        return replace(self, **{name: moved(getattr(self, name)) for name in ("x", "y", "x_test", "y_test")})
 
     def members(self) -> list[np.ndarray]:
         """The samples of each client, (n_c,), ascending."""

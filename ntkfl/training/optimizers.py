@@ -164,8 +164,7 @@ class Adam(Optimizer):
 def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float | None) -> Params:
     """The gradient, clipped for each client separately, with weight decay added."""
     if clip is not None:
-        norms = squared_norms(gradient).sqrt()
-        shrink = clip / norms.clamp(min=clip)
+        shrink = clip / squared_norms(gradient).sqrt().clamp(min=clip)
         gradient = {name: g * one_a_row(shrink, g) for name, g in gradient.items()}
     if weight_decay:
         gradient = {name: g + weight_decay * params[name] for name, g in gradient.items()}

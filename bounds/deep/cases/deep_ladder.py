@@ -164,11 +164,10 @@ class DeepLadder(Rungs):
                 yield apart
                 continue
             start, end = starts[place], ends[place]
-            own = regime(network.problem, self.setup, start).outputs(rounds, network.first)
             yield Seen(
                 float(np.linalg.norm(start - self.limit.gram) / norm),
                 farthest(outputs, network.first + limit),
-                farthest(outputs, own),
+                farthest(outputs, regime(network.problem, self.setup, start).outputs(rounds, network.first)),
                 float(np.linalg.norm(end - start) / norm),
                 *apart,
             )

@@ -142,8 +142,7 @@ class OrderedWindows(SmallNetwork):
             pulls = -self.loss.slope(f, self.problem.y[members])
             farthest = max(farthest, float(np.abs(np.clip(f, *self._ends(members)) - f).max()))
             by = {"random": rng.permutation(len(left)), "largest": np.argsort(-np.abs(pulls))}
-            chosen = by.get(self.order, by["largest"][::-1])[:size]
-            batch = members[chosen]
+            batch = members[by.get(self.order, by["largest"][::-1])[:size]]
             theta = self._stepped(theta, batch)
             left = [i for i in left if i not in batch]
         return theta, farthest

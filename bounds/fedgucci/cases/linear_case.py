@@ -59,10 +59,9 @@ class LinearCase(Case):
         """w_c - w_0 of each participant of the first round, (clients, p), under FedGuCci (`connected`) or FedAvg."""
         moves = []
         for how in self._arithmetics:
-            runs = [_alone(self.run, c) for c in self.run.participants[0]]
             ends = [
                 fedgucci(run, self.beta, 1, how) if connected else fedavg(run, run.eta_local, 1, arithmetic=how)
-                for run in runs
+                for run in [_alone(self.run, c) for c in self.run.participants[0]]
             ]
             moves.append(np.stack([path[1] - path[0] for path in ends]))
         return self._known(*moves)

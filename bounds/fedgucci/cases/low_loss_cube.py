@@ -125,8 +125,7 @@ def _cube(h: int, features: int, side: float, count: int, own: bool, level: floa
     drawn = anchor.vector() + moves
     networks = tuple(anchor.at(vector) for vector in drawn[PILOTS:])
     case = LowLossCube(anchor, networks, side, x, anchor.outputs(x), domain=DOMAIN, clients=clients, seed=seed)
-    largest = max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners)
-    return replace(case, epsilon=level * largest)
+    return replace(case, epsilon=level * max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners))
 
 
 def _any_cube(*of) -> SearchStrategy[LowLossCube]:

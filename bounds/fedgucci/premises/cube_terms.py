@@ -147,8 +147,7 @@ def group_deviation(case: CubeNetworks) -> Estimate:
 
 def _terms(network: TwoLayer) -> float:
     """sum_i |v_i| |u_i|, with v_i a column of the readout: times |x| it bounds the l2 norm of the outputs."""
-    columns = np.linalg.norm(np.atleast_2d(network.readout), axis=0)
-    return float(np.linalg.norm(network.hidden, axis=1) @ columns)
+    return float(np.linalg.norm(network.hidden, axis=1) @ np.linalg.norm(np.atleast_2d(network.readout), axis=0))
 
 
 def mean_group_deviation(case: CubeNetworks) -> Estimate:

@@ -241,12 +241,11 @@ def _limit_in_balls(x: np.ndarray) -> arb_mat:
 
 def distributions() -> SearchStrategy[SphereDistribution]:
     """Distributions on spheres of 2 to 8 features, any mixture of a linear target and noise with |y| <= 1."""
-    share = st.floats(0, 1, allow_subnormal=False)
     return st.builds(
         lambda d, size, mixture: SphereDistribution(d, size * mixture, size * (1 - mixture)),
         st.integers(2, 8),
         st.floats(0.01, 1),
-        share,
+        st.floats(0, 1, allow_subnormal=False),
     )
 
 

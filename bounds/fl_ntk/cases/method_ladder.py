@@ -106,8 +106,7 @@ def _ladder(
     base: FederatedFamily | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
 ) -> MethodLadder:
     """The ladder whose first seed is `seed`, on the user's data or on sixteen points of two clients."""
-    problem = _points(16, 8, seed) if base is None else base.problem(seed)
-    return MethodLadder(problem, setup, widths, counts, seed)
+    return MethodLadder(_points(16, 8, seed) if base is None else base.problem(seed), setup, widths, counts, seed)
 
 
 def _any_ladder(base: FederatedFamily | None, setup: Setup) -> SearchStrategy[MethodLadder]:

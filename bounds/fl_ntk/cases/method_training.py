@@ -116,8 +116,7 @@ def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[
     for training in trainings:
         value = -training.regime(case.problem, alone, h.value).residual(setup.rounds, outputs)
         rounding = ROUNDINGS * np.finfo(float).eps * case.problem.n * (1 + float(np.abs(value).max()))
-        error = np.full(value.shape, rounding + float(h.error.max()))
-        known.append(Estimate(value, error, "rounding, generous"))
+        known.append(Estimate(value, np.full(value.shape, rounding + float(h.error.max())), "rounding, generous"))
     return (*(engine_residuals(case, training)[:, setup.rounds] for training in trainings), *known)
 
 

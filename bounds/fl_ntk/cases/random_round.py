@@ -124,8 +124,7 @@ class RandomRound(SmallRound):
         """E r r^T after `rounds` rounds from r = y, (n, n), over every choice."""
         second = np.outer(self.problem.y, self.problem.y)
         for _ in range(rounds):
-            parts = [chance * m @ second @ m.T for chance, m in self.maps(self.setup.eta_global)]
-            second = np.sum(parts, axis=0)
+            second = np.sum([chance * m @ second @ m.T for chance, m in self.maps(self.setup.eta_global)], axis=0)
         return self.rounded(second)
 
     def with_memory(self, rounds: int) -> Estimate:
@@ -192,8 +191,7 @@ def random_round(
     nesterov: bool = False,
 ) -> RandomRound:
     """Seven points on the sphere in eight dimensions, or six with server momentum."""
-    sizes = EQUAL if momentum else SIZES
-    problem = on_sphere(sizes, seed)
+    problem = on_sphere(EQUAL if momentum else SIZES, seed)
     setup = Setup(eta_local=float(reach / largest_of_clients(problem)), eta_global=server, local_steps=steps, seed=seed)
     return RandomRound(problem, setup, cohort, batch, shuffled, momentum, noise, nesterov)
 

@@ -73,8 +73,7 @@ class SlidingLadder(Case):
     @property
     def clearance(self) -> float:
         """Least distance from a kink, along the flow, of a pair not held, less the largest move by local steps."""
-        moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
-        z = (self.weights.hidden + moved) @ self.x.T
+        z = (self.weights.hidden + np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
         side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
         z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0

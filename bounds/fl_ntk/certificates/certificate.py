@@ -113,8 +113,7 @@ def checked(problem: Problem, setup: Setup, weights: Weights) -> Weights:
 
 def weighted(gram: arb_mat | list[list[arb]], counts: arb_mat | np.ndarray, width: arb) -> arb_mat:
     """G_ij counts_ij / m."""
-    rows = gram if isinstance(gram, list) else gram.tolist()
-    pairs = zip(rows, counts.tolist(), strict=True)
+    pairs = zip(gram if isinstance(gram, list) else gram.tolist(), counts.tolist(), strict=True)
     return arb_mat([[g * c / width for g, c in zip(*row, strict=True)] for row in pairs])
 
 

@@ -77,8 +77,7 @@ def scan(
 ) -> Iterator[Candidate]:
     """At most two candidates: the promising candidate with the least q, then the candidate with the least need / R."""
     frozen = [_Frozen(problem, setup, given, power) for power in powers]
-    gram = _gram_abs(given)
-    changes = gram * (losses + gains) / (2 * setup.width)
+    changes = _gram_abs(given) * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.members)) for change in changes]
     candidates = [
         f.candidate(float(radius), *norms_here)
@@ -271,8 +270,7 @@ def _judged(
         total += image
         image = a_matrix * image
     frozen = norm(inverse * (s - share * (kernel.h * total)))
-    inverse_norm = norm(inverse)
-    of_patterns = kernel.perturbation * inverse_norm * sum(reached, arb(0))
+    of_patterns = kernel.perturbation * norm(inverse) * sum(reached, arb(0))
     of_drift = norm(inverse * kernel.h) * sum(drifts[:-1], arb(0))
     rate = (frozen + share * (of_patterns + of_drift)).upper()
 

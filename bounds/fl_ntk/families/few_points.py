@@ -139,8 +139,7 @@ WEDGES = Family("wedges", _wedge, ANY_WEDGE, trials=8)
 def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> FederatedRun:
     """A Gaussian network on the single sample (length, 0), one client, in balls: H_inf = length^2 / 2."""
     problem = Problem(length * np.eye(2)[:1], np.array([label]), name="one point")
-    run = federated_run(problem, setup)
-    return run.with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)
+    return federated_run(problem, setup).with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)
 
 
 def _one_point(setup: Setup, label: float, seed: int) -> FederatedRun:
@@ -157,8 +156,7 @@ def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
 
 def quick(width: int, label: float = 1.0) -> Family:
     """Two rounds; the first round removes most of the residual, so that all flips happen in the first round."""
-    setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
-    return _family(f"width {width}, y = {label:g}", setup, label)
+    return _family(f"width {width}, y = {label:g}", Setup(width, eta_local=1.8, local_steps=1, rounds=2), label)
 
 
 def at_most_half(width: int) -> Family:

@@ -156,8 +156,7 @@ def paper_run(
     outputs = weights.outputs(x)
     problem = Problem(x, outputs + chosen / np.linalg.norm(chosen), owner, name=f"{len(x)} points, steps of the proof")
     limit = values[0] ** 2 / (values[-1] * len(x) ** 2 * setup.local_steps)
-    steps = replace(setup, eta_local=float(share * limit), rounds=4)
-    return federated_run(problem, steps, weights)
+    return federated_run(problem, replace(setup, eta_local=float(share * limit), rounds=4), weights)
 
 
 def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:

@@ -97,7 +97,6 @@ def run(case: Any) -> Any:
         assert built is not None
         if state is None:
             state = built.init({name: jnp.asarray(value) for name, value in case.tensors(case.start).items()})
-        cohort = case.cohort(number)
-        clients = [(b"%d" % i, Planned(case, number, i), jax.random.PRNGKey(i)) for i in cohort]
+        clients = [(b"%d" % i, Planned(case, number, i), jax.random.PRNGKey(i)) for i in case.cohort(number)]
         state, _ = built.apply(state, clients)
         yield {name: np.asarray(value) for name, value in state.params.items()}

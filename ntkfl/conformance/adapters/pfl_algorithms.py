@@ -121,10 +121,9 @@ def run(case: Any) -> Any:
         len(b.y) == case.sizes[i] for t, cohort in enumerate(cohorts) for i in cohort for b in case.batches(t, i)
     )
     passes = sum(batch.ends_pass for batch in case.batches(0, cohorts[0][0]))
-    weighting = [WeightByDatapoints()] if case.method in BY_SIZE else []
     algorithm.run(
         parameters,
-        SimulatedBackend(data, data, postprocessors=weighting),
+        SimulatedBackend(data, data, postprocessors=[WeightByDatapoints()] if case.method in BY_SIZE else []),
         PyTorchModel(network, local_optimizer(case), central_optimizer(case, network)),
         NNTrainHyperParams(
             local_batch_size=None if whole else max(sizes),

@@ -94,8 +94,7 @@ def _of_torch(path: Path) -> dict[str, np.ndarray]:
 
 def _is_layer(state: Mapping[str, Any]) -> bool:
     """Whether the arrays are one matrix and at most one vector: a single layer, not a network."""
-    ranks = sorted(getattr(value, "ndim", 0) for value in state.values())
-    return ranks in ([2], [1, 2])
+    return sorted(getattr(value, "ndim", 0) for value in state.values()) in ([2], [1, 2])
 
 
 def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

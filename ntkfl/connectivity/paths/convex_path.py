@@ -67,8 +67,7 @@ def _steepest(outputs: np.ndarray, labels: np.ndarray, left: np.ndarray, half: n
 def _counts(wanted: np.ndarray, most: int) -> np.ndarray:
     """The number of parts of each piece: as many as wanted, or proportionally fewer."""
     parts = np.maximum(np.ceil(wanted), 1)
-    scale = min(1.0, most / parts.sum())
-    return np.maximum(np.floor(parts * scale), 1).astype(int)
+    return np.maximum(np.floor(parts * min(1.0, most / parts.sum())), 1).astype(int)
 
 
 def _relative_error(radius: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -148,8 +147,7 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
     """Mean loss at points of the segment, (p,)."""
     total = np.zeros(len(points))
     for part, labels in parts:
-        blocks = np.array_split(np.arange(len(points)), 1 + len(points) * len(labels) // BLOCK)
-        for block in blocks:
+        for block in np.array_split(np.arange(len(points)), 1 + len(points) * len(labels) // BLOCK):
             at = np.broadcast_to(points[block], (len(labels), len(block)))
             place = places(part.edges, at)
             outputs = [values_at(located(q, place), at) for q in part.all_coefficients]

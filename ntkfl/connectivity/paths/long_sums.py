@@ -56,8 +56,7 @@ def _bits(length: int) -> int:
 
 def _slices(matrix: np.ndarray, bits: int) -> list[np.ndarray]:
     """Three matrices that sum to this one up to 2^(-3 bits) of each row's largest entry."""
-    largest = np.abs(matrix).max(axis=1, keepdims=True)
-    _, exponent = np.frexp(largest)
+    _, exponent = np.frexp(np.abs(matrix).max(axis=1, keepdims=True))
     parts, rest = [], matrix
     for slice_number in (1, 2, 3):
         unit = np.ldexp(1.0, np.maximum(exponent - slice_number * bits, -1000))  # underflow is in the error bound

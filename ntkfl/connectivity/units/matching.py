@@ -236,8 +236,7 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
             break
         rng = np.random.default_rng(start)
         drawn = [rng.permutation(size) for size in sizes]
-        orders = relaxed(pairs, sizes, [best.orders, drawn] if start > 1 else [])
-        matching = _descended(pairs, orders, before)
+        matching = _descended(pairs, relaxed(pairs, sizes, [best.orders, drawn] if start > 1 else []), before)
         best = matching if matching.cost_after.hi < best.cost_after.lo else best
     return best
 

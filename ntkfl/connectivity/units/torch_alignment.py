@@ -74,8 +74,7 @@ def align_torch(
     check_shapes([first, second])
     (units, numbers), (_, other) = (unit_numbers(network, x, by) for network in (first, second))
     pairs = [Pair(layer.values, two.values, layer.factors) for layer, two in zip(numbers, other, strict=True)]
-    matching = match(pairs, units.sizes, starts)
-    return moved(second, units, matching, x)
+    return moved(second, units, match(pairs, units.sizes, starts), x)
 
 
 def moved(network: TorchNetwork, units: Units, matching: Matching, x: Tensor | np.ndarray) -> TorchAlignment:

@@ -242,8 +242,7 @@ def _drawn(
     for part, wanted, there in (("training", samples, pool), ("test", test, len(samples_read.x_test))):
         if wanted is not None and wanted > there:
             raise ValueError(f"{name}: {wanted} {part} samples are asked for; there are {there}")
-    order_test = generator(seed, TEST).permutation(len(samples_read.x_test))
-    return order[:samples], order_test[:test]
+    return order[:samples], generator(seed, TEST).permutation(len(samples_read.x_test))[:test]
 
 
 def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

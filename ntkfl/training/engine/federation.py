@@ -307,8 +307,7 @@ class Federation:
             new = new.expand(len(group), *new.shape[1:])
             if old is None:
                 return new
-            mine = old[group].to(new.device)
-            return torch.where(one_a_row(known.to(new.device), new), mine, new)
+            return torch.where(one_a_row(known.to(new.device), new), old[group].to(new.device), new)
 
         stored = flatten(state.clients)
         kept = unflatten({path: rows(new, stored.get(path)) for path, new in flatten(fresh).items()})

@@ -120,8 +120,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
         expected = known[key].annotation
         if not _fits(value, expected):
             raise ValueError(f"{name}'s option {key} is {value!r}; it must be {_described(expected)}")
-    own = _parameters(function)["objective"].default
-    if objective is None and own is inspect.Parameter.empty:
+    if objective is None and _parameters(function)["objective"].default is inspect.Parameter.empty:
         raise ValueError(f"{name} has no objective of its own; give one, CrossEntropy() say")
     try:
         built = function(objective, **given)

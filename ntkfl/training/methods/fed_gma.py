@@ -77,8 +77,7 @@ class Released(Average):
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         def agreeing(signs: Tensor, rise: Tensor, fall: Tensor) -> Tensor:
             surplus = _surplus(signs, now)
-            majority = rise.where(surplus > 0, fall)
-            return majority.where(surplus.abs() / now.cohort > self.threshold, 0)
+            return rise.where(surplus > 0, fall).where(surplus.abs() / now.cohort > self.threshold, 0)
 
         agreed: Params = tree_map(agreeing, means["sign"], means["rise"], means["fall"])
         state = super().step(state, means, now)

@@ -22,12 +22,11 @@ def method(objective: Objective, *, gamma: float = 1.0) -> Method:
         ValueError: an objective other than cross-entropy.
     """
     require_cross_entropy(objective)
-    needs = frozenset({"classes", "split"})
     return Method(
         NAME,
         BalancedCrossEntropy(gamma),
         local=PersonalHead(),
-        needs=needs,
+        needs=frozenset({"classes", "split"}),
         personal_outputs=lambda model, params, kept, x: personal_outputs(model, params, kept["head"], x),
     )
 

@@ -37,8 +37,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
         z = model.features(params, batch.x)  # computed once, for the objective and the comparison
 
         def similarity(other: Params) -> Tensor:
-            there = model.features(other, batch.x)
-            return cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
+            return cosine_similarity(z.flatten(1), model.features(other, batch.x).flatten(1), dim=1)
 
         margin = similarity(step.client["previous"]) - similarity(step.broadcast["model"])
         contrast = batch.mean(-logsigmoid(-margin / temperature))

@@ -113,8 +113,7 @@ def read_encoder(folder: Path, dtype: torch.dtype, device: torch.device | str) -
     missing = sorted(_names(sizes[0]) - stored.keys())
     if missing:
         raise ValueError(f"{folder / 'model.safetensors'} has no weights {missing[0]!r} ({len(missing)} are missing)")
-    weights = {name: stored[name].to(device, dtype) for name in _names(sizes[0])}
-    return Encoder(weights, *sizes, epsilon)
+    return Encoder({name: stored[name].to(device, dtype) for name in _names(sizes[0])}, *sizes, epsilon)
 
 
 def _names(layers: int) -> set[str]:
