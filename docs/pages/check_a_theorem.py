@@ -15,7 +15,7 @@
 # row, and every other column is a feature. Or it is a `.npz` with arrays `x`, `y` and, if you have it, `owner`. The
 # network has one output, so a label is one number.
 #
-# As an example, 24 images of the digits 3 and 8 from scikit-learn, held by three clients:
+# The example has 24 images of the digits 3 and 8 from scikit-learn, held by three clients:
 
 # %%
 import csv
@@ -116,7 +116,7 @@ with open("mine.csv", "w", newline="") as file:
 # %% [markdown]
 # ## A report to pass on
 #
-# A folder of web pages that load nothing from elsewhere: open `report/index.html`.
+# The next command writes a folder of web pages that load nothing from elsewhere. Open `report/index.html`.
 
 # %%
 # !ntkfl report --verdicts verdicts.json --out report

@@ -37,8 +37,8 @@ print("loss barrier     ", loss_barrier(first, second, x, y))
 print("connectivity loss", connectivity_loss(first, second, x, y))
 
 # %% [markdown]
-# Both networks have no loss at all, and between them it rises to 1.06. (The connectivity loss is the mean of the loss
-# over the segment, FedGuCci's Eq (7).)
+# Both networks have no loss at all, and the loss between them rises to 1.06. (The connectivity loss is the mean of the
+# loss over the segment, FedGuCci's Eq (7).)
 #
 # ## A group, trained alone or connected to an anchor
 #

@@ -8,13 +8,13 @@
 #
 # [For two ReLU layers with a fixed readout](safe_from_here.ipynb) a checkpoint can prove that *every* further order of
 # training fits the data. This page does the same for a network of any depth **with all layers trained**. The network
-# must be smooth (GELU, tanh, softplus, sigmoid, SiLU, erf or sine), because the proof bounds second derivatives; or it
-# has ReLU, and no sample is near a kink. Every sample must be visited about equally often. Convolutions of any stride
-# (odd kernels, padded by half of them), a mean over pixels and residual blocks (`ntkfl.training.Residual(...)`), with
-# activations in front or behind, are covered too. Max pooling is not: it has kinks wherever two pixels are equal.
-# torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no sample may come near it. A JAX function
-# `f(params, x)` of products `x @ W`, biases, these activations and residual sums is taken as it is
-# (`ntkfl.certify_network(f, params, problem)`): the program reads its layers.
+# must be smooth (GELU, tanh, softplus, sigmoid, SiLU, erf or sine), because the proof bounds second derivatives. A
+# network with ReLU is covered if no sample is near a kink. Every sample must be visited about equally often.
+# Convolutions of any stride (odd kernels, padded by half the kernel), a mean over pixels and residual blocks
+# (`ntkfl.training.Residual(...)`), with activations in front or behind, are covered too. Max pooling is not: it has
+# kinks wherever two pixels are equal. torch's `Softplus` becomes linear at its threshold, 20. That is a kink, and no
+# sample may come near it. A JAX function `f(params, x)` of products `x @ W`, biases, these activations and residual
+# sums is taken as it is (`ntkfl.certify_network(f, params, problem)`): the program reads its layers.
 #
 # ## A checkpoint
 #
@@ -57,7 +57,7 @@ print(ntkfl.certify_network(net, None, digits))
 
 # %% [markdown]
 # Not certified. That says nothing against the training: the residual is still too large for the proof, and the second
-# line estimates which residual would do. Train on, and ask again:
+# line estimates which residual would be small enough. Train on, and ask again:
 
 # %%
 train(300)
@@ -73,7 +73,7 @@ print(certificate)
 #   of any sizes, or a round in which clients make such steps and the mean of their models is taken. With
 #   `certify_network(..., visits=3)` some samples may be visited up to three times as often as others.
 # - **distance to a fit**: within this distance there are weights that fit every label. A window lowers the square of
-#   that distance at least by the factor in the last line. That is for the worst order; real training is faster.
+#   that distance at least by the factor in the last line. This factor is for the worst order; real training is faster.
 #
 # The numbers come from norms of the layers and the smallest eigenvalue of the network's tangent kernel, all with proven
 # error bounds.
@@ -135,11 +135,11 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # 2048 from .013 (1 s, .2 GB). The certified distance to a fit was 2.7 to 15 times the distance of the fit that Newton
 # steps found.
 #
-# Single networks of 1024 neurons a layer, up to five layers and on Fashion-MNIST too; `:fixed` does not train the
-# readout. Each row is a cell of the study: `python docs/certified_networks.py --measure "digits 500 fc:4:erf:fixed
-# 1024"` runs one again; without `--measure` the script writes both tables from the stored rows. Distance, window factor
-# and the final classes of 500 test images belong to the first checkpoint that certified. Numbers are rounded to the
-# side that claims less. Seconds are those of one processor, from the first draw:
+# The next table has single networks of 1024 neurons a layer, with up to five layers, on Fashion-MNIST too. With
+# `:fixed` the readout is not trained. Each row is a cell of the study: `python docs/certified_networks.py --measure
+# "digits 500 fc:4:erf:fixed 1024"` runs a cell again; without `--measure` the script writes both tables from the stored
+# rows. Distance, window factor and the final classes of 500 test images belong to the first checkpoint that certified.
+# Numbers are rounded to the side that claims less. Seconds are those of one processor, from the first draw:
 #
 # | images | n | network | readout | first certified residual | distance to a fit | 1 - window factor | final classes | s | GB |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -244,10 +244,10 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # *None*: four attempts did not certify, each after Gauss-Newton steps to the residual that the attempt before had asked
 # for. *Known to* is the proven rounding bound of $|y - f|$ there: if it is above the residual asked for, float64 is too
 # coarse. Of 289 networks eleven do not certify, all with ReLU, ten of them with 4096 neurons. A fixed readout certifies
-# at .5 to .97 times the residual of a trained one with erf and GELU, at .02 to 26 times with ReLU. With 4096 neurons a
-# row takes 1 to 15 s with two layers; with three 27 to 48 s and 1.4 GB (200 and 500 samples), with four 39 to 91 s and
-# 2.1 GB, with five 58 to 127 s and 2.8 GB. (In the first table some rows of four and five layers, and of 500 samples,
-# have the times of an earlier, slower version.)
+# at .5 to .97 times the residual of a trained readout with erf and GELU, at .02 to 26 times with ReLU. With 4096
+# neurons a row takes 1 to 15 s with two layers; with three 27 to 48 s and 1.4 GB (200 and 500 samples), with four 39 to
+# 91 s and 2.1 GB, with five 58 to 127 s and 2.8 GB. (In the first table some rows of four and five layers, and of 500
+# samples, have the times of an earlier, slower version.)
 #
 # The next table has first certified residuals by width. For digits, sixteen times the neurons allow 1.2 to 4.5 times
 # the residual with erf and GELU:
@@ -361,9 +361,9 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # residual that certifies: two to four layers of 8 to 40 neurons, all seven activations, two to four samples. Each had
 # 2,000 windows with orders, batches, clients and step lengths chosen to break the claims. No window, model or output
 # broke a claim. Every window lowered the squared distance by at least 5.3 times the claimed amount. The fit that Newton
-# steps found was at most .68 of the certified distance away. Models went at most .19 of the reach, and outputs moved at
-# most .12 of what their intervals allow. The script keeps a row for each network, and a test trains some of them on
-# again.
+# steps found was at most .68 of the certified distance away. Models moved by at most .19 of the reach, and outputs by
+# at most .12 of what their intervals allow. The script keeps a row for each network, and a test trains some of these
+# networks further again.
 #
 # $L_i$, the bound on second derivatives, was never below the largest norm of a Hessian found at the checkpoint and on
 # the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.3 to 7.1 (3.3),
@@ -375,10 +375,10 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # If training continues by full rounds, `ntkfl.certify_rounds` proves their rate (from the command line: `ntkfl certify
 # --network fc:3:gelu --method scaffold`, or another method).
 #
-# Methods with memory certify too, at smaller residuals. On twenty digits, width 512, three
-# layers of erf, two clients of five steps of .05, at the first weights of seed 0, the estimated residual that would
-# certify is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm` (momentum .9), .00052 for `feddyn`
-# (alpha .5) and .00011 for `scaffold`, each in a second of one processor or less.
+# Methods with memory certify too, at smaller residuals. The example has twenty digits, three layers of erf with width
+# 512, and two clients of five steps of .05. At the first weights of seed 0, the estimated residual that would certify
+# is .0034 for `fl-ntk`, .0016 for `fedprox` (mu .1), .00059 for `fedavgm` (momentum .9), .00052 for `feddyn` (alpha .5)
+# and .00011 for `scaffold`. Each estimate took a second of one processor or less.
 #
 # Two clients, three steps each, by plain means:
 
@@ -389,7 +389,7 @@ print(ntkfl.certify_rounds(net, None, digits, setup))
 # %% [markdown]
 # ## Networks that are not covered
 #
-# They are refused, and the message names the layer:
+# Such networks are refused, and the message names the layer:
 
 # %%
 try:
@@ -417,8 +417,8 @@ except ValueError as error:
 # checks the theorem behind `certify_network` on small networks, and shows that each of its hypotheses is needed.
 #
 # `ntkfl certify --network fc:3:gelu --width 256 --data digits --n 20 --eta-local 0.1 --watch` trains a network by
-# Algorithm 1 until it certifies: at round 650. With `--loss hinge` it trains on the squared hinge and certifies at
-# round 350, since samples beyond their margins need no change. With twenty other images, drawn by `--test`: on digits
-# squares certify at round 650, at $|y - f|$ = .0034, and the hinge at round 300, at a distance of .0055, with
-# conditions on 13 samples only. On Fashion-MNIST squares certify at round 1000, at .0020, and the hinge at round 350,
-# at .0068, with conditions on five samples. `--export` covers all of these losses.
+# Algorithm 1 until it certifies, at round 650. With `--loss hinge` the command trains on the squared hinge and
+# certifies at round 350, since samples beyond their margins need no change. With `--test`, which draws twenty other
+# images, squares certify on digits at round 650, at $|y - f|$ = .0034, and the hinge at round 300, at a distance of
+# .0055, with conditions on 13 samples only. On Fashion-MNIST squares certify at round 1000, at .0020, and the hinge at
+# round 350, at .0068, with conditions on five samples. `--export` covers all of these losses.

@@ -83,9 +83,9 @@ SVG(as_bytes(drawn(lemma, seen_by_form), "svg", "c6"))
 # %% [markdown]
 # Each point is a case: its **left** side, measured, upwards, and its **right** side, the bound, to the right. Bars are
 # errors. A point in the shaded part, above the line *left = right*, would refute the lemma. **Tightness** is how near
-# the nearest point comes to the line: within a factor of two for the new form. The stated one holds by a larger
-# margin, since its bound is larger. `ntkfl show fl-ntk/C.6 --plot c6.png` draws it in one command, and the
-# [gallery](../gallery.md) has one of every statement.
+# the nearest point comes to the line: within a factor of two for the new form. The stated form holds by a larger
+# margin, since its bound is larger. `ntkfl show fl-ntk/C.6 --plot c6.png` draws this picture in one command, and the
+# [gallery](../gallery.md) has a picture of every statement.
 #
 # "Holds" means that no violation was found in 40 tries. It is support, not a proof.
 #

@@ -59,8 +59,8 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # !ntkfl study status width
 
 # %% [markdown]
-# The same command goes on, here with a process for each core, with results that are bit for bit as if it had not been
-# stopped. `--plot` draws the figures. (Progress goes to standard error, which this page leaves out.)
+# The same command continues the run, here with a process for each core. The results are bit for bit those of a run that
+# was not stopped. `--plot` draws the figures. (Progress goes to standard error, which this page leaves out.)
 
 # %%
 # !ntkfl study run width-scaling --out width --plot 2>/dev/null
@@ -187,8 +187,8 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # This is the practical answer to the question, for these data and these steps.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
-# `--scheduler`. By `seconds` it says what a cell costs: `--dry-run` adds this up, and a run of less than 3 seconds, like
-# this one, starts no processes. A study may also bring `charts`, and say `megabytes`;
+# `--scheduler`. The file's `seconds` says what a cell costs: `--dry-run` adds this up, and a run of less than 3
+# seconds, like this one, starts no processes. A study may also bring `charts`, and say `megabytes`;
 # `experiments/studies/questions/generalisation.py` is a complete example.
 #
 # ## What is guaranteed, and what is not

@@ -138,8 +138,8 @@ plt.show()
 # at the start. Training adds less: order $1/m$ if the activation is smooth. A ReLU network's kernel also moves by
 # $m^{-1/2}$, since neurons cross kinks ([deep/kinks](../statements/deep.md)), but this shows at large widths only.
 #
-# `ntkfl study run deep-width-scaling` measures the powers of the width. Networks of 2 to 6 layers together, widths 64 to
-# 768, 12 seeds, with 99% intervals:
+# `ntkfl study run deep-width-scaling` measures the powers of the width. The table has networks of 2 to 6 layers
+# together, with widths from 64 to 768, 12 seeds and 99% intervals:
 #
 # | power of the width | ReLU | erf | theory |
 # |---|---|---|---|

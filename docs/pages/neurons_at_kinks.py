@@ -139,9 +139,9 @@ for name, kernel in kernels.items():
     print(f"{name:26} off by {np.linalg.norm(predicted - after) / np.linalg.norm(after):.1e} of |r|")
 
 # %% [markdown]
-# As a statement: in networks built so that neurons are held for a while, gradient descent, and FedAvg with any number of
-# local steps, converge to the flow $r' = -H_P r$ of this kernel as $K \eta_l$ goes to 0, with an error proportional to
-# it.
+# As a statement: in networks built so that neurons are held for a while, gradient descent, and FedAvg with any number
+# of local steps, converge to the flow $r' = -H_P r$ of this kernel as $K \eta_l$ goes to 0. The error is proportional
+# to $K \eta_l$.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3

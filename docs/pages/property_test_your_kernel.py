@@ -18,8 +18,8 @@
 #
 # $$k(x, z) = \frac{|x| |z|}{2 \pi} \bigl(\sin\theta + 2 (\pi - \theta) \cos\theta\bigr).$$
 #
-# A kernel is a function of rows `x` (n, d) and `z` (n', d), with `z = x` when it is not given, that returns the (n,
-# n') array.
+# A kernel is a function that returns an (n, n') array for rows `x` (n, d) and `z` (n', d). If `z` is not given, it is
+# `x`.
 
 # %% tags=["timing"]
 import numpy as np
@@ -127,8 +127,8 @@ print(report["limit of networks"])
 # %% [markdown]
 # The error does not fall: the two functions differ by a constant. In the comparison entry by entry nobody chose a
 # tolerance: its interval comes from the spread over the seeds, 99.9% for all entries together. It also says how large
-# an error would have been seen; more `networks` or larger `widths` show smaller ones. If you have another function for
-# the same kernel, `check(kernel, against=other)` compares the two entry by entry.
+# an error would have been seen; more `networks` or larger `widths` show smaller errors. If you have another function
+# for the same kernel, `check(kernel, against=other)` compares the two entry by entry.
 #
 # ## Other kernels
 #

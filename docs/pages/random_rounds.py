@@ -81,9 +81,9 @@ _ = panel.legend(fontsize="small")
 # left for the server to do. Batches lower the best rate at K = 1; noise on the weights lowers it everywhere, to 2 to 4.
 #
 # After one round the answer is a formula. Let $r$ be the residual, $d$ the clients' mean displacement, $b=E\,r'Hd$ and
-# $a=E|Hd|^2$, the only one of the two that noise changes. A rate above 1 helps exactly if $b>a$, and $b/a$ is best
-# (`fl-ntk/outer-rate`). In the long run a round multiplies the loss by a factor that is convex in the rate, so that its
-# slope at 1 decides (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
+# $a=E|Hd|^2$. Noise changes only $a$. A rate above 1 helps exactly if $b>a$, and $b/a$ is best (`fl-ntk/outer-rate`).
+# In the long run a round multiplies the loss by a factor that is convex in the rate, so that its slope at 1 decides
+# (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
 #
 # ## Loss over the privacy budget
 #
@@ -104,13 +104,13 @@ panel.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# This is the loss of a model that is linear in its weights. A wide ReLU network is not, under this noise: every weight
-# gets noise of one size, at each width, and it turns neurons on and off. The noise of all rounds destroys a share of
-# what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws them, no width makes
-# this share smaller; `ntkfl privacy` prints it. Initial weights 30 times as large leave the kernel as it is and make
-# the share 30 times smaller. The study `private-width` trains networks with the noise of a budget for 20 rounds and
-# with real clipping (40 images of digits, 40 clients, delta = 0.01): trained loss over expected loss, the mean over 12
-# seeds with its 99% interval:
+# This is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not linear: every
+# weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all rounds
+# destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws
+# them, no width makes this share smaller; `ntkfl privacy` prints it. Initial weights 30 times as large leave the kernel
+# as it is and make the share 30 times smaller. The study `private-width` trains networks with the noise of a budget for
+# 20 rounds and with real clipping (40 images of digits, 40 clients, delta = 0.01). The table has the trained loss over
+# the expected loss, as the mean over 12 seeds with its 99% interval:
 #
 # | epsilon | initial weights times | share destroyed | width 1024 | width 4096 | width 16384 |
 # |--:|--:|--:|--:|--:|--:|
@@ -125,11 +125,11 @@ _ = panel.legend(fontsize="small")
 #
 # Clients may be drawn too. `ntkfl privacy` tries all clients, a half, and so on to a sixteenth of them, or the shares
 # of `--participation`, and says which cohort is best, and which other cohorts may be as good. A budget then asks for
-# less noise on the sum of their updates, since a client that is seldom drawn reveals little. But a mean over fewer
-# clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if all clients
-# take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not. So the clip
-# is the longest update of 1375 simulated trainings. If one training in a hundred had a longer update, 1375 trainings
-# would all miss it with a chance of one in a million ({doc}`../proofs/random_rounds`).
+# less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals little. But a mean
+# over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if
+# all clients take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not.
+# So the clip is the longest update of 1375 simulated trainings. If one training in a hundred had a longer update, the
+# chance that none of 1375 trainings has such an update would be one in a million ({doc}`../proofs/random_rounds`).
 #
 # FedDyn with noise is refused, here and by `random_rounds(noise=...)`: its server sums up the displacements of all
 # rounds with their noise, and nothing removes the noise again, so that the variance of the residual or of the memories
@@ -139,8 +139,8 @@ _ = panel.legend(fontsize="small")
 # ## Steps that change by round, clients that take turns
 #
 # With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule
-# combines both: `eta_local` and `eta_global` take a list, whose last entry stays. Here the outer rate is 8, 1, or 8 for
-# four rounds, 3 for twelve and then 1:
+# combines both: `eta_local` and `eta_global` take a list, whose last entry stays. The next cell compares three outer
+# rates: always 8, always 1, and a schedule of 8 for four rounds, 3 for twelve rounds and then 1:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=4)
@@ -157,7 +157,8 @@ _ = panel.legend(fontsize="small")
 # until both reach the same final loss.
 #
 # Clients may also take turns instead of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
-# begins again. On the command line, with two of the four clients in each round, first in turn and then drawn:
+# begins again. The next two commands have two of the four clients in each round. In the first the clients take turns,
+# in the second they are drawn:
 
 # %%
 # !ntkfl rate --data digits --n 24 --clients 4 --cohorts 0,1/2,3 --local-schedule 0.3,0.1
@@ -166,15 +167,15 @@ _ = panel.legend(fontsize="small")
 # !ntkfl rate --data digits --n 24 --clients 4 --participation 0.5 --local-schedule 0.3,0.1
 
 # %% [markdown]
-# Both fall to zero at almost the same rate; the limit of the server's step is only known for drawn clients.
+# Both losses fall to zero at almost the same rate. The limit of the server's step is only known for drawn clients.
 #
 # ## One run is not the mean
 #
 # All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` is the
-# exact variance of $|y-f|^2$; it goes through every possible round, so it reaches some ten samples. `chance_above`
+# exact variance of $|y-f|^2$; it goes through every possible round, which limits it to some ten samples. `chance_above`
 # bounds the chance that $|y-f|^2$ exceeds a level, from the first two moments of the residual, and reaches as many
 # samples as these moments do. `sampled_rounds` estimates all of these, with errors, from independent runs. Here are the
-# three on ten images, two of four clients a round and batches of two:
+# three functions on ten images, with two of four clients a round and batches of two:
 
 # %%
 few, setup, drawn = ntkfl.data.digits(n=10, clients=4), ntkfl.Setup(eta_local=0.1), {"participation": 0.5}

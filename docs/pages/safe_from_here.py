@@ -71,8 +71,8 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 
 # %% [markdown]
 # Not certified: the proof does not apply yet, because the network does not fit its data closely enough. The second
-# sentence estimates which residual would do. The last line is a command that trains the file's network further, by
-# Algorithm 1, until it certifies. Here PyTorch has trained it further:
+# sentence estimates which residual would be small enough. The last line is a command that trains the file's network
+# further, by Algorithm 1, until it certifies. Here PyTorch has trained it further:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.svg --attack 300
@@ -90,9 +90,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
 #   batch of distinct samples. If your loss is the mean over a batch of $b$ samples, your learning rate is $b / 2$
 #   times the step meant here.
-# - **test samples whose class is final**: no continuation can change their sign. The picture shows by how much: a
-#   margin above the line is larger than any later change of an output; for a margin below the line, a sharper bound for
-#   that sample may still settle the class.
+# - **test samples whose class is final**: no further training can change the sign of their outputs. The picture shows
+#   by how much: a margin above the line is larger than any later change of an output; for a margin below the line, a
+#   sharper bound for that sample may still settle the class.
 # - **an adversary**: a search for an order of steps that breaks the certificate. It must find none, and finds none. It
 #   checks the certificate by other means, and is not part of the proof.
 
@@ -134,7 +134,7 @@ print("never farther from W*:", sorted(distances, reverse=True) == distances)
 print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * certificate.distance.hi)
 
 # %% [markdown]
-# And the predictions: every class that was called final has stayed, and every output lies in the interval that the
+# Now the predictions. Every class that was called final has stayed, and every output lies in the interval that the
 # certificate gave before.
 
 # %%
@@ -160,8 +160,8 @@ print("longer steps:", attack_any_order(certificate, trials=2000, longer=1.2))
 # %% [markdown]
 # ## How far it reaches
 #
-# `ntkfl study run any-order-frontier` measures the round at which networks first certify, on digits, trained with tuned
-# server momentum until then.
+# `ntkfl study run any-order-frontier` measures the round at which networks first certify. The networks are trained on
+# digits, with tuned server momentum, until they certify.
 #
 # ![First rounds that certify, reach at the start and held pairs against the number of samples](../frontier.svg)
 #

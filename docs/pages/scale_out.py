@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Scale out: more processes, machines, devices, and less memory
 #
-# Nothing here changes a result. Cells of a study are the same bits on any worker of one kind of machine. A run on
+# Nothing here changes a result. Cells of a study have the same bits on any worker of one kind of machine. A run on
 # several devices differs from a run on one by rounding; a Gram matrix counted on several devices is the same to the
 # bit. Everything with an output was run on one machine; what needs other machines is shown as commands only.
 #
@@ -20,8 +20,8 @@
 #
 # ## A study on a Dask cluster
 #
-# `pip install 'ntkfl[cluster]'`, with the same checkout, Python and packages on every machine. Then start a scheduler
-# on one machine, as many workers as you like on each machine (also later), and the run from anywhere:
+# Run `pip install 'ntkfl[cluster]'` on every machine, with the same checkout, Python and packages. Then start a
+# scheduler on one machine, as many workers as you like on each machine (also later), and the run from anywhere:
 #
 # ```
 # dask scheduler --port 8786
@@ -85,7 +85,7 @@ for process in reversed(cluster):
 #
 # `gram.initial` never holds the whole network: neurons are drawn, counted in packed bits and discarded, at any width.
 # `gram.infinite` works tile by tile and writes into an array of yours, so that the disk may hold a matrix larger than
-# memory. Here all 1797 digits:
+# memory. Here are all 1797 digits:
 
 # %%
 import numpy as np
@@ -149,13 +149,15 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 #
 # * Training: a CUDA build of PyTorch, then `ntkfl train ... --device cuda` (or `cuda:1`). All methods run on the
 #   device; `--dtype float64` too. More clients are trained together than on a processor.
-# * Left sides of theorems from the same engine: `ntkfl verify fl-ntk/B.12 --device cuda`. The verdict says which
-#   device it is from; right sides stay ball arithmetic on the processor. If you have a GPU, the test
-#   `tests/experiments/test_verify_on_a_device.py` holds its verdicts against the simulator's; please tell us.
+# * Left sides of theorems from the same engine: `ntkfl verify fl-ntk/B.12 --device cuda`. The verdict says which device
+#   it is from; right sides stay ball arithmetic on the processor. If you have a GPU, the test
+#   `tests/experiments/test_verify_on_a_device.py` compares its verdicts with the simulator's; please tell us the
+#   result.
 # * `simulate` on GPUs: a CUDA build of JAX, and `devices=jax.devices("gpu")`. Products are asked for in full
 #   precision (some GPUs would multiply with ten bits otherwise).
-# * `gram.initial` likewise. It multiplies patterns as 8-bit integers, which is exact; a neuron with a sign that float64
-#   leaves open is counted on the processor. It is slower than packed bits where the devices are processors.
+# * `gram.initial` on GPUs needs the same. It multiplies patterns as 8-bit integers, which is exact; a neuron with a
+#   sign that float64 leaves open is counted on the processor. It is slower than packed bits where the devices are
+#   processors.
 #
 # Without a device the choice is refused in one line, before anything is computed. `ntkfl doctor` says what was found.
 #

@@ -155,8 +155,8 @@ class Clipped(LocalRule):
 # !ntkfl train clipped.py --option largest=two
 
 # %% [markdown]
-# It resumes, runs with `--ima`, and compares as above: `run("clipped.py", options={"largest": 2.0}, **common)`. The
-# folder keeps the file's checksum, and a run resumes only with the same file.
+# This method resumes, runs with `--ima`, and is compared as above: `run("clipped.py", options={"largest": 2.0},
+# **common)`. The folder keeps the file's checksum, and a run resumes only with the same file.
 #
 # All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
 # grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a table

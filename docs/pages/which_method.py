@@ -34,8 +34,8 @@
 #
 # On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
 # communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few rounds,
-# but in each of them four clients wait for one another. The floor is for clients who train at once and does not apply
-# to it.
+# but in each of them four clients wait for one another. The floor is for clients who train at once, and does not apply
+# to `cyclic`.
 #
 # ## Clients with unlike data
 #
@@ -120,11 +120,11 @@ for steps, outer in sorted(full):
     print(f"K = {steps}, {outer:8}  full batches {one.mean_square:.1e}   batches of two {other.mean_square:.1e}")
 
 # %% [markdown]
-# With full batches, the best choice with one local step leaves six times as much as the best with four, and heavy-ball
-# momentum gains a factor of thousands with either. With batches of two, one local step leaves thousands of times as
-# much, and momentum gains almost nothing with it; with four steps momentum still gains a factor of twenty. (Four local
-# steps compute four times as many gradients; `--samples` compares at equal numbers of gradients.) And steps that are
-# tuned for full batches cannot be used with small batches:
+# With full batches, the best choice with one local step leaves six times as much as the best with four. Heavy-ball
+# momentum gains a factor of thousands or more with either number of steps. With batches of two, one local step leaves
+# thousands of times as much as four. With one step momentum gains almost nothing then; with four steps it still gains a
+# factor of twenty. (Four local steps compute four times as many gradients; `--samples` compares at equal numbers of
+# gradients.) And steps that are tuned for full batches cannot be used with small batches:
 
 # %%
 import warnings
@@ -174,33 +174,33 @@ _ = panel.legend(fontsize="small")
 # A point is an outer optimizer and a K of the table; if a group of points rises, networks rank the steps as predicted.
 #
 # The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (99% for all
-# pairs together), at 16384 37 pairs; all of these are ordered as predicted, and Kendall's tau over all pairs is .97 at
-# both widths. The steps that are predicted to be best cost no round more than the steps that train best (0 ± 1 of 20).
-# Geometric means were chosen after a first look at plain means, in which diverging steps hide the other differences:
-# only 8 and 5 pairs differed clearly then, all as predicted. In many of the 36 and 37 pairs one setting diverges and
-# the other does not.
+# pairs together), at width 16384 they are 37 pairs. All of these are ordered as predicted, and Kendall's tau over all
+# pairs is .97 at both widths. The steps that are predicted to be best cost no round more than the steps that train best
+# (0 ± 1 of 20). Geometric means were chosen after a first look at plain means, in which diverging steps hide the other
+# differences: only 8 and 5 pairs differed clearly then, all as predicted. In many of the 36 and 37 pairs one setting
+# diverges and the other does not.
 #
-# A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow less well:
-# with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its ranking follows: in eight
-# runs of each of the twelve settings 14 of 66 pairs differ clearly, all are ordered as predicted, and tau is .85. (In a
-# first run, of K = 4 alone, 9 pairs differed clearly, and 8 of them were ordered as predicted.) One order is against
-# the prediction, though not beyond the error: averaging with K = 4 ends below Nesterov and momentum with K = 1. The
-# steps that are predicted to be best also train best, and cost no round of 20. The steps tuned for full batches end at
-# .57 to 1.9 with one local step, for an expected 1.2 to 53.
+# A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow the
+# prediction less well: with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its
+# ranking follows the prediction: in eight runs of each of the twelve settings 14 of 66 pairs differ clearly, all are
+# ordered as predicted, and tau is .85. (In a first run, of K = 4 alone, 9 pairs differed clearly, and 8 of them were
+# ordered as predicted.) One order is against the prediction, though not beyond the error: averaging with K = 4 ends
+# below Nesterov and momentum with K = 1. The steps that are predicted to be best also train best, and cost no extra
+# round in 20. The steps tuned for full batches end at .57 to 1.9 with one local step, for an expected 1.2 to 53.
 #
 # ## What this does not say
 #
-# - It is about squared loss, and except in the section on noise about full batches and all clients in every round.
-#   `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`, `--batch-size`), and
-#   takes clients with different numbers of steps (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex
-#   losses.
-# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more
-#   in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that
-#   width with the best steps of each method, and names the pairs of methods that training puts in the other order. The
-#   predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step and heavy-ball
-#   momentum. A network takes fewer rounds than predicted if the largest eigenvalue of its kernel falls during training,
-#   and more if its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the steps of the least rate,
-#   took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
+# - It is about squared loss. Except in the section on noise, it is about full batches, and about all clients in every
+#   round. `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`,
+#   `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
+#   `ntkfl.kernel_regime(loss=...)` has other convex losses.
+# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more in
+#   late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that
+#   width with the best steps of each method, and names the pairs of methods that training puts in the order opposite to
+#   the prediction. The predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step
+#   and heavy-ball momentum. A network takes fewer rounds than predicted if the largest eigenvalue of its kernel falls
+#   during training, and more if its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the steps of
+#   the least rate, took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

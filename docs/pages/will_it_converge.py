@@ -152,8 +152,8 @@ plt.show()
 # - It is about full participation, full-batch local steps, squared loss and one output, with only the hidden layer
 #   trained.
 # - A certificate that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
-# - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind it, and statements of the
-#   catalogue like all others: `ntkfl verify fl-ntk/X.12` holds certificates against simulated runs.
+# - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind the certificate. They are
+#   statements of the catalogue like all others: `ntkfl verify fl-ntk/X.12` compares certificates with simulated runs.
 #
 # ## On your own data
 #
