@@ -17,7 +17,7 @@ verify-thorough: $(STAMP)
 test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
 # What Numba compiles is kept in the environment, for some six seconds of each process that runs the simulators.
 verify verify-thorough test test-slow test-all: export NUMBA_CACHE_DIR := $(CURDIR)/.venv/machine-code
-# So is what XLA compiles, for a second run. .ci/run has no second one.
+# What XLA compiles is kept too, for a second run of make test; .ci/run runs the tests only once.
 test: export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.venv/compiled
 test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -27,7 +27,7 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(PYTEST) -m slow
 
-# Both at once, as .ci/run does: tests are collected once, and the quick files at the end leave no worker waiting.
+# Quick and slow tests at once, as in .ci/run: tests are collected once, and quick files at the end let no worker wait.
 test-all: $(STAMP)
 	$(PYTEST)
 

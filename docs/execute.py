@@ -121,7 +121,7 @@ def with_totals(readme: str, findings: str) -> str:
 
 
 def _environment(settings: Path) -> dict[str, str]:
-    """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
+    """A page's variables: this environment's programs first, one thread, charts in the page, no user's settings."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     fixed = {
         "PATH": programs,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 FEW, STEP = 3, 1e-3  # for `on_few_samples`: number of clients, and eta_local times every entry of H
-REMEMBERED = 4  # the largest number of regimes that are kept of a schedule's rounds
+REMEMBERED = 4  # the largest number of regimes that are kept for the rounds of a schedule
 
 __all__ = [
     "ConvexLoss",

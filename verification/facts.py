@@ -23,7 +23,7 @@ class Data(StrEnum):
     """Whose data the cases of a form are made of."""
 
     BUILT_IN = "built-in"
-    OWN = "own"  # the user's, so that the outcome is about these data
+    OWN = "own"  # the user's data, which the outcome is about
     UNUSED = "unused"  # the user gave data, and the form is not about data
 
 

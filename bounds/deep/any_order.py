@@ -82,7 +82,7 @@ def _constants(case: OrderedWindows) -> dict:
 
 
 def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
-    """Each window's (distance after / before)^2, to a fit; the first such distance; the largest from the checkpoint."""
+    """(distance to a fit after / before)^2 by window; the first distance; the largest distance from the checkpoint."""
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
     told = before > CLEAR * off  # training that has reached a fit stays there

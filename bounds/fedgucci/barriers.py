@@ -34,7 +34,7 @@ LOSSES = ("squared", "absolute")
 
 @lru_cache(maxsize=4)
 def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]:
-    """For each of LOSSES the barrier, and the largest loss on the segment; and the largest gap."""
+    """The barrier and the largest loss on the segment for each of LOSSES, and the largest gap."""
     barriers, largest = (
         [find(*pair(case), case.x, case.y, loss) for loss in LOSSES] for find in (loss_barrier, largest_loss)
     )
@@ -57,7 +57,7 @@ def _constants_f1(case: CubeNetworks) -> dict:
 
 
 def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """For each loss 0, 0 (the barrier at the ends) and the exact barrier; then the largest losses; the largest gap."""
+    """For each loss 0 and 0, the barrier at the ends, and the exact barrier; the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]

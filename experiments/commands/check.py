@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ntkfl import Problem
     from verification.first_look import Checked, FirstLook
 
-SAMPLES, LARGE = 100, 500  # default rows of built-in data; a file with more rows than this takes over half a minute
+SAMPLES, LARGE = 100, 500  # default rows of built-in data; rows beyond which a file takes over half a minute
 EPS = 1e-6
 
 

@@ -38,7 +38,7 @@ CLIENTS = DIGITS | {
     "rate_decay": 0.99,
 }
 SILO = {"clients": 10, "participation": 1.0}
-POINTS = 31  # of the grid on a side of the picture
+POINTS = 31  # points of the grid on each side of the picture
 COLUMNS, WIDTH = 2, 4.6  # columns of the picture; inches, so that its letters can be read on a phone
 ABOVE = "above the lowest"
 HIGHEST = 4.0  # nats; higher losses have one colour

@@ -367,7 +367,7 @@ class ScheduledRegime(RandomRegime):
         )
 
     def _require_reachable(self, initial: np.ndarray, target: float) -> None:
-        """As in other regimes, and for absent clients: r(t) = r(0) - H c, and c is 0 at their samples."""
+        """As in other regimes; moreover c in r(t) = r(0) - H c is 0 at the samples of absent clients."""
         super()._require_reachable(initial, target)
         if not self.absent:
             return

@@ -216,7 +216,7 @@ def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
         for name, value in exact.items():
             number, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
             if name in ("perturbation", "h", "beta", "rate", "need"):
-                loose = 1e-5  # numbers that depend on E, whose upper bound is sharp to 1e-6
+                loose = 1e-5  # these numbers depend on E, whose upper bound is sharp to 1e-6
             wrong_side = number - value if name in ("lam", "lam_c", "beta", "rho") else value - number
             assert wrong_side <= 0, name
             assert abs(number - value) <= loose * abs(value), name

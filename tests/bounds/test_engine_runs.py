@@ -131,7 +131,7 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
 
 
 def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
-    """In the kernel regime no pair has a barrier; the group's, for squares, is minus the clients' variance (X3)."""
+    """In the kernel regime pairs have no barrier; a group's barrier for squares is minus the clients' variance (X3)."""
     problem, trained = clients(2**12, None)
     outputs = np.stack([network.outputs(problem.x) for network in trained])
     variance = ((outputs - ensemble_outputs(trained, problem.x)) ** 2).mean()

@@ -66,7 +66,7 @@ def test_the_middle_round_in_floats_is_the_one_in_balls(seed):
 @settings(deadline=None, max_examples=2)
 @given(SEEDS)
 def test_changed_patterns_are_those_of_neurons_that_began_near_their_kinks(seed):
-    """The step of the repaired claim that has no probability in it: |J - J(0)|_F^2 <= sum_i #{r: |w_r.x_i| <= R}/m."""
+    """The deterministic step of the repaired claim: |J - J(0)|_F^2 <= sum_i #{r: |w_r.x_i| <= R}/m."""
     case = _case(seed)
     near = np.abs(case.problem.x @ case.weights.hidden.T) <= float(farthest(case).hi) * (1 + 1e-12)
     assert (jacobian_changes(case).value ** 2).max() <= near.sum() / case.setup.width + 1e-12

@@ -138,7 +138,7 @@ def test_rounds_do_not_depend_on_how_a_ladder_is_read():
 
 
 def test_requirements_on_orthonormal_points():
-    """There H_inf = I/2."""
+    """On orthonormal points H_inf = I/2."""
     required = requirements(Problem(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])))
     assert required.smallest_eigenvalue == pytest.approx(0.5)
     assert required.condition_number == pytest.approx(1)

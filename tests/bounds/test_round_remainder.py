@@ -59,7 +59,7 @@ def test_what_stays_is_the_exact_limit_at_every_width():
 @settings(deadline=None, max_examples=60)
 @given(kernel_cases())
 def test_what_stays_is_at_most_the_added_term(case):
-    """rho eta_l (K-1) |H_inf|^2/2 while eta_l q <= 2 on every block (Bernoulli's inequality)."""
+    """The term is rho eta_l (K-1) |H_inf|^2/2, for eta_l q <= 2 on every block (Bernoulli's inequality)."""
     setup, top = case.setup, np.linalg.eigvalsh(gram.infinite(case.problem.x))[-1]
     scale = min(1.0, 2 / (setup.eta_local * case.block_eigenvalues.max()))
     setup = replace(setup, eta_local=setup.eta_local * scale)
@@ -74,5 +74,5 @@ def test_the_note_says_how_small_it_is_at_the_printed_step():
     values = np.linalg.eigvalsh(kernel_regime(ladder.problem, ladder.setup).gram)
     n, steps = ladder.problem.n, ladder.setup.local_steps
     eta = 1e-3 * values[0] ** 2 / (values[-1] * n**2 * steps)  # c lambda / (kappa n^2 K)
-    share = eta * (steps - 1) * values[-1] ** 2 / 2 / values[0]  # rho eta_l (K-1) mu^2/2 of rho lambda
+    share = eta * (steps - 1) * values[-1] ** 2 / 2 / values[0]  # rho eta_l (K-1) mu^2/2 over rho lambda
     assert f"{share:.0e}".replace("e-0", "e-") in AT_PRINTED_STEP

@@ -75,7 +75,7 @@ def test_the_gram_has_its_exponent_and_coefficient(lines):
     low, high = map(float, re.search(r"\[(\S+), (\S+)\]", row).groups())
     assert low <= -0.5 <= high
     theory, measured = map(float, row.split("]")[1].split()[:2])
-    assert measured == pytest.approx(theory, rel=0.6)  # nine networks
+    assert measured == pytest.approx(theory, rel=0.6)  # only nine networks were measured
 
 
 @pytest.mark.slow

@@ -140,7 +140,7 @@ module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.L
 
 
 def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
-    """On rows that the kernel without biases refuses, one with a bias or of a user's network has lambda_min > 0."""
+    """On rows that the kernel without biases refuses, kernels with biases or of user networks have lambda_min > 0."""
     data_file, own = tmp_path / "one.csv", tmp_path / "own.py"
     data_file.write_text(ONE_FEATURE)
     own.write_text(OWN)

@@ -188,7 +188,7 @@ class Networks(Case):
     [
         (Estimate(2.0, 1e-12), Standing.CONFIRMED),
         (Estimate(0.5, 1e-12), Standing.FALLEN),
-        (Estimate(1.1, 0.5), Standing.FALLEN),  # what other networks leave undecided is not violated there
+        (Estimate(1.1, 0.5), Standing.FALLEN),  # other networks leave the claim undecided, so they do not violate it
     ],
 )
 def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others, standing):

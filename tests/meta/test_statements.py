@@ -77,7 +77,7 @@ SHARED = 5  # runs of a family that are kept, some 20 MB each
 
 @cache
 def run_of_family(family, seed):
-    """A run of Algorithm 1 of any number of runs, which keeps what has been measured on it."""
+    """A run of Algorithm 1, made once, so that what has been measured on it is kept."""
     return family.case(seed)
 
 

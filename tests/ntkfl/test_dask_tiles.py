@@ -76,7 +76,7 @@ def test_no_slab_leaves_its_worker(two_workers, monkeypatch):
     x = np.random.default_rng(0).standard_normal((90, 5))
     there = DaskTiles.on(two_workers, gram.infinite, x)
     _ = there @ x[:, :1], there.norm, there.trace, there.largest_own, there[np.ix_(np.arange(9), np.arange(9))]
-    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # the second slab, of eight
+    assert len(sizes) >= 6 and max(sizes) < 12 * 24  # entries of the second slab; there are eight slabs
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class Bounded(Average):
 
 
 def engine(problem, setup, method, momentum=0.0):
-    """Outputs of the engine's rounds on the network linearised at its draw, and the draw."""
+    """Outputs of the engine's rounds on the network linearised at its drawn weights, and these weights."""
     weights = draw(setup.width, problem.d, setup.seed)
     optimizer = SGD(momentum)
     run = wide_federation(problem, setup, weights, method=method, linearised=True, optimizer=optimizer)

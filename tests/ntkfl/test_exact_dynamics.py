@@ -115,7 +115,7 @@ def test_parameters_also_when_the_step_passes_the_local_limit(local_steps):
 
 
 def test_linearised_network():
-    """The features a_r x 1{w_r.x >= 0} / sqrt m of a finite network, and the simulator with frozen patterns."""
+    """The network has the features a_r x 1{w_r.x >= 0} / sqrt m; the simulator runs it with frozen patterns."""
     rng = np.random.default_rng(1)
     x, width, setup = unit_rows(rng, 8, 4), 300, Setup(width=300, eta_local=0.5, local_steps=4, rounds=25)
     hidden, signs = rng.normal(size=(width, 4)), rng.choice([-1.0, 1.0], width)

@@ -18,7 +18,7 @@ def exact_dots(x, hidden):
 
 
 def at_or_above(z, row, radius):
-    """z / |row| >= radius, exactly."""
+    """Whether z / |row| >= radius, decided exactly."""
     side = Fraction(radius) ** 2 * sum(Fraction(b) ** 2 for b in row)
     return (z >= 0 and z * z >= side) if radius >= 0 else (z >= 0 or z * z <= side)
 

@@ -137,7 +137,7 @@ def before_rounds(monkeypatch):
     multiply = Tiles.__matmul__
     monkeypatch.setattr(lanczos, "WHOLE", 0)
     monkeypatch.setattr(Tiles, "__matmul__", counted("products", multiply))
-    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))  # of every file
+    monkeypatch.setattr(Tiles, "seen", property(lambda own: multiply(own, np.ones((len(own), 1)))))  # not counted
     monkeypatch.setattr(lanczos, "_squared", counted("squares", lanczos._squared))
     monkeypatch.setattr(Tiles, "block_error", counted("blocks", Tiles.block_error))
     monkeypatch.setattr(curves_of, "run_together", uncounted)

@@ -361,7 +361,7 @@ def test_what_is_left_is_enclosed_without_a_round(dtype, rate, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeated, monkeypatch):
-    """The interval takes two products of n columns, and lies within that of twelve products for each column."""
+    """The interval takes two products of n columns, and lies within the interval by twelve products for each column."""
     problem, asked, multiply = ragged([6, 9, 14, 30], seed=4, repeated=repeated), [], Tiles.__matmul__
     problem, t = replace(problem, y=np.eye(problem.n)[:, ::2]), [1, 10, 100]
     whole, tiled = (kernel_regime(problem, STEPS, None, "fedavg", matrix_free=free) for free in (False, dtype))

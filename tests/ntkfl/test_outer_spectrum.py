@@ -191,7 +191,7 @@ def test_an_interrupt_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("pole", [0.5 * np.ones(5), np.linspace(0.4, 0.6, 5)], ids=["one pole", "unlike poles"])
 def test_what_no_float64_encloses_is_left_to_others(pole):
-    """The search for an upper end passes the largest float64, where it once never ended."""
+    """The search for an upper end passes the largest float64, where an earlier version never ended."""
     base = algorithm1_limit(ragged((2, 3), seed=1), Setup())
     outer = OuterSpectrum(np.full(5, 1e-300), np.full(5, 1e-3), pole)
     assert outer.known and outer.largest(1e12 * base.gram, base.blocks.clients) is None

@@ -468,7 +468,7 @@ def test_a_doctored_file_is_refused():
 
 
 def test_a_file_starts_no_program(tmp_path, monkeypatch):
-    """Once any class of the project was called with the file's values, also a class that starts a process."""
+    """An earlier version called any class of the project with the file's values, also one that starts a process."""
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: started.append(arguments))
     case = {"named": "ntkfl.conformance.kit:_Process", "parts": [{"tuple": ["touch", str(tmp_path / "there")]}]}

@@ -28,7 +28,7 @@ def _by_samples(right: Any, self: Any, share: float) -> Any:
 
 
 def _where(by_weights: bool) -> Fault:
-    """The clients' step 1% too large, in weight space or in pre-activation space alone."""
+    """The clients' step is 1% too large, in weight space alone or in pre-activation space alone."""
     return around(
         lambda right, self, eta_local, outputs: right(
             self, (1.01 if self.by_weights is by_weights else 1) * eta_local, outputs

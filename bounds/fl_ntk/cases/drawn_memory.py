@@ -107,7 +107,7 @@ class DrawnMemory(SmallRound):
         for number in range(rounds):
             cohorts = [maps @ second @ maps.transpose(0, 2, 1) for maps in self.maps(method, self.steps(number))]
             second = np.mean([after.mean(axis=0) for after in cohorts], axis=0) + self.noise**2 * jump @ jump.T
-        size = float((np.abs(seen) @ np.abs(second) @ np.abs(seen.T)).max())  # x is a difference, 0 without noise
+        size = float((np.abs(seen) @ np.abs(second) @ np.abs(seen.T)).max())  # parts of x cancel without noise
         moments = seen @ second @ seen.T
         return Estimate(moments, np.full(moments.shape, self.ROUNDINGS * EPS * size), "rounding, generous")
 

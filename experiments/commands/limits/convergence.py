@@ -122,7 +122,7 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        def fits(problem: "Problem") -> None:  # first: the Gram matrix's error message does not name --runs
+        def fits(problem: "Problem") -> None:  # called before H is built, whose error message does not name --runs
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments
 

@@ -182,7 +182,7 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned", tiled: bool) -> str:
-    """A method's best steps and rounds, for a line as soon as they are known, before the table."""
+    """A method's best steps and rounds in a line, which is printed as soon as they are known, before the table."""
     if tuned.left is not None:
         said = f"{_left(tuned)} left"
     else:

@@ -238,7 +238,7 @@ def _seconds(point: Point) -> float:
 
 
 def _megabytes(point: Point) -> float:
-    """On digits 565 at 16 units, 729 at 1024, 1212 at 4096, for barriers; far larger widths, for the assignment."""
+    """On digits barriers took 565 at 16 units, 729 at 1024, 1212 at 4096; at far larger ones the assignment counts."""
     width = point["width"]
     return 600 + max(0.17 * width, 2e-5 * width**2) + 6.4e-5 * _weights(point)
 

@@ -73,7 +73,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     never = measured & ~np.isfinite(width)
     none = f"no width up to {LARGEST} certifies {int(never.sum())} of {int(measured.sum())} cells"
     missing = none if never.any() else ""
-    below = measured & (complexity < complexity[never].min(initial=np.inf))  # a choice without regard to success
+    below = measured & (complexity < complexity[never].min(initial=np.inf))  # a choice by complexity, not by success
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
         """A bound on the smallest certified width, which is above the largest width tried if no width certifies."""

@@ -69,7 +69,7 @@ def measure(point: Point) -> Measured:
     run = variant.federation(replace(given, y=start + given.y), replace(exact.setup, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
-    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # movement of the limit's outputs from 0, for r_0
+    moved = exact.outputs(np.arange(SETUP.rounds + 1))  # the limit's outputs from 0: its residual at the start is y
     x = np.random.default_rng(1).normal(size=(TEST_POINTS, given.d))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)

@@ -168,7 +168,7 @@ def _boundaries(cells: Cells) -> np.ndarray:
 
 
 def _as_predicted(cells: Cells) -> Answer:
-    """The share of runs that grow exactly when the kernel regime of their start does, away from the boundary."""
+    """The share of runs, away from the boundary, that grow if and only if the kernel regime of their start does."""
     claim = (
         "from a small residual a run grows exactly where 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
     )

@@ -136,7 +136,7 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 
 
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
-    """I8-nonzero, word for word: a floor of -1 contradicts `positive`, independent clients contradict `non-zero`."""
+    """I8-nonzero by its words: a floor of -1 contradicts `positive`, and independent clients contradict `non-zero`."""
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())
     assert float(independent.value) == float(independent.error) == 0

@@ -81,7 +81,7 @@ def test_r1g_implies_the_theorem_for_any_number_of_outputs():
 
 @pytest.mark.parametrize("outputs", [1, 2, 5, 20])
 def test_the_tail_of_vectors_averaged_over_data(outputs):
-    """(J_C) for Gaussian entries, the heaviest of their proxy: P(|f| > Q (sqrt(C-1) + sqrt(2 log(2/p)))) <= p."""
+    """(J_C) for Gaussian entries, the heaviest tails of their proxy: P(|f| > Q (sqrt(C-1) + sqrt(2 log(2/p)))) <= p."""
     rng = np.random.default_rng(outputs)
     inputs = rng.standard_normal((2, 3))
     sizes = np.linalg.norm(rng.standard_normal((20_000, outputs, 3)) @ inputs.T, axis=1).mean(axis=1)

@@ -24,7 +24,7 @@ def test_a_cell_is_the_first_round_that_certifies():
 
 
 def test_the_reach_is_the_edge_of_what_certifies():
-    """Labels at the stated distance certify, labels at 1.2 times it do not; the given residual does not matter."""
+    """Labels at the stated distance certify, labels at 1.2 times the distance do not; the residual does not matter."""
     problem = data.digits(n=4, clients=2, seed=1)
     weights = draw(100, problem.d, 1)
     edge = reach(certify_any_order(problem, weights))

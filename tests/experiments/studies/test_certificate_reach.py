@@ -27,7 +27,7 @@ def test_a_cell_is_a_checkpoint_that_certifies():
 
 
 def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
-    """Training that does not certify once kept only its first look, and counted as failed."""
+    """An earlier version kept only the first look of training that does not certify, and counted it as failed."""
     monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
     measured = as_arrays(STUDY, measure(POINT))
     assert measured["asked"] == measured["start"] > measured["known"] > 0

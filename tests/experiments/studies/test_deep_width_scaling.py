@@ -121,7 +121,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
 
 @pytest.mark.parametrize("network", ["fc:2:relu", "fc:4:relu", "fc:4:erf"])
 def test_the_limit_is_that_of_the_networks(network):
-    """Kernels of drawn networks scatter about the limit, in no direction more than chance and the bias of order 1/m."""
+    """Kernels of drawn networks differ from the limit by at most chance and a bias of order 1/m in each direction."""
     from ntkfl import gram
 
     model = WideNetwork.named(network)[0].model((problem().d,), 256)

@@ -15,7 +15,7 @@ from experiments.studies.study import Study, error_of
 
 
 def empty(study: Study) -> xarray.Dataset:
-    """All cells missing."""
+    """The study's results with all cells missing."""
     sizes = {axis.name: list(axis.values) for axis in (*study.axes, *study.inner)}
     outer = [axis.name for axis in study.axes]
     variables = {}

@@ -207,7 +207,7 @@ def test_final_names_the_class_of_several_outputs():
     problem, weights = fitted(1, outputs=3, distance=1e-3, width=64)
     certificate = certify_any_order(problem, weights)
     x = np.random.default_rng(1).standard_normal((200, problem.d))
-    x[0] = 0  # a tie
+    x[0] = 0  # all outputs are 0: the classes tie
     final, settled = certificate.final(x), certificate.final(x) != "open"
     assert certificate.certified and 100 < settled.sum() < 200
     assert (final[settled] == weights.outputs(x)[settled].argmax(axis=1)).all()

@@ -56,7 +56,7 @@ def test_targets_are_nearest(seed, p):
 
 
 def test_targets_of_rows_that_nearly_depend_come_without_a_warning():
-    kernel = np.array([[1, 1, 0], [1, 1 + 2.3e-16, 0], [0, 0, 1.0]])  # Cholesky just factors it
+    kernel = np.array([[1, 1, 0], [1, 1 + 2.3e-16, 0], [0, 0, 1.0]])  # Cholesky's factorisation just succeeds
     best = nearest_in_box(kernel, np.ones(3), np.full(3, 2.0))
     assert ((best >= 1) & (best <= 2)).all()
 

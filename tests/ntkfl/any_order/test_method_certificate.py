@@ -231,12 +231,12 @@ def test_clients_that_overshoot_are_in_the_ball():
         run.round()
         return near, moved, run
 
-    near, moved, run = beside(1.1)  # active here, at W* and at every server model, but not after one local step
+    near, moved, run = beside(1.1)  # neuron r is active here, at W* and every server model, not after one local step
     assert certify_any_order(near, moved).certified
     refused = certify_method(near, moved, setup, "fedavg", options)
     assert not refused.certified and f"({r}, 0)" in refused.why
     assert not run.frozen and run.at[r] @ x > 0
-    near, moved, run = beside(1.6)  # inactive after three local steps, where no gradient is taken
+    near, moved, run = beside(1.6)  # neuron r is inactive after three local steps, where no gradient is taken
     again = certify_method(near, moved, setup, "fedavg", options)
     assert again.certified and run.models[-2][r] @ x < 0 and run.frozen
     assert again.radius == pytest.approx(certificate.radius, rel=1e-6)

@@ -79,7 +79,7 @@ def test_dependent_samples_are_named(fraction):
     if fraction > 0:
         assert not certificate.certified and "samples 1, 3 depend on each other" in certificate.why, certificate.why
     else:
-        assert certificate.certified  # the other half of the neurons is active on it
+        assert certificate.certified  # sample 3 activates the neurons that sample 1 does not
 
 
 def test_neurons_with_more_kinks_than_features_are_named():
@@ -175,7 +175,7 @@ def test_a_limit_on_held_pairs_is_kept():
 
 @pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
 def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
-    """With -1 no pair was checked once, and every network with independent rows was certified."""
+    """With -1 an earlier version checked no pair, and certified every network with independent rows."""
     with pytest.raises(ValueError, match=r"most_held is .*; it must be an integer, 0 or more"):
         certify_any_order(*fitted(3, n=4, d=5, width=64, distance=1.0), most_held=most_held)
 

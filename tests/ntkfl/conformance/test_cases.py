@@ -48,7 +48,7 @@ def test_every_method_has_cases_and_names_are_unique():
 
 
 def test_an_adapter_answers_a_case_of_ones_own():
-    """The case of the page on conformance, and ours as the adapter."""
+    """The case is that of the page on conformance; the adapter is our module of plain loops."""
     samples = np.array([[1.0], [2.0]]), np.array([1.0, -2.0]), np.array([0, 1])
     setting = plan.Setting(plan.DrawnData("line"), 0.05, LocalWork(batch_size=None, steps=5))
     case = KitCase(plan.case("scaffold", {"option": "I"}, setting, 20, data=(samples, {"w": np.zeros(1)})))

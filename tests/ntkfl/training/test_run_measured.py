@@ -90,7 +90,7 @@ def test_rates_follow_the_schedule():
 
 
 def test_what_imas_averaging_goes_with():
-    """Table III of the IMA paper at a base rate of .05: a constant 1/200 of the rate, cycles down to it, or none."""
+    """Table III of the IMA paper at rate .05: the rate stays at .05/200, cycles down to .05/200, or decays on."""
 
     def explored(kind, rounds=4, **more):
         metrics = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics

@@ -42,7 +42,7 @@ def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice
 
 
 def test_imas_schedules_as_released():
-    """Passes fall at the first rate again, the cycle is the code's, and averaging begins one round later."""
+    """Fewer passes begin at the first rate again, cycles are the code's, and averaging begins one round later."""
 
     def of(exploration, released=True):
         keys = {"ima": True, "ima_exploration": exploration, "ima_released": released, "rounds": 40, "clients": 4}
