@@ -70,7 +70,8 @@ def shares(case: ConformanceCase, t: int) -> list[float]:
 
 def mean_move(case: ConformanceCase, w: np.ndarray, t: int, added: Added = nothing) -> Any:
     """D = sum_i p_i Delta_i over the cohort of round t."""
-    moves = [train(case, w, t, i, added) - w for i in case.cohort(t)]
+    clients = case.cohort(t)
+    moves = [train(case, w, t, i, added) - w for i in clients]
     return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
@@ -84,7 +85,8 @@ def fed_avg(case: ConformanceCase, server_rate: float = 1.0, mu: float = 0.0) ->
     """FedAvg, McMahan et al. 2017; if mu is not 0, FedProx (Li et al. 2020)."""
     w = case.start
     for t in range(case.rounds):
-        w = w + server_rate * mean_move(case, w, t, lambda v, w=w: mu * (v - w))
+        d = mean_move(case, w, t, lambda v, w=w: mu * (v - w))
+        w = w + server_rate * d
         yield {"model": w}
 
 
@@ -188,7 +190,8 @@ def fl_ntk(case: ConformanceCase, server_rate: float = 1.0) -> States:
     """Algorithm 1 of FL-NTK: all clients have equal weight."""
     w = case.start
     for t in range(case.rounds):
-        w = w + server_rate * uniform_move(case, w, t)
+        move = uniform_move(case, w, t)
+        w = w + server_rate * move
         yield {"model": w}
 
 

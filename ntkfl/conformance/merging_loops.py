@@ -37,7 +37,8 @@ def task_arithmetic(case: ConformanceCase, scale: float = 0.4) -> Iterator[np.nd
     w = case.start
     for t in range(case.rounds):
         vectors = task_vectors(case, w, t)
-        w = w + scale * vectors.sum(axis=0)
+        merged = vectors.sum(axis=0)
+        w = w + scale * merged
         yield w
 
 
@@ -111,7 +112,8 @@ def flex_lora(case: ConformanceCase) -> Iterator[np.ndarray]:
     """FlexLoRA, Bai et al. 2024: the mean of the products; a truncated SVD gives new factors."""
     w, base = case.start, case.tensors(case.start)["base.weight"]
     for t in range(case.rounds):
-        product = sum(p * b @ a for p, b, a in factors(case, w, t))
+        ends = factors(case, w, t)
+        product = sum(p * b @ a for p, b, a in ends)
         u, s, v = np.linalg.svd(product)
         rank = len(case.tensors(w)["lora_A"])
         again_b, again_a = u[:, :rank] * s[:rank], v[:rank]
