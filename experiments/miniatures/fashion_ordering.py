@@ -18,19 +18,8 @@ COMMON = DECAY | {
     "rate": 0.05,
 }
 OPTIMIZER = "SGD, rate .05, momentum .9, weight decay 5e-4"
-METHODS: dict[str, Keys] = {
-    "FedAvg": {"method": "fedavg"},
-    "Local": {"method": "local"},
-    "FedProx": {"method": "fedprox"},
-    "FedDyn": {"method": "feddyn"},
-    "SCAFFOLD": {"method": "scaffold"},
-    "MOON": {"method": "moon"},
-    "FedRoD": {"method": "fedrod"},
-    "FedLC": {"method": "fedlc"},
-    "FedSAM": {"method": "fedsam"},
-    "FedGuCci": {"method": "fedgucci"},
-    "FedGuCci+": {"method": "fedgucci+"},
-}
+NAMES = "FedAvg Local FedProx FedDyn SCAFFOLD MOON FedRoD FedLC FedSAM FedGuCci FedGuCci+".split()
+METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in NAMES}
 RELEASED: dict[str, Keys] = {  # FedProx: plain SGD, no weight decay; SCAFFOLD: variates that are never renewed
     "FedProx, as released": {"method": "fedprox", "momentum": 0.0, "weight_decay": 0.0},
     "SCAFFOLD, as released": dict(unweighted(0.9)),

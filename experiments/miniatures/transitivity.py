@@ -12,24 +12,15 @@ from ntkfl.training.tree import tree_map
 GROUPS = 2, 4, 8, 16
 EPOCHS = 10
 COMMON = DIGITS | {"epochs": EPOCHS, "models": 16}
-VARIATIONS = {
-    "cross-entropy": {"anchor_epochs": EPOCHS, "beta": 0.0},
-    "beta 1, trained anchor": {"anchor_epochs": EPOCHS, "beta": 1.0},
-    "beta 3, trained anchor": {"anchor_epochs": EPOCHS, "beta": 3.0},
-    "beta 1, anchor of 1 epoch": {"anchor_epochs": 1, "beta": 1.0},
-    "beta 3, anchor of 1 epoch": {"anchor_epochs": 1, "beta": 3.0},
-    "beta 1, random anchor": {"anchor_epochs": 0, "beta": 1.0},
-    "beta 3, random anchor": {"anchor_epochs": 0, "beta": 3.0},
+ANCHORS = {  # by the words in a setting's name: the anchor's epochs, and its place in the paper
+    "trained anchor": (EPOCHS, {"table": "1", "method": "CE + connectivity loss (trained anchor)"}),
+    "anchor of 1 epoch": (1, {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"}),
+    "random anchor": (0, {"table": "7", "method": "connectivity, random-init anchor"}),
 }
-PRINTED = {
-    "cross-entropy": {"table": "1", "method": "vanilla CE"},
-    "beta 1, trained anchor": {"table": "1", "method": "CE + connectivity loss (trained anchor)"},
-    "beta 3, trained anchor": {"table": "1", "method": "CE + connectivity loss (trained anchor)"},
-    "beta 1, anchor of 1 epoch": {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"},
-    "beta 3, anchor of 1 epoch": {"table": "7", "method": "connectivity, semi-trained (1 epoch) anchor"},
-    "beta 1, random anchor": {"table": "7", "method": "connectivity, random-init anchor"},
-    "beta 3, random anchor": {"table": "7", "method": "connectivity, random-init anchor"},
-}
+NAMED = {f"beta {beta}, {anchor}": (float(beta), *of) for anchor, of in ANCHORS.items() for beta in (1, 3)}
+VARIATIONS = {"cross-entropy": {"anchor_epochs": EPOCHS, "beta": 0.0}}
+VARIATIONS |= {name: {"anchor_epochs": epochs, "beta": beta} for name, (beta, epochs, _) in NAMED.items()}
+PRINTED = {"cross-entropy": {"table": "1", "method": "vanilla CE"}} | {name: at for name, (*_, at) in NAMED.items()}
 
 
 def measure(keys: Keys, seed: int) -> Mapping[str, float]:
