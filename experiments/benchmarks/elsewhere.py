@@ -7,7 +7,6 @@
 
 import json
 import os
-import statistics
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -28,7 +27,6 @@ INSTALL = {
     "gpytorch": "pip install 'gpytorch==1.15.2' torch numpy",
 }
 PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # environment variables of a candidate's process
-Seconds = list[tuple[float, float]]  # times of each repetition: on the clock, on the processor
 
 
 def how_to_get(peer: str) -> str:
@@ -52,31 +50,21 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
     return python_of
 
 
-def by_script(
-    script: str, python: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, threads: int
-) -> tuple[Seconds, np.ndarray]:
-    """Seconds of the repetitions after the first, and the last result.
+def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
+    """The last result, and `counted` times the median time of the repetitions after the first.
+
+    The time is thus that of `counted` repetitions, although more may run.
 
     Raises:
         RuntimeError: the script failed; the message has the end of its output.
     """
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder, "work.npz"), allow_pickle=False, **given)
-        command = [python, "-I", str(HERE / f"{script}.py"), folder, str(repetitions), *words]
-        environment = os.environ | {THREADS: str(threads)}
+        command = [os.environ[PYTHON], "-I", str(HERE / f"{script}.py"), folder, str(repetitions), *words]
+        environment = {THREADS: "1"} | os.environ
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode or not Path(folder, "times.json").exists():
             raise RuntimeError(f"{script} ended with {done.returncode}: {done.stderr[-2000:]}")
-        marks = np.diff(json.loads(Path(folder, "times.json").read_text()), axis=0)
-        return [(clock, processor) for clock, processor in marks.tolist()], np.load(Path(folder, "result.npy"))
-
-
-def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
-    """The last result, and `counted` times the median time of the repetitions after the first.
-
-    The time is thus that of `counted` repetitions, although more may run.
-    """
-    threads = int(os.environ.get(THREADS, "1"))
-    seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)
-    clock, processor = (counted * statistics.median(some) for some in zip(*seconds, strict=True))
-    return Timed(result, clock, processor)
+        seconds = np.diff(json.loads(Path(folder, "times.json").read_text()), axis=0)
+        clock, processor = (counted * np.median(seconds, axis=0)).tolist()
+        return Timed(np.load(Path(folder, "result.npy")), clock, processor)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from math import isnan
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class Reporter:
+class Reporter(ExitStack):
     """A context in which `report` shows progress, the first line at once; a bar without a unit has no counts."""
 
     def __init__(self, unit: str | None = None, text: str = "starting", total: float | None = None) -> None:
+        super().__init__()
         self._next_line = time.monotonic()
-        self._bar = _bar(unit) if sys.stderr.isatty() else None
+        self._bar = self.enter_context(_bar(unit)) if sys.stderr.isatty() else None
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
@@ -40,15 +41,6 @@ class Reporter:
         elif time.monotonic() >= self._next_line or last:
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             typer.echo(line, err=True)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 class ProgressBar(Reporter):

@@ -1,6 +1,7 @@
 """Pictures of statements: left side against bound on the cases of `verify`."""
 
-from experiments.pictures.figure import as_bytes, drawn, thumbnail
+from experiments.pictures.figure import drawn, thumbnail
 from experiments.pictures.svg import pixels, themed
+from experiments.studies.drawing import as_bytes
 
 __all__ = ["as_bytes", "drawn", "pixels", "themed", "thumbnail"]

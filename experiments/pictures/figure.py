@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 import textwrap
@@ -15,7 +14,7 @@ from experiments.formulas.prose import mathtext, prose
 from experiments.pictures.marks import EDGE, REFUTES, Styles
 from experiments.pictures.panels import main_form, panels_of
 from experiments.pictures.words import caption_of
-from experiments.studies.drawing import DPI, STYLE
+from experiments.studies.drawing import STYLE
 from verification.compare import SEVERITY
 from verification.seen import STORED, Seen
 
@@ -48,7 +47,6 @@ def drawn(
         ValueError: no form was seen on any case.
     """
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if not seen:
@@ -66,19 +64,12 @@ def drawn(
     height = heights[0] + rows * heights[1] + heights[2] + LINE * len(caption) + 0.08
     with matplotlib.rc_context(STYLE | {"font.size": 7, "axes.titlesize": 7.5, "legend.fontsize": 7}):
         figure = Figure(figsize=(width, height))
-        FigureCanvasAgg(figure)
         for place, (head, draw) in enumerate(panels):
             row, column = divmod(place, columns)
             top = height - heights[0] - row * heights[1] - ABOVE
             across = width / columns
-            axes = figure.add_axes(
-                (
-                    (column * across + LEFT) / width,
-                    (top - HIGH) / height,
-                    (across - LEFT - RIGHT) / width,
-                    HIGH / height,
-                )
-            )
+            left, wide = column * across + LEFT, across - LEFT - RIGHT
+            axes = figure.add_axes((left / width, (top - HIGH) / height, wide / width, HIGH / height))
             axes.set_title(head, pad=4)
             draw(axes)
         figure.text(0.5, 1 - 0.06 / height, "\n".join(title), ha="center", va="top", size=8.5, weight="bold")
@@ -96,7 +87,6 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen], *, legend: bool =
         legend: whether the families are named below the panel; default False.
     """
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     form, styles = main_form(statement, seen), _styles(seen)
@@ -108,7 +98,6 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen], *, legend: bool =
         height, below = height + named.height, below + named.height
     with matplotlib.rc_context(STYLE | {"font.size": 7}):
         figure = Figure(figsize=(width, height))
-        FigureCanvasAgg(figure)
         axes = figure.add_axes(
             (LEFT / width, below / height, (width - LEFT - RIGHT) / width, (height - below - above) / height)
         )
@@ -122,27 +111,6 @@ def _styles(seen: Mapping[Form, Seen]) -> Styles:
     return Styles(
         tuple(dict.fromkeys(name for form_seen in seen.values() for name in form_seen.families if name != STORED))
     )
-
-
-def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
-    """The figure as a .png, .svg or .pdf file; the same bytes every time.
-
-    Args:
-        figure: to be written.
-        suffix: png, svg or pdf.
-        name: the prefix of the ids of the SVG.
-    """
-    import matplotlib
-
-    file = io.BytesIO()
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name, "pdf.fonttype": 42}):
-        if suffix == "svg":
-            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-        elif suffix == "pdf":
-            figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
-        else:
-            figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
-    return file.getvalue()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ HEIGHT, LEGEND_LINE, PLACE = (
     0.2,
 )  # inches: heights of a panel, of a legend's line, of a named place
 DPI = 150
+# what a picture would say of its making, by its format; without it, a picture has the same bytes every time
+UNTOLD = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
 MARGIN, NAME = 0.6, 4.0  # inches: margin beside titles and legend entries, most for the name of a place
 WITHIN = 300.0  # largest ratio of the ends of a log axis whose ticks are numbers, not powers of ten
@@ -59,19 +62,33 @@ def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
     Raises:
         OSError: the folder cannot be written.
     """
-    import matplotlib
-
     folder.mkdir(parents=True, exist_ok=True)
     png, svg, rows = (folder / f"{chart.name}.{suffix}" for suffix in ("png", "svg", "csv"))
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": chart.name}):
-        figure = draw(chart)
-        figure.savefig(png, dpi=DPI, metadata={"Software": None})
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    figure = draw(chart)
+    for picture in (png, svg):
+        picture.write_bytes(as_bytes(figure, picture.suffix[1:], chart.name))
     with rows.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows(table(chart))
     return png, svg, rows
+
+
+def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
+    """The figure as a .png, .svg or .pdf file; the same bytes every time.
+
+    Args:
+        figure: to be written.
+        suffix: png, svg or pdf.
+        name: the prefix of the ids of the SVG.
+    """
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name, "pdf.fonttype": 42}):
+        dpi = DPI if suffix == "png" else "figure"
+        figure.savefig(file, format=suffix, dpi=dpi, metadata=dict.fromkeys(UNTOLD[suffix]))
+    return file.getvalue()
 
 
 def draw(chart: Chart) -> Figure:
@@ -83,7 +100,6 @@ def draw(chart: Chart) -> Figure:
         chart: the chart to draw.
     """
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     columns = min(2, len(chart.panels))
@@ -100,7 +116,6 @@ def draw(chart: Chart) -> Figure:
     ]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(DOUBLE if wide else SINGLE, sum(heights)), layout="constrained")
-        FigureCanvasAgg(figure)
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
         for place, panel in enumerate(chart.panels):
             row, column = divmod(place, columns)

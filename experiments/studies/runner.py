@@ -1,10 +1,8 @@
 """Run a study: workers of any kind measure the missing cells until none is left."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from experiments.studies.grid import Grid
 from experiments.studies.running.cell import Cell
@@ -20,18 +18,6 @@ from verification.cores import cores
 SECONDS_TO_START = 3.0  # seconds to start a worker process, which imports the laboratory
 SECONDS_BETWEEN_LOOKS = 0.5  # between two checks of the cells on which another process works
 Report = Callable[[Cell, Status], None]
-
-
-class Workers(Protocol):
-    """Workers that measure cells: this process, other processes on this machine, or a cluster."""
-
-    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with its result, as cells finish.
-
-        Args:
-            cells: to be measured.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +125,7 @@ def run(
 
 def _workers(
     grid: Grid, store: CellStore, todo: Sequence[Cell], processes: int | None, cluster: Cluster | None
-) -> AbstractContextManager[Workers]:
+) -> InProcess | LocalProcesses | DaskCluster:
     if cluster is not None:
         return DaskCluster(grid.spec, store, cluster)
     if processes is None and sum(grid.study.seconds(cell.point) for cell in todo) < SECONDS_TO_START:

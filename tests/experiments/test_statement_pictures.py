@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import sympy as sp
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from typed import command as run
 
 from bounds import Form, Kind, Options, get
@@ -60,7 +61,7 @@ def test_show_refuses_other_endings_and_several_statements(tmp_path):
 @pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
 def test_nothing_overlaps_and_all_is_inside(identifier, narrow):
     figure = drawn(*seen(identifier), narrow=narrow)
-    renderer = figure.canvas.get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     frame = figure.bbox
     boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]

@@ -1,10 +1,10 @@
 """Options that would meet the unmet hypotheses, found by evaluating the hypotheses, not by a formula."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from decimal import ROUND_FLOOR, Context
+from functools import lru_cache
 from typing import Any
 
 from bounds import Form, Hypothesis, Options, Statement
@@ -28,7 +28,7 @@ class Cases:
     """Cases, and the margins of each hypothesis on them: each is computed once, whichever statement needs it."""
 
     def __init__(self) -> None:
-        self._cases: OrderedDict[tuple[AnyFamily, int], Any] = OrderedDict()
+        self._case = lru_cache(KEPT)(lambda case: case[0].case(case[1]))  # by family and seed
         self._margins: dict[tuple[AnyFamily, int], dict[int, float]] = {}
         self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other object gets its id
 
@@ -39,13 +39,7 @@ class Cases:
             family: the family of the case.
             seed: the case's seed.
         """
-        key = family, seed
-        if key not in self._cases:
-            self._cases[key] = family.case(seed)
-        self._cases.move_to_end(key)
-        while len(self._cases) > KEPT:
-            self._cases.popitem(last=False)
-        return self._cases[key]
+        return self._case((family, seed))
 
     def margins(self, family: AnyFamily, seed: int) -> dict[int, float]:
         """The margins known so far on a case, by the id of the hypothesis; callers add the margins that they compute.
@@ -216,7 +210,7 @@ def largest_step(
         digits, ratio, harder, start = ROUGH_DIGITS, ROUGH_RATIO, hardest / easiest, easiest
     else:
         return None
-    edge = boundary(ask, bool, start, harder=harder, easiest=easiest, hardest=hardest, ratio=ratio)
+    edge = boundary(ask, start, harder=harder, easiest=easiest, hardest=hardest, ratio=ratio)
     if edge.value is None or edge.failed is None:
         return edge.value  # no step was found, or the hardest step passes
     context = Context(prec=digits, rounding=ROUND_FLOOR)

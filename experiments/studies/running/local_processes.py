@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -23,18 +23,13 @@ from experiments.studies.running.worker import READY
 from ntkfl import interruption
 
 
-class InProcess:
+class InProcess(ExitStack):
     """Only this process, for grids that take less time than a process takes to start."""
 
     def __init__(self, spec: str, store: CellStore) -> None:
+        super().__init__()
         self._spec, self._store = spec, store
-
-    def __enter__(self) -> InProcess:
-        self._limits = threadpool_limits(1)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._limits.restore_original_limits()
+        self.enter_context(threadpool_limits(1))
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with its result.
@@ -47,19 +42,13 @@ class InProcess:
             yield cell, settle(self._store, self._spec, cell)
 
 
-class LocalProcesses:
+class LocalProcesses(ExitStack):
     """Worker processes of one thread each; they start with the first cells and end with the block."""
 
     def __init__(self, spec: str, store: CellStore, count: int) -> None:
+        super().__init__()
         self._spec, self._store, self._count = spec, store, count
         self._workers: list[_Worker] = []
-
-    def __enter__(self) -> LocalProcesses:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
-            worker.end()
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with its result, as they finish. A worker that dies is replaced, and its cell counts as failed.
@@ -71,6 +60,7 @@ class LocalProcesses:
         while left or any(worker.cell for worker in self._workers):
             while len(self._workers) < min(self._count, len(cells)):
                 self._workers.append(_Worker(self._store.folder, self._spec))
+                self.callback(self._workers[-1].end)
             for worker in self._workers:
                 if left and worker.idle:
                     worker.give(left.pop())

@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
 from experiments.studies.drawing import COLORS, MARKERS, draw, save, shown
@@ -123,7 +124,7 @@ def test_no_text_reaches_beyond_the_figure():
     panel = Panel(says, Label(says, log=True), Label(says), (Series(says, "measured", [1.0, 2.0], [1.0, 2.0]),))
     for panels in ((panel,), (panel, panel)):
         figure = draw(Chart("long", "", "", panels))
-        figure.canvas.draw()
+        FigureCanvasAgg(figure).draw()
         width, height = figure.canvas.get_width_height()
         for axes in figure.axes:
             legend = axes.get_legend()
