@@ -56,7 +56,7 @@ def searched(
     """
     seen: list[tuple[Setup, Certified]] = []
 
-    def ask(value: float) -> Certified | None:
+    def certifies(value: float) -> bool:
         chosen = replace(setup, eta_local=value) if steps else replace(setup, width=round(value))
         certified: Certified | None = None
         try:
@@ -66,12 +66,11 @@ def searched(
             pass
         if progress:
             progress(chosen.eta_local if steps else chosen.width, certified)
-        return certified
+        return certified is not None and certified.certificate.certified
 
     unit = 1 / float((problem.x**2).sum(axis=1).max())
     edge = boundary(
-        ask,
-        lambda candidate: candidate is not None and candidate.certificate.certified,
+        certifies,
         setup.eta_local if steps else min(setup.width, FIRST_WIDTH),
         harder=2.0 if steps else 0.5,
         easiest=SMALLEST_STEP * unit if steps else LARGEST_WIDTH,

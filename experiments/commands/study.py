@@ -201,7 +201,7 @@ def run(
     limit_to_one_thread(os.environ)  # before numpy and jax are imported, as in worker processes
     from experiments.studies.grid import chosen_grid
     from experiments.studies.study_folder import StudyFolder
-    from experiments.studies.whole_run import measured_until
+    from experiments.studies.whole_run import is_empty, measured_until
 
     with bad_input():
         grid = chosen_grid(name, axis_options(context.args))
@@ -235,7 +235,8 @@ def run(
             typer.echo(sentence, err=True)
 
         grid, cells, answers, failed = measured_until(grid, folder, measure, until_resolved, tell)
-        raise typer.Exit(_finish(grid, folder, cells, answers, plot, failed))
+        wrong = is_empty(cells) or _finish(grid, folder, cells, answers, plot) or failed
+    raise typer.Exit(SURPRISED if wrong else 0)
 
 
 @app.command("status", short_help="The progress of a study.")
@@ -272,11 +273,8 @@ def show(
         typer.echo(f"none of the {cells.attrs['cells']} cells is done: ntkfl study status {folder}", err=True)
         raise typer.Exit(SURPRISED)
     with shown_warnings():
-        answers = grid.study.answers(cells)
-        _say(answer_lines(grid.study, cells, answers))
-        if plot:
-            _draw(grid, there, cells)
-    raise typer.Exit(SURPRISED if any(answer.surprises for answer in answers) else 0)
+        surprised = _finish(grid, there, cells, grid.study.answers(cells), plot)
+    raise typer.Exit(SURPRISED if surprised else 0)
 
 
 def axis_options(words: Sequence[str]) -> dict[str, str]:
@@ -329,18 +327,12 @@ def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cl
         raise typer.Exit(BAD_INPUT) from None
 
 
-def _finish(
-    grid: Grid, folder: StudyFolder, cells: xarray.Dataset, answers: Sequence[Answer], plot: bool, failed: int
-) -> int:
-    """Print the answers and write pictures into the folder; returns the exit status."""
-    from experiments.studies.whole_run import is_empty
-
-    if is_empty(cells):
-        return SURPRISED
+def _finish(grid: Grid, folder: StudyFolder, cells: xarray.Dataset, answers: Sequence[Answer], plot: bool) -> bool:
+    """Print the answers and write pictures into the folder; returns whether an answer surprises."""
     _say(answer_lines(grid.study, cells, answers))
     if plot:
         _draw(grid, folder, cells)
-    return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
+    return any(answer.surprises for answer in answers)
 
 
 def _draw(grid: Grid, folder: StudyFolder, cells: xarray.Dataset) -> None:

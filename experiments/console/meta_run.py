@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -74,8 +74,10 @@ def check_verifier(
     Exit status 1 if a statement's own mutant survives, a fault of the library changes no verdict, or a true statement
     is called violated; 130 if interrupted.
     """
+    from ntkfl.trajectory import provenance
     from verification import meta_tables
     from verification.false_alarms import false_alarms
+    from verification.json_values import strict_json
     from verification.mutation.matrix import mutation_matrix, only_form, true_forms
     from verification.planted_faults import noticing, planted_faults
 
@@ -85,27 +87,37 @@ def check_verifier(
         faults, complete = _faults(planted, options)
         if write_markdown:
             write_markdown(noticing.library_markdown(faults))
-        wrong, content = noticing.unnoticed(faults), {"library": noticing.library_json(faults)}
-        return _finish(started, wrong, complete, options, write_json, content)
-    chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
-    if len(forms) == 1:
-        chosen = [only_form(s, forms[0], mutants=s.mutants if s.mutated_form is forms[0] else ()) for s in chosen]
-    with _measured("mutants") as progress:
-        mutants, _ = mutation_matrix(chosen, options, progress)
-    complete = progress.complete
-    typer.echo(as_lines(meta_tables.matrix_table(mutants)) + "\n")
-    typer.echo(as_lines(meta_tables.sorts_table(mutants)) + "\n")
-    typer.echo(meta_tables.matrix_totals(mutants) + "\n")
-    faults, all_planted = _faults(planted, options)
-    with _measured("false alarms") as progress:
-        alarms = false_alarms(chosen, options, (RUNS if whole else 1) if complete and all_planted else 0, progress)
-    complete = complete and all_planted and progress.complete
-    typer.echo(as_lines(meta_tables.alarms_table(alarms)) + "\n")
-    typer.echo(meta_tables.matrix_totals(mutants))
-    typer.echo(meta_tables.alarms_totals(alarms))
-    wrong = meta_tables.exposed(mutants, alarms) + noticing.unnoticed(faults) if complete else []
-    content = meta_tables.meta_json(mutants, alarms) | {"library": noticing.library_json(faults)}
-    _finish(started, wrong, complete, options, write_json, content)
+        wrong, content = noticing.unnoticed(faults), {}
+    else:
+        chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
+        if len(forms) == 1:
+            chosen = [only_form(s, forms[0], mutants=s.mutants if s.mutated_form is forms[0] else ()) for s in chosen]
+        with _measured("mutants") as progress:
+            mutants, _ = mutation_matrix(chosen, options, progress)
+        complete = progress.complete
+        typer.echo(as_lines(meta_tables.matrix_table(mutants)) + "\n")
+        typer.echo(as_lines(meta_tables.sorts_table(mutants)) + "\n")
+        typer.echo(meta_tables.matrix_totals(mutants) + "\n")
+        faults, all_planted = _faults(planted, options)
+        with _measured("false alarms") as progress:
+            alarms = false_alarms(chosen, options, (RUNS if whole else 1) if complete and all_planted else 0, progress)
+        complete = complete and all_planted and progress.complete
+        typer.echo(as_lines(meta_tables.alarms_table(alarms)) + "\n")
+        typer.echo(meta_tables.matrix_totals(mutants))
+        typer.echo(meta_tables.alarms_totals(alarms))
+        wrong = meta_tables.exposed(mutants, alarms) + noticing.unnoticed(faults) if complete else []
+        content = meta_tables.meta_json(mutants, alarms)
+    for line in wrong:
+        typer.echo(line)
+    typer.echo(f"{time.monotonic() - started:.0f} s")
+    if write_json:
+        run = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
+        content |= {"library": list(map(asdict, faults))}
+        write_json(as_json(strict_json({"provenance": run} | content)))
+    if not complete:
+        raise stopped(REPORTED)
+    if wrong:
+        raise typer.Exit(EXPOSED)
 
 
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
@@ -119,30 +131,6 @@ def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[N
     typer.echo(as_lines(noticing.library_table(faults)) + "\n")
     typer.echo(noticing.library_totals(faults) + "\n")
     return faults, len(faults) == len(planted)
-
-
-def _finish(
-    started: float,
-    wrong: list[str],
-    complete: bool,
-    options: Options,
-    write_json: Callable[[str], None] | None,
-    content: dict[str, Any],
-) -> None:
-    """Report the objections to the verifier, write the JSON, and leave with the exit status."""
-    from ntkfl.trajectory import provenance
-    from verification.json_values import strict_json
-
-    for line in wrong:
-        typer.echo(line)
-    typer.echo(f"{time.monotonic() - started:.0f} s")
-    if write_json:
-        run = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
-        write_json(as_json(strict_json({"provenance": run} | content)))
-    if not complete:
-        raise stopped(REPORTED)
-    if wrong:
-        raise typer.Exit(EXPOSED)
 
 
 @contextmanager

@@ -109,15 +109,12 @@ def _folder(name: str) -> str:
 
 
 def _answer(answer: Answer) -> AnswerRow:
-    measured_value = answer.measured
-    measured = "" if measured_value is None else _measured(float(measured_value.value), float(measured_value.error))
+    measured = ""
+    if answer.measured is not None:  # the digits that its error justifies; six digits without an error
+        value, error = float(answer.measured.value), float(answer.measured.error)
+        measured = amount(value, error) if error else ratio_text(value, 6)
     outcome = shown(answer.outcome, answer.recorded if answer.surprises else None)
     return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, outcome)
-
-
-def _measured(value: float, error: float) -> str:
-    """The value with the digits that its error justifies; six digits without an error."""
-    return amount(value, error) if error else ratio_text(value, 6)
 
 
 def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[str, bytes]]:
@@ -132,7 +129,8 @@ def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[st
             stem = f"{_folder(study)}/{slug(chart.name).replace('_', '-')}"
             paths = {path.suffix: path for path in save(chart, Path(drawn))}
             files |= {f"{stem}.svg": themed(paths[".svg"].read_bytes()), f"{stem}.csv": paths[".csv"].read_bytes()}
-            width, height = _size(paths[".svg"])
+            box = ElementTree.parse(paths[".svg"]).getroot().attrib["viewBox"].split()
+            width, height = (round(float(points) * ENLARGED) for points in box[2:])
             rows = [[_number(cell) for cell in row] for row in table(chart)]
             figures.append(
                 Figure(chart.name, chart.caption, chart.alt, f"{stem}.svg", f"{stem}.csv", width, height, COLUMNS, rows)
@@ -140,17 +138,12 @@ def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[st
     return figures, files
 
 
-def _size(path: Path) -> tuple[int, int]:
-    """Width and height of a picture on the page, from its size in points."""
-    box = ElementTree.parse(path).getroot().attrib["viewBox"].split()
-    return round(float(box[2]) * ENLARGED), round(float(box[3]) * ENLARGED)
-
-
 def _provenance(grid: Grid, cells: xarray.Dataset) -> list[tuple[str, str]]:
     run: dict[str, Any] = json.loads(cells.attrs["provenance"])
     versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
     machine = ", ".join(str(run[name]) for name in ("machine", "device", "dtype") if name in run)
-    axes = [(axis.name, f"{_values(axis)} ({axis.says}{_unit(axis)})") for axis in grid.axes]
+    units = {axis: "" if axis.unit == "1" else f", {axis.unit}" for axis in grid.axes}
+    axes = [(axis.name, f"{_values(axis)} ({axis.says}{unit})") for axis, unit in units.items()]
     done = int(cells.attrs["cells"]) - int(cells.attrs["missing"])
     return [
         *axes,
@@ -164,10 +157,6 @@ def _provenance(grid: Grid, cells: xarray.Dataset) -> list[tuple[str, str]]:
 def _values(axis: Axis) -> str:
     shown = [_number(value) for value in axis.values]
     return ", ".join(shown if len(shown) <= SHOWN else [*shown[: SHOWN - 1], "...", shown[-1]])
-
-
-def _unit(axis: Axis) -> str:
-    return "" if axis.unit == "1" else f", {axis.unit}"
 
 
 def _replay(grid: Grid) -> str:

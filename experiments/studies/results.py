@@ -13,7 +13,7 @@ from experiments.studies.grid import Grid
 from experiments.studies.running.cell import Cell
 from experiments.studies.running.cell_store import Arrays, CellStore, DamagedCell, write_at_once
 from experiments.studies.running.code_version import placed, version_of
-from experiments.studies.study import SEED, Axis, Study, error_of
+from experiments.studies.study import SEED, Study, error_of
 from ntkfl.trajectory import provenance
 
 ENGINE: Final = "h5netcdf"
@@ -55,7 +55,8 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
         "missing": missing,
         "provenance": json.dumps(provenance(cells=seeds), sort_keys=True),
     }
-    return xarray.Dataset(variables, {axis.name: _coordinate(axis) for axis in (*grid.axes, *study.inner)}, whole)
+    axes = {axis: {"long_name": axis.says, "units": axis.unit} for axis in (*grid.axes, *study.inner)}
+    return xarray.Dataset(variables, {a.name: (a.name, list(a.values), about) for a, about in axes.items()}, whole)
 
 
 def write(results: xarray.Dataset, path: Path) -> None:
@@ -125,7 +126,3 @@ def _arrays(store: CellStore, cell: Cell) -> Arrays:
     except DamagedCell:
         return {}
     return contents.arrays if contents else {}
-
-
-def _coordinate(axis: Axis) -> tuple[str, list, dict[str, str]]:
-    return axis.name, list(axis.values), {"long_name": axis.says, "units": axis.unit}

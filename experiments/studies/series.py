@@ -21,12 +21,10 @@ Over = Callable[[Sequence[np.ndarray]], Columns]
 
 def root_mean_square(samples: Sequence[np.ndarray]) -> Columns:
     """RMS of the cells of each place, and the ends of its bootstrap interval; NaN where there is no cell."""
-    return _columns([_resampled(sample) for sample in samples])
+    return _columns(_resampled, samples)
 
 
 def _resampled(sample: np.ndarray) -> tuple[float, float, float]:
-    if not len(sample):
-        return np.nan, np.nan, np.nan
     value = float(np.sqrt((sample**2).mean()))
     picks = np.random.default_rng(0).choice(sample, (RESAMPLES, len(sample)))
     low, high = np.quantile(np.sqrt((picks**2).mean(axis=1)), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -35,19 +33,18 @@ def _resampled(sample: np.ndarray) -> tuple[float, float, float]:
 
 def mean(samples: Sequence[np.ndarray]) -> Columns:
     """Mean of the cells of each place, and the ends of Student's interval; a single cell's interval has no width."""
-    return _columns([_student(sample) for sample in samples])
+    return _columns(_student, samples)
 
 
 def _student(sample: np.ndarray) -> tuple[float, float, float]:
-    if not len(sample):
-        return np.nan, np.nan, np.nan
     value = float(sample.mean())
     half = half_width(sample, LEVEL) if len(sample) > 1 else 0.0
     return value, value - half, value + half
 
 
-def _columns(points: list[tuple[float, float, float]]) -> Columns:
-    value, low, high = ([point[place] for point in points] for place in range(3))
+def _columns(of: Callable[[np.ndarray], tuple[float, float, float]], samples: Sequence[np.ndarray]) -> Columns:
+    rows = [of(sample) if len(sample) else (np.nan, np.nan, np.nan) for sample in samples]
+    value, low, high = ([row[place] for row in rows] for place in range(3))
     return value, low, high
 
 

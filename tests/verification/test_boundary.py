@@ -13,13 +13,12 @@ from verification.judging.boundary import boundary
 def test_the_boundary_is_bracketed(at, start, ratio, upwards):
     asked = []
 
-    def ask(value):
+    def succeeds(value):
         asked.append(value)
-        return value
+        return value <= at if upwards else value >= at
 
     bracket = boundary(
-        ask,
-        lambda value: value <= at if upwards else value >= at,
+        succeeds,
         start,
         harder=2.0 if upwards else 0.5,
         easiest=0.1 if upwards else 1e6,
@@ -28,15 +27,15 @@ def test_the_boundary_is_bracketed(at, start, ratio, upwards):
     )
     low, high = sorted((bracket.value, bracket.failed))
     assert low <= at <= high and high / low <= ratio * (1 + 1e-12)
-    assert bracket.answer == bracket.value and {bracket.value, bracket.failed} <= set(asked)
+    assert {bracket.value, bracket.failed} <= set(asked)
     assert len(asked) <= 60
 
 
 def test_no_boundary_within_the_range():
-    always = boundary(lambda v: v, lambda v: True, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
+    always = boundary(lambda v: True, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
     assert (always.value, always.failed) == (1.0, None)
-    never = boundary(lambda v: v, lambda v: False, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
-    assert (never.value, never.answer, never.failed) == (None, None, 100.0)
+    never = boundary(lambda v: False, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
+    assert (never.value, never.failed) == (None, 100.0)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +49,9 @@ def test_no_boundary_within_the_range():
 def test_a_range_that_makes_no_sense_is_refused(change, message):
     given_ = {"start": 4.0, "harder": 0.5, "easiest": 100.0, "hardest": 1.0, "ratio": 1.1} | change
     with pytest.raises(ValueError, match=message):
-        boundary(lambda v: v, lambda v: True, given_.pop("start"), **given_)
+        boundary(lambda v: True, given_.pop("start"), **given_)
 
 
 def test_a_ratio_finer_than_the_floats_ends():
-    bracket = boundary(lambda v: v, lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
+    bracket = boundary(lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
     assert bracket.value <= 3.0 < bracket.failed and bracket.failed - bracket.value <= 2**-50

@@ -1,34 +1,28 @@
 """The value of one positive number at which success turns into failure: doubling, then bisection of the logarithm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
 from ntkfl import interruption
 
-Answer = TypeVar("Answer")
 
-
-@dataclass(frozen=True)
-class Boundary(Generic[Answer]):
-    """The hardest value that succeeded, its result, and the next harder value that failed; None if there is none."""
+class Boundary(NamedTuple):
+    """The hardest value that succeeded, and the next harder value that failed; None if there is none."""
 
     value: float | None
-    answer: Answer | None
     failed: float | None
 
 
 def boundary(
-    ask: Callable[[float], Answer],
-    succeeds: Callable[[Answer], bool],
+    succeeds: Callable[[float], bool],
     start: float,
     *,
     harder: float,
     easiest: float,
     hardest: float,
     ratio: float = 1.1,
-) -> Boundary[Answer]:
-    """The hardest value at which `ask` succeeds; `ask` fails at a value harder by at most the factor `ratio`.
+) -> Boundary:
+    """The hardest value that `succeeds`; a value harder by at most the factor `ratio` does not.
 
     If success is not monotone, there may be other boundaries.
 
@@ -45,24 +39,22 @@ def boundary(
         raise ValueError(
             f"the factor is {harder:g} and the ratio {ratio:g}; give a factor towards {hardest:g} and a ratio above 1"
         )
-    good: tuple[float, Answer] | None = None
+    good: float | None = None
     bad: float | None = None
     value = start
     while good is None or bad is None:
         interruption.check()
-        answer = ask(value)
-        if succeeds(answer):
-            good, end, step = (value, answer), hardest, harder
+        if succeeds(value):
+            good, end, step = value, hardest, harder
         else:
             bad, end, step = value, easiest, 1 / harder
         if value == end:
             break
         value = min(max(value * step, low), high)
-    while good is not None and bad is not None and max(good[0] / bad, bad / good[0]) > ratio:
+    while good is not None and bad is not None and max(good / bad, bad / good) > ratio:
         interruption.check()
-        middle = (good[0] * bad) ** 0.5
-        if middle in (good[0], bad):  # no float lies between the two values
+        middle = (good * bad) ** 0.5
+        if middle in (good, bad):  # no float lies between the two values
             break
-        answer = ask(middle)
-        good, bad = ((middle, answer), bad) if succeeds(answer) else (good, middle)
-    return Boundary(None, None, bad) if good is None else Boundary(*good, bad)
+        good, bad = (middle, bad) if succeeds(middle) else (good, middle)
+    return Boundary(good, bad)

@@ -111,7 +111,17 @@ def check(
         strictly_positive = partial(relu_strictly_positive, depth=depth)
     if finite is not None and depth == 1:
         raise ValueError("finite is given at depth 1: a linear network has no width, and its kernel no limit")
-    _check_arguments(kernel, depth, rounding, smallest_angle, widths, networks, examples)
+    if not callable(kernel):
+        raise ValueError(f"kernel is {kernel!r}; it must be a function kernel(x, z=None)")
+    require_number("rounding", rounding, "lie between 0 and 1")
+    if not 0 < smallest_angle <= 0.1:
+        raise ValueError(f"smallest_angle is {smallest_angle}; it must be above 0 and at most 0.1 rad")
+    if len(widths) < 4 or widths[0] < 1 or any(a >= b for a, b in pairwise(widths)):
+        raise ValueError(f"widths is {widths}; it must hold at least 4 positive integers, ascending")
+    if networks < FEWEST:
+        raise ValueError(f"networks is {networks}; an interval needs at least {FEWEST} at each width")
+    require_size("depth, the number of layers of weights,", depth, optional=True)
+    require_size("examples", examples)
     tried = [
         properties.finite_output(kernel, smallest_angle),
         properties.symmetric(kernel, rounding, smallest_angle),
@@ -134,28 +144,6 @@ def check(
         drawn = Networks(finite, widths, networks, biased=depth != 2)  # two layers: every mean is the limit
         rows += [_row(name, needs, 1, judgement) for name, needs, judgement in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
-
-
-def _check_arguments(
-    kernel,
-    depth: int | None,
-    rounding: float,
-    smallest_angle: float,
-    widths: tuple[int, ...],
-    networks: int,
-    examples: int,
-) -> None:
-    if not callable(kernel):
-        raise ValueError(f"kernel is {kernel!r}; it must be a function kernel(x, z=None)")
-    require_number("rounding", rounding, "lie between 0 and 1")
-    if not 0 < smallest_angle <= 0.1:
-        raise ValueError(f"smallest_angle is {smallest_angle}; it must be above 0 and at most 0.1 rad")
-    if len(widths) < 4 or widths[0] < 1 or any(a >= b for a, b in pairwise(widths)):
-        raise ValueError(f"widths is {widths}; it must hold at least 4 positive integers, ascending")
-    if networks < FEWEST:
-        raise ValueError(f"networks is {networks}; an interval needs at least {FEWEST} at each width")
-    require_size("depth, the number of layers of weights,", depth, optional=True)
-    require_size("examples", examples)
 
 
 class _Broken(Exception):

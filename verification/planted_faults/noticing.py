@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -157,15 +157,6 @@ def unnoticed(faults: Sequence[Noticed]) -> list[str]:
         faults: the planted faults, each with what noticed it.
     """
     return [f"{fault.function}: no statement notices the fault {fault.name!r}" for fault in faults if fault.id is None]
-
-
-def library_json(faults: Sequence[Noticed]) -> list[dict[str, Any]]:
-    """Every fault in full.
-
-    Args:
-        faults: the planted faults, each with what noticed it.
-    """
-    return [asdict(fault) for fault in faults]
 
 
 def library_markdown(faults: Sequence[Noticed]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.fl_ntk.theorem_requirements import requirements
 from experiments.studies.answers import exponent, joined, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
@@ -46,12 +45,12 @@ def measure(point: Point) -> Measured:
     smallest, largest = float(values[0]), float(values[-1])
     setup = Setup(eta_local=smallest / (5 * largest**2 * STEPS), local_steps=STEPS, seed=point[SEED])
 
-    def ask(width: float) -> Certificate:
+    def certifies(width: float) -> bool:
         chosen = replace(setup, width=round(width))
-        return a_priori_certificate(problem, chosen, draw(chosen.width, problem.d, chosen.seed))
+        return a_priori_certificate(problem, chosen, draw(chosen.width, problem.d, chosen.seed)).certified
 
     steps = {"harder": 0.5, "easiest": LARGEST, "hardest": SMALLEST, "ratio": RATIO}
-    edge = boundary(ask, lambda certified: certified.certified, FIRST, **steps)
+    edge = boundary(certifies, FIRST, **steps)
     inner, x_norm = np.linalg.norm(np.abs(problem.x @ problem.x.T), 2), np.linalg.norm(problem.x, 2)
     residual = (problem.y**2).sum() + problem.n / 2  # E r_0^2
     theorem = requirements(problem)
