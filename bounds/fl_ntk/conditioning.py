@@ -1,4 +1,4 @@
-"""Condition numbers: of the kernel under client-local preconditioners, and the rates of tuned server steps."""
+"""Condition numbers of the kernel under client-local preconditioners, and the rates of tuned server steps."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

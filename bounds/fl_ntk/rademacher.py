@@ -1,4 +1,4 @@
-"""Theorem C.4 and Lemma C.5: the Rademacher complexity bounds the gap of losses; that of networks near a start."""
+"""Theorem C.4 and Lemma C.5: the Rademacher complexity bounds the gap of losses; its size for networks near a start."""
 
 from __future__ import annotations
 

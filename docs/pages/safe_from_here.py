@@ -90,9 +90,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
 #   batch of distinct samples. If your loss is the mean over a batch of $b$ samples, your learning rate is $b / 2$
 #   times the step meant here.
-# - **test samples whose class is final**: no further training can change the sign of their outputs. The picture shows
-#   by how much: a margin above the line is larger than any later change of an output; for a margin below the line, a
-#   sharper bound for that sample may still settle the class.
+# - **test samples whose class is final**: no continuation of the training can change the sign of their outputs. The
+#   picture shows by how much: a margin above the line is larger than any later change of an output; for a margin below
+#   the line, a sharper bound for that sample may still settle the class.
 # - **an adversary**: a search for an order of steps that breaks the certificate. It must find none, and finds none. It
 #   checks the certificate by other means, and is not part of the proof.
 

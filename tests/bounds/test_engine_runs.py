@@ -1,4 +1,4 @@
-"""Statements whose left sides come from the training engine: the same cases, judged as those of the simulator are."""
+"""Statements whose left sides come from the training engine: the same cases are judged as with the simulator."""
 
 from dataclasses import replace
 from functools import partial

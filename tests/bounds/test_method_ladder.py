@@ -1,4 +1,4 @@
-"""Networks under every method over widths: trained as plain loops train them, held against the right limit."""
+"""Networks under every method over widths: they are trained as by plain loops, and compared with the right limit."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The stated evidence of a form is exactly that in the repository."""
+"""The stated evidence of a form is exactly the evidence in the repository."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The pages in prose: every command they show is one that the command line takes."""
+"""The pages in prose: the command line takes every command that they show."""
 
 import re
 import shlex

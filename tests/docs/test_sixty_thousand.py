@@ -1,4 +1,4 @@
-"""The picture of sixty thousand images is drawn from the stored numbers; their measurement on small data."""
+"""The picture of sixty thousand images is drawn from the stored numbers; the measurement runs on small data."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command line: exit statuses, what bad input is told, files that are written or refused, interruption."""
+"""The command line: exit statuses, messages for bad input, files that are written or refused, interruption."""
 
 import json
 import os

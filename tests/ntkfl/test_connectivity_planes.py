@@ -1,4 +1,4 @@
-"""Planes, curves and grids: coordinates reproduce the networks, and values are each point's."""
+"""Planes, curves and grids: coordinates reproduce the networks, and values are those of single points."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The outermost eigenvalue by definiteness is the whole state map's, and no complex eigenvalue is beyond its radius."""
+"""The outermost eigenvalue, found by definiteness, is that of the state map; no complex one is beyond the radius."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Outer optimizers: losses are random rounds', floors are the least of all polynomials, rankings are training's."""
+"""Outer optimizers: losses of random rounds, floors that are least over all polynomials, rankings as in training."""
 
 from itertools import combinations, product
 

@@ -1,4 +1,4 @@
-"""Several processes have one process's verdicts; after a death, interrupt or overflow the others go on."""
+"""Several processes give the verdicts of one process; after a death, interrupt or overflow the others go on."""
 
 import multiprocessing
 import os

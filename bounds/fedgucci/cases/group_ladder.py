@@ -1,4 +1,4 @@
-"""Case: clients trained separately from a shared start, over widths; their group barrier on the circle, its limit."""
+"""Case: clients trained alone from a shared start, over widths; their group barrier on the circle and its limit."""
 
 from dataclasses import dataclass
 from functools import cached_property
