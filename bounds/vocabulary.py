@@ -57,7 +57,7 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-# natures that are charged to nobody, and do not count as misprints or errors of substance
+# natures that are charged to nobody: they count neither as misprints nor as errors of substance
 UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 

@@ -25,7 +25,7 @@ MISSING = "–", "it needs PyTorch, which was not installed"
 class Shown:
     """An outcome on a page."""
 
-    # sign, word: stand side by side
+    # the page shows the sign beside the word
     sign: str
     word: str
     style: str  # the outcome's name in the style sheet

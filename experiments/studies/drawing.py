@@ -28,7 +28,7 @@ HEIGHT, LEGEND_LINE, PLACE = (
     0.2,
 )  # inches: heights of a panel, of a legend's line, of a named place
 DPI = 150
-# what a picture would say of its making, by its format; without it, a picture has the same bytes every time
+# by format, the metadata of how a picture was made; without them, it has the same bytes every time
 UNTOLD = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
 LETTER, TITLE_LINE = 0.062, 0.14  # inches: a letter, a further line of a title
 MARGIN, NAME = 0.6, 4.0  # inches: margin beside titles and legend entries, most for the name of a place

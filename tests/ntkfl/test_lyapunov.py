@@ -142,7 +142,7 @@ def test_a_round_beyond_the_limit_costs_about_its_own_growth(method, options):
     residual, memory, _ = regime._of_round(1)._next(np.hstack([unit, zero]), (np.hstack([zero, unit]),))
     radius = np.abs(np.linalg.eigvals(np.vstack([residual, *memory]))).max()
     assert before.grown == after.grown == 1 and 2 < radius <= beyond.grown < 1.2 * radius
-    # if every round has this server step
+    # there is no error bound if every round has this server step
     with pytest.raises(ValueError, match="no error bound is proved for these steps"):
         kernel_regime(
             problem, Setup(eta_local=eta, eta_global=30.0), None, method, options, matrix_free="float64"

@@ -369,7 +369,7 @@ def test_of_many_label_columns_all_eigenvectors_are_taken_at_once(dtype, repeate
     monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: asked.append(v.shape[1]) or multiply(self, v))
     at_once = tiled.left_estimate(t)
     assert asked == [problem.n] * 2  # one product finds the eigenvectors, one gives their residuals
-    # the quadrature is reused
+    # both reuse the quadrature, without a further product
     assert tiled.rounds_between(0.5) and tiled.left_estimate([2]).error < 1 and len(asked) == 2
     assert tiled.left_estimate([2], products=59).error < 1 and len(asked) == 4
     monkeypatch.setattr("ntkfl.limit.lanczos.BLOCK", 20)

@@ -37,7 +37,7 @@ def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
         active[pairs[here, 1]] = psi[here]
         force = (active * residual) @ problem.x
         assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
-        # this force follows from the features along the kinks
+        # the features along the kinks give the same force
         along = weights.signs[neuron] / np.sqrt(30) * force
         assert np.einsum("i,id->d", residual, held_pairs.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
     for (r, i), value, held in zip(pairs, psi, held_pairs.held(residual), strict=True):

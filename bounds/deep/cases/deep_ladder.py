@@ -39,7 +39,7 @@ SECTION = "docs/proofs/finite_width.md#deep-networks"
 class Trained(NamedTuple):
     """The measurements of the runs of one network, from the residual r_0, in T rounds of K steps."""
 
-    # mean_c |theta_c - theta'| in the last round: neuron divides it by sqrt m, divergence by |theta' - theta|
+    # mean_c |theta_c - theta'| in the last round; `neuron` is this over sqrt m, `divergence` this over |theta' - theta|
     neuron: float
     divergence: float
     # max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data

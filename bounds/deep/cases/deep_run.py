@@ -118,7 +118,7 @@ def points(n: int, d: int, seed: int) -> Problem:
 def deep_run_families(options: Options) -> tuple[Family, ...]:
     """Three local steps and five rounds on each of NETWORKS."""
     setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
-    # not the convolution: rows of other data may be no images
+    # with other data without the convolution, the last network: their rows may be no images
     networks = NETWORKS if options.data is None else NETWORKS[:-1]
     where = options.data or "sphere, n=7, d=9, N=2"
     return tuple(
