@@ -1,4 +1,4 @@
-"""The cases behind the transitivity statements, each against an independent recomputation."""
+"""The cases of the transitivity statements, recomputed, and bounds of loss barriers with every Lipschitz constant."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,19 +7,152 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bounds import Options, get
+from bounds import Form, Options, Outcome, get
+from bounds.averaging.clients_of_a_round import two_coins
+from bounds.averaging.decomposition import opposed, smallest_covariance
 from bounds.cases.cube_networks import CubeFamily
-from bounds.cases.network_pair import pair_families
+from bounds.cases.network_pair import (
+    AS_ASSUMED,
+    LIPSCHITZ_LOSS,
+    STEEP_PAIRS,
+    farthest,
+    lipschitz_constant,
+    pair_families,
+)
 from bounds.fedgucci.cube_bounds import WORST_INPUTS
 from bounds.fedgucci.f17 import VALLEYS, planar_counterexample
-from bounds.fedgucci.given_networks import mean_gap, with_populations
+from bounds.fedgucci.families.cube_families import (
+    gap_families,
+    group_families,
+    loss_families,
+    steep_loss,
+    unit_loss_families,
+)
+from bounds.fedgucci.given_networks import corner_families, mean_gap, with_populations
 from bounds.fedgucci.low_loss import LossTable
 from bounds.fedgucci.premises import cube_terms
+from bounds.fedgucci.premises.cube_symbols import L
+from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
 from bounds.fedgucci.x5 import SideLadder
-from ntkfl.connectivity.network import between
+from ntkfl.connectivity.losses import named_loss
+from ntkfl.connectivity.network import between, combination
 from verification.compare import judge
 
 SEEDS = st.integers(0, 2**16)
+EVERY_LOSS = [
+    ("absolute", 1),
+    ("logistic", 1),
+    ("squared", 1),
+    ("squared", 3),
+    ("cross-entropy", 2),
+    ("cross-entropy", 5),
+]
+
+
+def test_the_constants():
+    assert [float(lipschitz_constant(loss).value) for loss in ("absolute", "logistic")] == [1, 1]
+    root = lipschitz_constant("cross-entropy")
+    assert root.lo**2 < 2 < root.hi**2
+    # only the squared loss's constant depends on a reach
+    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0
+    assert float(lipschitz_constant("squared", 3.25).value) == 6.5
+
+
+def test_the_squared_loss_is_refused_without_a_reach():
+    with pytest.raises(ValueError, match="the squared loss has no Lipschitz constant and no reach is given; it is 2 R"):
+        lipschitz_constant("squared")
+    case = steep_loss()
+    assert not LIPSCHITZ_LOSS.met(case)
+    assert not AS_ASSUMED.met(case)
+    enough = replace(case, reach=farthest(case.networks, case.x, case.y))
+    assert LIPSCHITZ_LOSS.met(enough)
+    assert not LIPSCHITZ_LOSS.met(replace(case, reach=0.99 * enough.reach))
+    assert judge(get("fedgucci/sure"), Form.NEW, enough).outcome is Outcome.HOLDS
+    assert judge(get("fedgucci/sure"), Form.NEW, case).outcome is Outcome.VIOLATED
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(EVERY_LOSS), SEEDS, st.integers(2, 4))
+def test_no_output_is_farther_from_its_label_than_said(kind, seed, count):
+    loss, outputs = kind
+    case = CubeFamily(h=4, l=3, side=1.5, n=5, count=count, outputs=outputs, loss=loss).case(seed)
+    labels = case.y if loss != "cross-entropy" else np.zeros(len(case.x))
+    reach, rng = farthest(case.networks, case.x, labels), np.random.default_rng(seed)
+    for shares in rng.dirichlet(np.ones(count), 20):
+        averaged = combination(case.networks, list(shares)).outputs(case.x)
+        line = np.tensordot(shares, [net.outputs(case.x) for net in case.networks], 1)
+        for values in (averaged, line):
+            far = values - (labels if values.ndim == labels.ndim else labels[:, None])
+            assert np.linalg.norm(far.reshape(len(far), -1), axis=1).max() <= reach
+    assert loss != "squared" or case.reach >= reach
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(EVERY_LOSS), SEEDS)
+def test_a_barrier_is_at_most_the_constant_times_the_gap(kind, seed):
+    loss, outputs = kind
+    case = CubeFamily(h=4, l=3, side=1.5, n=5, count=2 + seed % 3, outputs=outputs, loss=loss).case(seed)
+    constant = float(cube_constants(case)[L].hi)
+    assert barrier(case).lo <= constant * float(gap(case).hi)
+    assert group_loss(case).lo <= constant * float(mean_group_deviation(case).hi)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.sampled_from(EVERY_LOSS), st.data())
+def test_no_network_of_a_cube_is_above_the_sure_bound(kind, data):
+    loss, outputs = kind
+    case = data.draw(CubeFamily(h=3, l=2, side=1.0, n=3, outputs=outputs, loss=loss).strategy())
+    assert judge(get("fedgucci/sure"), Form.NEW, case).outcome is not Outcome.VIOLATED
+
+
+def test_cross_entropy_attains_sqrt_2():
+    for seed in range(4):
+        pair = STEEP_PAIRS.case(seed)
+        bound = float(pair.bilinear_term.value) / 4 + float(pair.kink_term.value)
+        assert float(pair.barrier.value) == pytest.approx(np.sqrt(2) * bound, rel=1e-8)
+
+
+def test_corners_nearly_attain_the_sure_bound_with_every_constant():
+    for draw in corner_families(Options()):
+        case = draw.case(1)
+        assert case.outside <= 0
+        bound = get("fedgucci/sure").forms[Form.NEW].evaluate(cube_constants(case))
+        assert float(gap(case).lo) > 0.96 * float(bound[0].value)
+        steep = (
+            "kinks" in draw.name or case.loss == "absolute"
+        )  # the parabola runs through the flat part of cross-entropy
+        assert (float(barrier(case).lo) > 0.96 * float(bound[1].value)) == steep
+
+
+def test_the_families_draw_every_loss():
+    drawn = {(draw.loss, draw.outputs > 1) for draw in loss_families(Options())}
+    assert drawn == {(loss, outputs > 1) for loss, outputs in EVERY_LOSS}
+    for draw in loss_families(Options()):
+        case = draw.case(0)
+        assert LIPSCHITZ_LOSS.met(case)
+        assert LIPSCHITZ_LOSS.met(case.redrawn(5))
+        assert case.redrawn(5).outside <= 0
+        assert named_loss(draw.loss).lipschitz is not None or case.reach is not None
+    assert all(AS_ASSUMED.met(draw.case(0)) for draw in unit_loss_families(Options()))
+    assert {draw.outputs for draw in gap_families(Options())} >= {1, 3}
+    assert {draw.count for draw in group_families(Options())} == {2, 4, 16}
+
+
+def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
+    families = loss_families(Options(data="digits", n=5, width=6, trials=2))
+    assert [(draw.loss, draw.outputs, draw.trials) for draw in families] == [
+        ("absolute", 1, 2),
+        ("logistic", 1, 2),
+        ("cross-entropy", 3, 2),
+    ]
+    assert families[2].case(0).x.shape == (5, 64)
+
+
+def test_the_floor_of_the_covariance_is_negative_or_nothing():
+    """I8-nonzero by its words: a floor of -1 contradicts `positive`, and independent clients contradict `non-zero`."""
+    assert float(smallest_covariance(opposed()).hi) < 0
+    independent = smallest_covariance(two_coins())
+    assert float(independent.value) == float(independent.error) == 0
 
 
 def valley_loss(case, x, y):
