@@ -104,7 +104,7 @@ def retold(name: str) -> NotebookNode:
 
 
 def with_totals(readme: str, findings: str) -> str:
-    """The README with the numbers that FINDINGS.md ends with: its totals, its known failures and the rows it shows."""
+    """The README with the numbers that FINDINGS.md ends with: totals, known failures and rows that the README has."""
     (totals,) = re.findall(r"^(\d+ verdicts: .*)\.$", findings, flags=re.MULTILINE)
     failing = sum(map(int, re.findall(r"(\d+) violated as", totals)))
     lines = textwrap.fill(totals, 80, subsequent_indent="  ")

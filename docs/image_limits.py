@@ -120,7 +120,7 @@ def short(value: float, form: str = ".3f") -> str:
 
 
 def values(rows: Sequence[Row], name: str, t: int) -> list[float]:
-    """A quantity of these networks after round t, of those networks alone that were trained so far."""
+    """A quantity after round t, for each of these networks that was trained for so many rounds."""
     return [row[name][row["rounds"].index(t)] for row in rows if t in row["rounds"]]
 
 

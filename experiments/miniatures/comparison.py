@@ -176,7 +176,7 @@ class Comparison:
 
     @property
     def ordering(self) -> str:
-        """Claim, verdict and what is missing to a plateau, in words."""
+        """The claim, the verdict and, where there is no plateau, what a plateau lacks, in words."""
         if self.claim is None:
             return self.verdict
         return f"{self.claim}: {self.verdict}" + (f", {self.settled}" if self.settled else "")

@@ -90,7 +90,7 @@ class DeviceTiles(Tiles):
 
     @property
     def work(self) -> float:
-        """Products are not computed by this machine's cores."""
+        """0: this machine's cores do not compute the products."""
         return 0.0
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
@@ -217,7 +217,7 @@ class DaskTiles(Tiles):
 
     @property
     def work(self) -> float:
-        """Products are not computed by this machine's cores."""
+        """0: this machine's cores do not compute the products."""
         return 0.0
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:

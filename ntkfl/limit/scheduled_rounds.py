@@ -302,7 +302,7 @@ def drawn_memory_regime(
 
 
 def takes_part(clients: tuple[int, ...]) -> str:
-    """The beginning of a sentence: client 2 takes part, or clients 0, 1 and 3 take part."""
+    """The beginning of a sentence: "client 2 takes part" or "clients 0, 1 and 3 take part"."""
     *first, last = map(str, clients)
     return f"clients {', '.join(first)} and {last} take part" if first else f"client {last} takes part"
 

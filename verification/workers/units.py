@@ -110,7 +110,7 @@ def units(statements: Iterable[Statement], options: Options, forms: Iterable[For
 
 
 def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
-    """The units, without the libraries whose units together take more than one process's share of the time."""
+    """The units; `loads` keeps only libraries whose units together take at most one process's share of the time."""
     share = sum(unit.seconds for unit in work) / processes
     loads = frozenset[str]().union(*(unit.loads for unit in work))
     apart = {load for load in loads if sum(unit.seconds for unit in work if load in unit.loads) <= share}
@@ -118,7 +118,7 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 
 
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
-    """The place of the unit to hand out: the first without new loads, else the first without the others' loads."""
+    """The unit to hand out: the first that loads nothing new, else the first that loads nothing of `elsewhere`."""
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
     return [*known, *free, 0][0]

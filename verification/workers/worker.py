@@ -34,7 +34,7 @@ class Interrupts(Interruption):
         self.counted = False
 
     def arrived(self, number: signal.Signals) -> None:
-        """A STOP: for the cases, or the second one."""
+        """A STOP came: the first one acts only while cases are not counted, every further one always."""
         self.seen += 1
         if self.seen > 1 or not self.counted:
             super().arrived(number)

@@ -156,7 +156,7 @@ def drawn_memory(
     shuffled: bool = False,
     sizes: tuple[int, ...] = SIZES,
 ) -> DrawnMemory:
-    """Six points on the sphere in eight dimensions, or as many as three clients of other sizes have."""
+    """Points on the sphere in eight dimensions on three clients of these sizes; by default six points."""
     problem = on_sphere(sizes, seed)
     largest = largest_of_clients(problem)
     setup = Setup(eta_local=float(reach / (largest + pull)), eta_global=server, local_steps=steps, seed=seed)

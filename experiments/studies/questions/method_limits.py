@@ -81,9 +81,10 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """The exponents of both quantities under every method (`sel` itself has an argument named method)."""
+    """The exponents of both quantities under every method."""
     for name, says in QUANTITIES.items():
         for method in cells.method.to_numpy():
+            # `sel(method=...)` would set an option of `sel`, not name the axis
             claim, values = f"{says} ~ m^(-1/2) under {method}", cells[name].sel({"method": method})
             yield power_law(claim, SOURCE, -0.5, values, "width", biased=False, note=NOTE)
 

@@ -104,7 +104,7 @@ def network_name(word: str) -> str:
 
 
 def summarise(cells: Cells) -> Iterable[Answer]:
-    """Where growth begins, against the limit; whether runs follow their own regime, and eta_g <= 1 is stable."""
+    """Where growth begins, against the limit; whether runs follow their own regime; whether eta_g <= 1 is stable."""
     sizes = cells[SIZE].to_numpy()
     small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest residuals; none if all are large
     yield _where_growth_begins(small)

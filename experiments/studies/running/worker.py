@@ -11,7 +11,7 @@ READY = "ready"
 
 
 def main(folder: str, spec: str) -> None:
-    """Answer every line with one: the cell's status, or why this process stops."""
+    """Answer every line with a line: the cell's status, or why this process stops."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # a study's prints must not be taken for an answer
     lines: SimpleQueue[str] = SimpleQueue()

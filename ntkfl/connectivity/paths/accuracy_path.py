@@ -68,7 +68,7 @@ def joined(parts: Sequence[Strips]) -> Strips:
 def decided(
     strips: Strips, exact: ExactSegment, x: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> tuple[Strips, int, float]:
-    """Strips with numbers of samples, decided in integers where floats cannot decide; the number of changes; `dip`."""
+    """Strips with counts of samples, decided in integers where floats cannot; number of changes; `AccuracyPath.dip`."""
     budget, plain, rows_kept, places, dip = EXACT_WORK, [np.zeros(0, int)], list[Row](), 0, 0.0
     for group in strips.groups():
         budget -= 0 if strips.is_plain(group) else exact.work * len(group)
