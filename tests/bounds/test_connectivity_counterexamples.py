@@ -14,7 +14,7 @@ FALSE = [
     for form, claim in statement.forms.items()
     if claim.recorded is Outcome.VIOLATED
 ]
-LONG = {"fedgucci/F9-all-x"}  # a minute of processor time
+FEWER = {"fedgucci/F9-all-x": 10}  # the cases that show it are those that `verify` draws; others take 15 seconds
 
 
 def test_these_are_the_false_ones():
@@ -27,16 +27,17 @@ def test_these_are_the_false_ones():
 @pytest.mark.parametrize(
     ("identifier", "form", "seed"),
     [
-        pytest.param(identifier, form, seed, marks=pytest.mark.slow if identifier in LONG or seed == 5 else ())
+        pytest.param(identifier, form, seed, marks=pytest.mark.slow if identifier in FEWER or seed == 5 else ())
         for identifier, form in FALSE
-        for seed in ([1] if identifier in LONG else [1, 5])
+        for seed in (1, 5)
     ],
 )
 def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, seed):
     recorded = catalogue()[identifier]
     claims = {form: replace(claim, witness=None) for form, claim in recorded.forms.items()}
     statement = replace(recorded.with_forms(claims), necessity={})
-    counterexample = attack(statement, form, seed=seed, shrinking=0.1, seconds=float("inf")).counterexample
+    budget = {"examples": FEWER.get(identifier, 400), "seconds": float("inf"), "shrinking": 0.1}
+    counterexample = attack(statement, form, seed=seed, **budget).counterexample
     assert counterexample is not None
     again = rejudge(read(written(statement, form, counterexample)))
     assert again.stands and again.same_sides

@@ -138,7 +138,7 @@ def test_a_run_shrinks_to_the_least_that_keeps_what_matters():
 
 @pytest.mark.slow
 def test_it_finds_the_square_root_in_b_12():
-    case = found_in("fl-ntk/B.12", seed=2).case
+    case = found_in("fl-ntk/B.12", examples=100, seed=2).case
     assert case.smallest_eigenvalue.hi < 1 / 16  # 8 sqrt(lambda) < 2; an overshoot doubles the movement at most
 
 
@@ -158,7 +158,7 @@ def test_it_finds_that_the_error_term_does_not_vanish_so_early():
 
 @pytest.mark.slow
 def test_it_finds_that_a_loss_need_not_vanish_at_the_label():
-    loss = found_in("fl-ntk/C.11", seed=2).case.loss
+    loss = found_in("fl-ntk/C.11", examples=60).case.loss
     assert loss.at_label > 0.5
 
 
