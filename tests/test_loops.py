@@ -36,7 +36,6 @@ SHORT = {
     "ntkfl/training/engine/local_plan.py _batches": "each turn adds a pass to the steps of a client",
     "verification/engine.py _ahead": "the results that are waited for",
     "verification/false_alarms.py false_alarms": "BATCHES of seeds, each a run that can be interrupted",
-    "verification/judging/way_out.py of": "each turn drops one of the cases that are kept",
     "verification/processes.py run": "the pieces of work that are waited for",
     "verification/workers/worker.py say": "the warnings that are to be told",
     "verification/workers/worker.py serve": "the work that is sent, until the other end is closed",
