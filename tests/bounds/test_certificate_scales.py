@@ -11,7 +11,7 @@ from bounds.fl_ntk.certificates.stable_step_certificate import expected, norm, s
 from ntkfl.balls import ball_matrix, precision
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-from verification.certificate_search import searched
+from verification.certification import searched
 
 SETUP = Setup(width=400, eta_local=0.4, local_steps=3)
 CERTIFICATES = [(stable_step_certificate, 0.4), (a_priori_certificate, 0.01)]

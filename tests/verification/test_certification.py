@@ -10,8 +10,7 @@ from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
-from verification.certificate_search import searched
-from verification.certification import best_certificate, certify, certify_after, checkpoints, watch
+from verification.certification import best_certificate, certify, certify_after, checkpoints, searched, watch
 
 PROBLEM = Problem(np.random.default_rng(0).standard_normal((4, 8)), np.ones(4), np.arange(4) % 2).unit()
 
@@ -71,11 +70,11 @@ def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify
     def of_step(problem, setup, after, every):
         return certified_up_to(setup.eta_local * limit)
 
-    monkeypatch.setattr("verification.certificate_search.certify_after", of_width)
+    monkeypatch.setattr("verification.certification.certify_after", of_width)
     search = searched(PROBLEM, SETUP)
     assert search.certified.certificate.certified and search.fails < limit <= search.setup.width <= 1.15 * search.fails
     assert replace(search.setup, width=SETUP.width) == SETUP
-    monkeypatch.setattr("verification.certificate_search.certify_after", of_step)
+    monkeypatch.setattr("verification.certification.certify_after", of_step)
     search = searched(PROBLEM, SETUP, steps=True)
     assert search.certified.certificate.certified and search.setup.eta_local <= 1 / limit < search.fails
     assert search.fails <= 1.1 * search.setup.eta_local and replace(search.setup, eta_local=SETUP.eta_local) == SETUP

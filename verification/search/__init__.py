@@ -7,8 +7,7 @@ cases of `verify`.
 
 from verification.search.after_cases import attack_held
 from verification.search.hunt import Attack, Counterexample, attack
-from verification.search.replay_file import Rejudged, Replay, read, rejudge, written
-from verification.search.stored_counterexample import stored_counterexample
+from verification.search.replay_file import Rejudged, Replay, read, rejudge, stored_counterexample, written
 
 __all__ = [
     "Attack",
