@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from experiments.studies.runner import Plan
-    from experiments.studies.running.cell import Cell
+    from experiments.studies.running.cell_store import Cell
     from experiments.studies.running.measuring import Status
     from experiments.studies.study import Point
     from ntkfl.training.metrics import Row

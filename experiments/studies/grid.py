@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from experiments.studies import find
-from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import Cell
 from experiments.studies.running.code_version import version_of
 from experiments.studies.study import SEED, Axis, Study, Value
 from ntkfl.messages import did_you_mean

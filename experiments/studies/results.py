@@ -10,8 +10,7 @@ import numpy as np
 import xarray
 
 from experiments.studies.grid import Grid
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import Arrays, CellStore, DamagedCell, write_at_once
+from experiments.studies.running.cell_store import Arrays, Cell, CellStore, DamagedCell, write_at_once
 from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import SEED, Study, error_of
 from ntkfl.trajectory import provenance

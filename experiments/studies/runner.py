@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from experiments.studies.grid import Grid
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore, DamagedCell
+from experiments.studies.running.cell_store import Cell, CellStore, DamagedCell
 from experiments.studies.running.code_version import OtherCode
 from experiments.studies.running.dask_cluster import Cluster, DaskCluster
 from experiments.studies.running.local_processes import InProcess, LocalProcesses

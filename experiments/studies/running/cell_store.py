@@ -1,5 +1,7 @@
 """The cells of a folder: a file for each, written as a whole or not at all, and claimed by one process at a time."""
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import json
@@ -7,14 +9,40 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from experiments.studies.running.cell import Cell
+if TYPE_CHECKING:
+    from experiments.studies.study import Point
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that a cell's numbers depend on."""
+
+    study: str
+    point: Point  # one value of every axis
+    version: str  # version of the code, as `code_version.version_of`
+
+    @cached_property
+    def inputs(self) -> str:
+        """The cell as canonical JSON: equal texts are equal cells, bit for bit."""
+        fields = {"study": self.study, "point": dict(self.point), "version": self.version}
+        return json.dumps(fields, sort_keys=True, allow_nan=False)
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of `inputs`, in hexadecimal."""
+        return hashlib.sha256(self.inputs.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.point.items())
+
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -10,8 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.cell_store import Cell, CellStore
 from experiments.studies.running.code_version import OtherCode
 from experiments.studies.running.measuring import RunStopped, Status, is_kept, keep
 from experiments.studies.running.remote import measured_there

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.cell_store import Cell, CellStore
 from experiments.studies.running.code_version import ROOT
 from experiments.studies.running.measuring import RunStopped, Status, keep, settle
 from experiments.studies.running.one_thread import limit_to_one_thread

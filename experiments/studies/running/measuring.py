@@ -9,8 +9,7 @@ import numpy as np
 
 from experiments.studies import find
 from experiments.studies.running import code_version
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore, Contents, DamagedCell, packed
+from experiments.studies.running.cell_store import Cell, CellStore, Contents, DamagedCell, packed
 from experiments.studies.study import Study, error_of
 from ntkfl import Estimate, interruption
 

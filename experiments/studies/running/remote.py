@@ -16,7 +16,7 @@ def measured_there(spec: str, inputs: str) -> bytes | str:
         OtherCode: the worker has another version of the code. ValueError: it has no such study.
     """
     limit_to_one_thread(os.environ)
-    from experiments.studies.running.cell import Cell
+    from experiments.studies.running.cell_store import Cell
     from experiments.studies.running.measuring import measured
 
     with ONE_AT_A_TIME:

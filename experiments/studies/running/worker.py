@@ -17,8 +17,7 @@ def main(folder: str, spec: str) -> None:
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(lines,), daemon=True).start()
 
-    from experiments.studies.running.cell import Cell
-    from experiments.studies.running.cell_store import CellStore
+    from experiments.studies.running.cell_store import Cell, CellStore
     from experiments.studies.running.code_version import OtherCode
     from experiments.studies.running.measuring import settle
 

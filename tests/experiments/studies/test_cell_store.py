@@ -12,8 +12,7 @@ import pytest
 from waiting import until
 
 from experiments.studies.running import cell_store
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore, Contents, DamagedCell, packed, unpacked
+from experiments.studies.running.cell_store import Cell, CellStore, Contents, DamagedCell, packed, unpacked
 
 CELL, OTHER = Cell("toy", {"width": 64, "seed": 1}, "v1"), Cell("toy", {"width": 64, "seed": 2}, "v1")
 ARRAYS = {"loss": np.array(np.pi), "curve": np.array([1.0, -0.0, np.inf, np.nan, 5e-324]), "none": np.zeros((0, 2))}
@@ -124,7 +123,7 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 import numpy as np
-from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import Cell
 from experiments.studies.running.cell_store import Contents, packed
 from experiments.studies.running.cell_store import CellStore
 store = CellStore(Path(sys.argv[1]))
@@ -157,7 +156,7 @@ def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, start
 HOLDER = """
 import sys
 from pathlib import Path
-from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import Cell
 from experiments.studies.running.cell_store import CellStore
 with CellStore(Path(sys.argv[1])).claim(Cell("toy", {"width": 64, "seed": 1}, "v1")) as mine:
     print(mine, flush=True)

@@ -20,8 +20,7 @@ from experiments.studies.grid import chosen_grid
 from experiments.studies.results import gathered, read, write
 from experiments.studies.runner import planned, run
 from experiments.studies.running import cell_store, code_version, measuring
-from experiments.studies.running.cell import Cell
-from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.cell_store import Cell, CellStore
 from experiments.studies.running.code_version import OtherCode, version_of
 from experiments.studies.running.local_processes import LocalProcesses
 from experiments.studies.running.measuring import RunStopped, Status, as_arrays, measured, settle
@@ -172,7 +171,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkey
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import Cell
 from experiments.studies.running.cell_store import CellStore
 with CellStore(Path(sys.argv[1])).claim(Cell("pendulum", eval(sys.argv[2]), sys.argv[3])) as mine:
     print(mine, flush=True)
