@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.console.blocks import Interruptible
 from experiments.console.choices import with_help
-from experiments.console.interrupts import Interruptible
 
 
 class Sections(Interruptible):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -14,9 +15,7 @@ from experiments.console.choices import (
     regime_of,
     takes_options,
 )
-from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import momentum_rounds, rounds_said, scaled_columns
-from experiments.console.messages import bad_input
 from experiments.console.progress_bar import CaseProgress
 from experiments.console.tables import page_width, wrapped
 

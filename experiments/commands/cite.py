@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.messages import bad_input
+from experiments.console.blocks import bad_input
 from experiments.console.tables import on_screen
 
 FIELD = 15  # columns before the text of a field

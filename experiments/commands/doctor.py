@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.result_files import as_json, reserved
+from experiments.console.blocks import as_json, reserved
 from experiments.console.tables import is_piped, on_screen, print_lines
 
 if TYPE_CHECKING:

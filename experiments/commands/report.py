@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.messages import bad_input, shown_warnings
-from experiments.console.result_files import as_json, reserved
+from experiments.console.blocks import as_json, bad_input, reserved, shown_warnings
 
 WORSE = 1
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped, shown_warnings
 from experiments.console.choices import KeptRuns
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster
 from experiments.console.durations import duration
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input, shown_warnings
 from experiments.console.progress_bar import span
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import typer
 
+from experiments.console.blocks import as_json, bad_input, picture_kind, reserved
 from experiments.console.certifying import (
     NOT_CERTIFIED,
     WATCHED_ROUNDS,
@@ -21,9 +22,7 @@ from experiments.console.certifying import (
     say_attack,
     to_certify,
 )
-from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
-from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

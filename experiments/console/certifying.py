@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from experiments.console.blocks import if_stopped
 from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, setting
-from experiments.console.interrupts import if_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.messages import BAD_INPUT
+from experiments.console.blocks import BAD_INPUT
 
 if TYPE_CHECKING:
     from distributed import Client

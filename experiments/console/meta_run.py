@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from experiments.console.interrupts import REPORTED, stopped
+from experiments.console.blocks import REPORTED, as_json, stopped
 from experiments.console.progress_bar import CaseProgress
-from experiments.console.result_files import as_json
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def prove_steps(ids: Collection[str] | None) -> None:
         ValueError: no statement has such a step.
     """
     from bounds.listing import steps
-    from experiments.console.messages import bad_input
+    from experiments.console.blocks import bad_input
     from verification.symbolic import prove
 
     chosen = [step for step in steps() if ids is None or step.of in ids]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, reserved
 from experiments.console.certifying import (
     NOT_CERTIFIED,
     WATCHED_ROUNDS,
@@ -21,9 +22,7 @@ from experiments.console.certifying import (
     to_certify,
 )
 from experiments.console.kernels import wide_of
-from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
-from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ PROGRAM = """
 import signal
 from ntkfl import interruption
 import typer
-from experiments.console.interrupts import Interruptible
+from experiments.console.blocks import Interruptible
 
 interruption.install()
 app = typer.Typer(cls=Interruptible)

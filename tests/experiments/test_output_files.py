@@ -7,21 +7,21 @@ import pytest
 import typer
 from typed import command
 
-from experiments.console import result_files
-from experiments.console.result_files import reserved
+from experiments.console import blocks
+from experiments.console.blocks import reserved
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_the_block_goes_on_and_every_file_is_tried(tmp_path, monkeypatch, capsys):
-    write, reached = result_files._write, []
+    write, reached = blocks._write, []
 
     def on_a_full_disk(path, content):
         if "first" in path.name:
             raise FULL
         write(path, content)
 
-    monkeypatch.setattr(result_files, "_write", on_a_full_disk)
+    monkeypatch.setattr(blocks, "_write", on_a_full_disk)
     (tmp_path / "first").write_text("as it was")
     with pytest.raises(typer.Exit) as end, reserved(tmp_path / "first", tmp_path / "second") as (first, second):
         first("new")

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, reserved
 from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
 from experiments.console.choices import one_output, setting, takes_options
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
-from experiments.console.result_files import as_json, reserved
 from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
     from bounds.fl_ntk.theorem_requirements import Requirements
     from ntkfl.problem import Problem, Setup
-    from verification.certificate_search import Searched
-    from verification.certification import Certified
+    from verification.certification import Certified, Searched
 
 SHARE = 1e-6  # share of the squared residual up to which rounds are counted
 
@@ -231,7 +228,7 @@ def _boundary(
 ) -> "tuple[Setup, Certified, dict[str, Any]]":
     """The setup at the boundary, the certificate there, and the search as a record; printed beside Theorem B.3."""
     from bounds.fl_ntk.theorem_requirements import requirements
-    from verification.certificate_search import searched
+    from verification.certification import searched
 
     name = "eta_local" if steps else "width"
     certified: list[float] = []

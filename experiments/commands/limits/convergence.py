@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.console.blocks import bad_input
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -21,7 +22,6 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
-from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options
 from experiments.console.tables import print_lines
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -16,10 +17,7 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram, rounds_said, scaled_columns
-from experiments.console.messages import bad_input
-from experiments.console.result_files import as_json, picture_kind, reserved
 from experiments.console.tables import print_lines, wrapped
 
 if TYPE_CHECKING:

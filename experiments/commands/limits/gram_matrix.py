@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, reserved
 from experiments.console.choices import REFUSE, Duplicates, amount, chosen_problem, takes_options
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels
-from experiments.console.messages import bad_input
-from experiments.console.result_files import reserved
 
 if TYPE_CHECKING:
     from bounds import Options

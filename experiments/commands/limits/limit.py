@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.choices import (
     Everything,
     LocalSchedule,
@@ -15,10 +16,7 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
 from experiments.console.method_options import method_options, methods_with_options
-from experiments.console.result_files import as_json, picture_kind, reserved
 from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, picture_kind, reserved
 from experiments.console.choices import (
     REFUSE,
     Duplicates,
@@ -17,10 +18,7 @@ from experiments.console.choices import (
     step_counts,
     takes_options,
 )
-from experiments.console.interrupts import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
-from experiments.console.messages import bad_input
-from experiments.console.result_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds import Options

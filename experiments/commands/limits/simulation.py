@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, reserved
 from experiments.console.choices import REFUSE, Duplicates, chosen_problem, one_output, setting, takes_options
 from experiments.console.kernels import condition_of, exact_run, network_of, own_kernel
-from experiments.console.messages import bad_input
-from experiments.console.result_files import reserved
 
 if TYPE_CHECKING:
     from bounds import Options

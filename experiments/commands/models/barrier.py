@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.console.messages import bad_input, shown_warnings
-from experiments.console.result_files import as_json, reserved
+from experiments.console.blocks import as_json, bad_input, reserved, shown_warnings
 
 if TYPE_CHECKING:
     import numpy as np

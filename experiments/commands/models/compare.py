@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.commands.models.train import NOTHING_LEARNED, takes_keys
+from experiments.console.blocks import as_json, bad_input, if_stopped, reserved, shown_warnings
 from experiments.console.choices import KeptRuns
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input, shown_warnings
-from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     from experiments.method_comparison import Interval, MethodComparison

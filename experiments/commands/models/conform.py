@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, reserved
 from experiments.console.choices import Everything
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
-from experiments.console.result_files import as_json, reserved
 
 if TYPE_CHECKING:
     from ntkfl.conformance import MethodVerdict

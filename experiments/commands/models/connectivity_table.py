@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
+from experiments.console.blocks import bad_input, if_stopped
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped, reserved
 from experiments.console.choices import named
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
-from experiments.console.result_files import reserved
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

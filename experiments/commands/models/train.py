@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped, shown_warnings
 from experiments.console.choices import with_parameters
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input, shown_warnings
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:

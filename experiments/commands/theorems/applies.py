@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import as_json, bad_input, if_stopped, reserved
 from experiments.console.choices import chosen_problem, for_a_look, one_output, takes_options
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
 from experiments.console.progress_bar import CaseProgress
-from experiments.console.result_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, console
 
 if TYPE_CHECKING:

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm
 from experiments.console.durations import duration
-from experiments.console.interrupts import if_stopped, stopped
-from experiments.console.messages import bad_input
-from experiments.console.result_files import reserved
 from ntkfl.ranges import require_number, require_size
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, reserved, shown_warnings
 from experiments.console.choices import OnlyPaper
-from experiments.console.messages import bad_input, shown_warnings
-from experiments.console.result_files import reserved
 from experiments.console.tables import page_width, print_lines
 
 if TYPE_CHECKING:

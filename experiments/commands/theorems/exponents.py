@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input, if_stopped
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.interrupts import if_stopped
-from experiments.console.messages import bad_input
 from experiments.console.tables import as_lines, console, print_lines
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.console.interrupts import if_stopped, stopped
-from experiments.console.messages import bad_input
-from experiments.console.result_files import reserved
+from experiments.console.blocks import bad_input, if_stopped, reserved, stopped
 from experiments.console.tables import page_width
 
 ANNOUNCED = (

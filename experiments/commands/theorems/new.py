@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.console.messages import bad_input
+from experiments.console.blocks import bad_input
 
 if TYPE_CHECKING:
     from experiments.new_file import Kind

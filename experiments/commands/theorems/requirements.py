@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.console.blocks import bad_input
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.messages import bad_input
 
 if TYPE_CHECKING:
     from bounds import Options

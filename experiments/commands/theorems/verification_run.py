@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.console.blocks import BAD_INPUT, REPORTED, as_json, bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.interrupts import REPORTED, if_stopped, stopped
-from experiments.console.messages import BAD_INPUT, bad_input
 from experiments.console.progress_bar import CaseProgress
-from experiments.console.result_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console, print_lines
 from ntkfl.ranges import require_size
 
