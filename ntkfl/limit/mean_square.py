@@ -323,13 +323,13 @@ class StateMoments:
         self._require("what rests of random rounds", RESTART + MATRICES)
         solved, left = np.zeros_like(driven), driven
         for basis in (self._basis, self._basis, None):  # each turn solves for the remainder
-            solved = solved + self._nearly_resting(left, basis)
+            solved = solved + self._nearly_resting(left, basis, precise)
             left = driven + self.following(solved) - solved
             if np.linalg.norm(left) <= precise * np.linalg.norm(driven):
                 return solved
         raise ValueError("the stationary mean square is not found: the rounds are all but unstable")
 
-    def _nearly_resting(self, driven: Second, basis: RealBasis | None) -> Second:
+    def _nearly_resting(self, driven: Second, basis: RealBasis | None, precise: float) -> Second:
         """The S with S = following(S) + driven, up to the errors of GMRES and of nearly dependent eigenvectors."""
 
         def spread(second: Second) -> Second:
@@ -349,7 +349,12 @@ class StateMoments:
 
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
         vectors = max(RESTART, min(len(driven) * (len(driven) + 1) // 2, WHOLE // driven.size))
-        options = {"rtol": PRECISE, "atol": 0.0, "restart": vectors, "maxiter": -(-STATIONARY * RESTART // vectors)}
+        options = {
+            "rtol": max(precise / 100, PRECISE),
+            "atol": 0.0,
+            "restart": vectors,
+            "maxiter": -(-STATIONARY * RESTART // vectors),
+        }
         second = gmres(operator, start, x0=start, **options)[0].reshape(driven.shape)
         return (second + second.T) / 2
 
