@@ -70,12 +70,16 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
         if alone and not diagonal:
             out[columns, rows] = value.T
 
-    with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
-        try:
-            for done in [pool.submit(work) for _ in range(threads)]:
-                done.result()
-        finally:
-            deque(tiles, maxlen=0)  # after an interrupt or an error the threads find no tile left
+    with worker_threads() as threads:
+        if threads == 1:
+            work()
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for done in [pool.submit(work) for _ in range(threads)]:
+                    done.result()
+            finally:
+                deque(tiles, maxlen=0)  # after an interrupt or an error the threads find no tile left
 
 
 def _parts(rows: np.ndarray) -> Iterator[slice]:

@@ -1,7 +1,7 @@
 """The number of threads that share a large computation."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
@@ -24,9 +24,12 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 @contextmanager
 def worker_threads() -> Iterator[int]:
-    """A block in which the caller may start `blas_threads` threads, and BLAS uses one thread in each."""
+    """A block in which the caller may start `blas_threads` threads, and BLAS uses one thread in each.
+
+    Where the number is 1 the caller works itself: a product of small tiles would wait longer for a thread to start.
+    """
     count = blas_threads()
-    with one_blas_thread():
+    with one_blas_thread() if count > 1 else nullcontext():
         yield count
 
 

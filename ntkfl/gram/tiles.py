@@ -381,14 +381,19 @@ def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
 def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
     """Each slab's contribution to the first rows of the product, in the slabs' order, by any number of threads."""
     stopped = Event()
+    product = partial(_slab_product, v=v, stopped=stopped)
     if len(slabs) == 1:
-        yield _slab_product(slabs[0], v, stopped)
+        yield product(slabs[0])
         return
-    with worker_threads() as count, ThreadPoolExecutor(count) as workers:  # BLAS is slow on thin products
-        try:
-            yield from workers.map(in_context(partial(_slab_product, v=v, stopped=stopped)), slabs)
-        finally:
-            stopped.set()  # after an interrupt the threads end after their present tile
+    with worker_threads() as count:  # BLAS is slow on thin products
+        if count == 1:
+            yield from map(product, slabs)
+            return
+        with ThreadPoolExecutor(count) as workers:
+            try:
+                yield from workers.map(in_context(product), slabs)
+            finally:
+                stopped.set()  # after an interrupt the threads end after their present tile
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:

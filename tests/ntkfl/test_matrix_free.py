@@ -97,8 +97,8 @@ def test_a_product_does_not_depend_on_the_threads():
             assert np.array_equal(whole @ v, alone)
 
 
-@pytest.mark.parametrize("what", ["product", "build"])
-def test_an_interrupt_is_answered_within_a_tile(what, monkeypatch):
+@pytest.mark.parametrize(("what", "threads"), [("product", 1), ("product", 2), ("build", 1), ("build", 2)])
+def test_an_interrupt_is_answered_within_a_tile(what, threads, monkeypatch):
     """Ctrl-C comes while a thread is at its third tile; the product and the build have hundreds."""
     done, main, whole, one_pass = [], threading.main_thread().ident, tiles._tiles_of_slab, limit.entries()
 
@@ -127,7 +127,7 @@ def test_an_interrupt_is_answered_within_a_tile(what, monkeypatch):
     # a shell starts background jobs with SIGINT ignored
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with threadpool_limits(1), pytest.raises(KeyboardInterrupt):
+        with threadpool_limits(threads), pytest.raises(KeyboardInterrupt):
             _ = held @ x if what == "product" else limit.infinite(x)
     finally:
         signal.signal(signal.SIGINT, ours)
