@@ -8,6 +8,7 @@ and a function u(H_D) is given by its values at the blocks' eigenvalues q.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -128,7 +129,7 @@ class Blocks:
             factor = self.factors[min(k, len(self.factors) - 1)] if self.factors else 1.0
             yield np.where(k < counts, factor * self.eta_local, 0.0)
 
-    @property
+    @cached_property
     def owner(self) -> np.ndarray:
         """The client of each sample, (n,)."""
         owners = np.empty(len(self.gram), int)
@@ -136,7 +137,7 @@ class Blocks:
             owners[owned] = client
         return owners
 
-    @property
+    @cached_property
     def _counts(self) -> np.ndarray:
         """The number of local steps of each sample's client."""
         counts = np.full(len(self.gram), self.steps)
@@ -220,7 +221,7 @@ class LinearRound:
         assert self.response is not None
         return self.response if self.server_rate is None else self.response / self.server_rate
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
         """(N, j): a round maps z, the outputs and the p parts of the memory, to N z + j times the mean displacement."""
         assert self.server is not None

@@ -134,8 +134,15 @@ class Noise:
 
     def mean(self, residual: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         """The mean of the mean displacement given r."""
-        blocks = self.blocks
-        return blocks.apply(self.weights.mean[blocks.owner] * blocks.response(self.pull), residual)
+        return self.blocks.apply(self._mean_response, residual)
+
+    @cached_property
+    def _mean_response(self) -> Float[np.ndarray, " n"]:
+        return self.weights.mean[self.blocks.owner] * self._response
+
+    @cached_property
+    def _response(self) -> Float[np.ndarray, " n"]:
+        return self.blocks.response(self.pull)
 
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The covariance of the mean displacement given r, averaged over r with E r r^T = second; symmetric.
@@ -145,8 +152,7 @@ class Noise:
         blocks, clients = self.blocks, self.blocks.clients
         covariance = np.zeros_like(second)
         if self.weights.covariance.any():
-            response = blocks.response(self.pull)
-            covariance = blocks.apply(response, blocks.apply(response, second).T)
+            covariance = blocks.apply(self._response, blocks.apply(self._response, second).T)
             covariance *= self._by_sample
         if self.batch is not None:
             for client, owned in enumerate(clients.members):
@@ -168,7 +174,6 @@ class Noise:
         blocks, weights = self.blocks, self.weights
         spread, drawn = modes @ second, np.zeros_like(modes)
         own_weights = np.diag(weights.covariance) - alike * weights.mean**2
-        response = blocks.response(self.pull)
         for client, owned in enumerate(blocks.clients.members):
             of_client, basis = modes[owned], blocks.clients.vectors[client]
             own = spread[owned] @ of_client.T
@@ -176,7 +181,7 @@ class Noise:
             if self.batch is not None:
                 noise += weights.second[client] * self.of_batches(client, own)
             if own_weights[client]:
-                moves = (basis * response[owned]) @ basis.T
+                moves = (basis * self._response[owned]) @ basis.T
                 noise += own_weights[client] * (moves @ own @ moves)
             drawn[owned] = noise @ of_client
         following = alike * np.outer(nu, nu) * second + modes.T @ drawn
