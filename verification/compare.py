@@ -7,7 +7,7 @@ import numpy as np
 
 from bounds import Form, Formula, Kind, Outcome, Statement
 from bounds.formula import Constants
-from bounds.ladders.slopes import slope
+from bounds.ladders.slopes import Slope, slope
 from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
@@ -24,7 +24,8 @@ class Comparison:
     """The outcome of one trial, its most telling entry, and how tight it was.
 
     `left`, `right`: the entry that decided (the worst one). `tightness`: the largest left/right (for an equality, the
-    largest |difference| relative to the scale). `margin_in_errors`: least distance of the sides, in errors.
+    largest |difference| relative to the scale). `margin_in_errors`: least distance of the sides, in errors. `refuted`:
+    False where a ladder's noise and second term could explain a power outside its interval (see `slopes.slope`).
     """
 
     outcome: Outcome
@@ -32,6 +33,7 @@ class Comparison:
     right: Estimate
     tightness: float
     margin_in_errors: float
+    refuted: bool = True
 
     @property
     def errors_apart(self) -> float:
@@ -99,6 +101,7 @@ def compare(
         Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
         float(nearness.max()),
         float(margins.min()),
+        not isinstance(left, Slope) or left.refutes(right.value),
     )
 
 
@@ -167,7 +170,7 @@ def judge(
 
 def _worst(parts: list[Comparison]) -> Comparison:
     """The part that decides, with the smallest margin of all parts."""
-    worst = max(parts, key=lambda part: (SEVERITY.index(part.outcome), part.tightness))
+    worst = max(parts, key=lambda part: (SEVERITY.index(part.outcome), part.refuted, part.tightness))
     nearest = min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
 

@@ -107,6 +107,7 @@ class What(StrEnum):
     )
     # how a violation was redone
     OTHER_NETWORKS = "other networks", _other_networks
+    SECOND_TERM = "second term", "noise and a term of the next order could explain the measured power".format
     FLOAT64_ONLY = "float64 only", "seen in float64 only: {why}".format
     OPEN_AT = "open at", "{computed} do not decide it".format
     BALLS = "balls", "both sides are balls".format

@@ -1,4 +1,4 @@
-"""Exponents from ladders of sizes: a log-log slope with an interval that admits finite-size bias."""
+"""Exponents from ladders of sizes: a log-log slope, its interval, and the powers that the ladder does not refute."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from ntkfl.estimate import Estimate, Rigour
 LEVEL = 0.99
 RESAMPLES = 400
 NEXT_ORDER_SIZES = 6
+REFUTED = 0.999  # level at which a power is refuted
+# second terms that a ladder may have: value = c size^e (1 + b (smallest/size)^p), with these b and p
+SECOND_TERMS = np.linspace(-0.5, 1, 25)
+SECOND_POWERS = (0.25, 0.5, 1)
 EPS = np.finfo(float).eps
 
 
@@ -24,12 +28,17 @@ class NoSlope(ArithmeticError, ValueError):
 class Slope(Estimate):
     """A slope with its data for pictures: `values` at `sizes`, and the standard error of each value.
 
-    Equality compares only values and errors.
+    Powers within `doubt` of the value are not refuted. Equality compares only values and errors.
     """
 
+    doubt: float = 0.0
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def refutes(self, power: float | np.ndarray) -> bool:
+        """Whether the ladder excludes this power, noise and second terms admitted."""
+        return bool(np.all(np.abs(self.value - power) > self.doubt))
 
     def __neg__(self) -> Slope:
         """The power of 1/size."""
@@ -46,6 +55,11 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     dropped and, on a biased ladder of six sizes or more, when a next-order term size^(-1/2) is fitted too. The other
     part is the noise at the 99% level: the t-interval of the line, or the bootstrap over seeds, whichever is wider.
     Samples of different sizes are taken to be independent.
+
+    A power outside this interval is refuted only if at the level `REFUTED` no power law with this power and a second
+    term fits: one of the order size^(-1/4), size^(-1/2) or 1/size relative to the first, at the smallest size no larger
+    than the first, and no larger than half of it if it has the opposite sign. On six sizes or more this must be so
+    without the two smallest sizes too.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
@@ -71,8 +85,11 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
     known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
     spreads = np.array([(sample**2).std(ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
-    spreads /= 2 * root * np.sqrt([len(sample) for sample in samples])  # standard error of the RMS, to first order
-    return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, sizes[order], root, spreads)
+    counts = np.array([len(sample) for sample in samples])
+    spreads /= 2 * root * np.sqrt(counts)  # standard error of the RMS, to first order
+    ends = line - half, line + half, *_admitted(logs, heights, spreads / root, counts)
+    doubt = float(max(line - min(ends), max(ends) - line))
+    return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, doubt, sizes[order], root, spreads)
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -89,6 +106,33 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
     if not biased or len(logs) < NEXT_ORDER_SIZES:  # with three parameters too few sizes would be left
         design = design[:, :2]
     return np.linalg.lstsq(design, heights, rcond=None)[0][1]
+
+
+def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts: np.ndarray) -> list[float]:
+    """Ends of the powers that are not refuted, from all sizes and, on six or more, without the two smallest.
+
+    The noise of a size is that of its own samples or the mean over the sizes, whichever is larger. It is scaled up
+    where no curve fits, and where no size has two samples it is what the best curve leaves.
+    """
+    freedom = (counts - 1).sum()
+    if freedom:
+        own = errors**2 * counts
+        variance = np.maximum(own, own @ (counts - 1) / freedom) / counts
+        weights = 1 / np.maximum(variance, EPS**2)
+    ends: list[float] = []
+    for first in (0, 2) if len(logs) >= NEXT_ORDER_SIZES else (0,):
+        steps, weight = logs[first:] - logs[first], weights[first:] if freedom else np.ones(len(logs) - first)
+        second = np.concatenate([np.log1p(np.outer(SECOND_TERMS, np.exp(-p * steps))) for p in SECOND_POWERS])
+        x, curves = steps - weight @ steps / weight.sum(), heights[first:] - second
+        curves -= (curves @ weight / weight.sum())[:, None]
+        powers = curves @ (weight * x) / (weight @ x**2)
+        rest = (curves - powers[:, None] * x) ** 2 @ weight
+        scale = rest.min() / (len(x) - 3)
+        scale = max(1.0, scale) if freedom else scale
+        room = scale * stdtrit(freedom or len(x) - 3, (1 + REFUTED) / 2) ** 2 + rest.min() - rest
+        half = np.sqrt(room[room >= 0] / (weight @ x**2))
+        ends += [(powers[room >= 0] - half).min(), (powers[room >= 0] + half).max()]
+    return ends
 
 
 def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:

@@ -39,7 +39,7 @@ class Quantity:
         if self.exact:
             return fitted
         known_by = f"{fitted.method}, {SYSTEMATIC:g} for rare patterns"
-        return replace(fitted, error=fitted.error + SYSTEMATIC, method=known_by)
+        return replace(fitted, error=fitted.error + SYSTEMATIC, doubt=fitted.doubt + SYSTEMATIC, method=known_by)
 
     def coefficient_on(self, ladder: Any) -> float:
         """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""

@@ -9,7 +9,7 @@ from scipy import stats
 
 from bounds import Kind, Outcome
 from bounds.ladders.rungs import Rungs
-from bounds.ladders.slopes import LEVEL, NoSlope, slope
+from bounds.ladders.slopes import LEVEL, REFUTED, NoSlope, Slope, slope
 from experiments.studies.study import SEED, Answer, Cells, Numbers, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare
@@ -140,6 +140,8 @@ def measured_exponent(
 ) -> Answer:
     """The power that `measure` gives, against theory; `measure` may find it lost in the noise.
 
+    It is violated only where the ladder refutes it, as `Slope.refutes` says.
+
     Args:
         claim: the claim in words.
         source: the source of the theory.
@@ -151,8 +153,10 @@ def measured_exponent(
         estimate = measure()
     except NoSlope as error:
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
-    answer = interval(claim, source, theory, estimate, note)
+    answer = _unless_admitted(interval(claim, source, theory, estimate, note), theory)
     if answer.outcome is not Outcome.UNRESOLVED:
+        return answer
+    if float(estimate.error) <= COARSE:
         return answer
     factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of the seeds' number
     return replace(answer, note=joined(answer.note, f"about {factor:.0f} times the seeds, or more sizes, would tell"))
@@ -161,6 +165,8 @@ def measured_exponent(
 def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
     """A number that theory only bounds: the claim holds if its interval is below, and is violated if it is above.
 
+    A power is violated only if the ladder refutes the bound too.
+
     Args:
         claim: the claim in words.
         source: the source of the theory.
@@ -168,7 +174,18 @@ def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str
         bound: the bound of the number.
         note: a text beside the answer; default none.
     """
-    return Answer(claim, source, None, measured, compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome, note)
+    outcome = compare(Kind.UPPER, measured, Estimate.exact(bound)).outcome
+    return _unless_admitted(Answer(claim, source, None, measured, outcome, note), bound)
+
+
+def _unless_admitted(answer: Answer, theory: float) -> Answer:
+    """The answer, unresolved where noise and a second term could explain a violated power."""
+    fit = answer.measured
+    if answer.outcome is not Outcome.VIOLATED or not isinstance(fit, Slope) or fit.refutes(theory):
+        return answer
+    place = f"outside the interval of {LEVEL:.0%}, within that of {REFUTED:.1%} for powers with a second term, ±"
+    reason = f"{place} {fit.doubt:.2g}: more sizes or seeds would tell"
+    return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(answer.note, reason))
 
 
 def half_width(values: np.ndarray, level: float) -> float:

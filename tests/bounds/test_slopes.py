@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
+from bounds import Kind, Outcome
 from bounds.ladders.slopes import NoSlope, slope
+from ntkfl.estimate import Estimate
+from verification.compare import compare
+from verification.judging.confirm import confirm
 
 SIZES = 2.0 ** np.arange(8, 15)
 
@@ -81,6 +85,40 @@ def test_noise_is_covered_about_as_often_as_claimed():
         for fit in (slope(SIZES, SIZES**-0.5 * np.exp(0.2 * rng.standard_normal(7))) for _ in range(400))
     ]
     assert np.mean(covered) > 0.98
+
+
+SECOND_TERMS = [(0, 0.5), (-0.5, 0.5), (0.5, 0.5), (1, 0.25), (1, 0.5), (1, 1)]
+
+
+@pytest.mark.parametrize("widths", [6, 9])
+def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thousand(widths):
+    """The 99% interval without a second term would call the same ladders violated far more often."""
+    sizes, rng = 2.0 ** np.arange(6, 6 + widths), np.random.default_rng(widths)
+    refuted, outside = [], []
+    for size, order in SECOND_TERMS:
+        law = sizes**-0.5 * (1 + size * (sizes[0] / sizes) ** order)
+        for noise in (rng.standard_normal((20, widths, 8)), rng.lognormal(sigma=0.1, size=(20, widths, 24))):
+            fits = [slope(sizes, list(law[:, None] * seen), biased=False) for seen in noise]
+            refuted += [fit.refutes(-0.5) for fit in fits]
+            outside += [abs(fit.value + 0.5) > fit.error for fit in fits]
+    assert sum(refuted) <= 1e-3 * len(refuted) and np.mean(outside) > 0.2
+
+
+@pytest.mark.parametrize("off", [0.25, -0.25, 0.5, -0.5])
+def test_a_wrong_power_is_refuted_on_a_long_ladder(off):
+    sizes, rng = 2.0 ** np.arange(6, 16), np.random.default_rng(0)
+    for seen in rng.lognormal(sigma=0.1, size=(20, 10, 24)):
+        law = sizes ** (off - 0.5) * (1 + 0.3 * np.sqrt(sizes[0] / sizes))
+        assert slope(sizes, list(law[:, None] * seen), biased=False).refutes(-0.5)
+
+
+def test_a_violation_that_a_second_term_explains_does_not_stand():
+    sizes = 2.0 ** np.arange(6, 12)
+    bent = slope(sizes, sizes**-0.5 * (1 + np.sqrt(sizes[0] / sizes)), biased=False)
+    for power, refuted in ((-0.5, False), (0.0, True)):
+        seen = compare(Kind.RATE, bent, Estimate.exact(power))
+        assert seen.outcome is Outcome.VIOLATED and seen.refuted is refuted
+        assert refuted or not confirm(None, None, None, seen).stands
 
 
 def test_over_seeds_the_root_mean_square_is_fitted():

@@ -37,6 +37,15 @@ def test_a_planted_power_is_recovered_and_another_one_violated(theory, outcome):
     assert answer.measured is not None and answer.measured.lo < -0.5 < answer.measured.hi
 
 
+def test_a_power_that_a_second_term_explains_is_not_called_violated():
+    bent = [row * (1 + np.sqrt(SIZES[0] / size)) for size, row in zip(SIZES, SAMPLES, strict=True)]
+    answer = exponent("claim", "source", -0.5, SIZES, bent, biased=False)
+    assert answer.outcome is Outcome.UNRESOLVED and answer.note.endswith("more sizes or seeds would tell")
+    assert at_most("claim", "source", -answer.measured, 0.5).outcome is Outcome.UNRESOLVED
+    assert at_most("claim", "source", -answer.measured, 0.0).outcome is Outcome.VIOLATED
+    assert exponent("claim", "source", 0.0, SIZES, bent, biased=False).outcome is Outcome.VIOLATED
+
+
 @pytest.mark.parametrize(
     ("theory", "outcome"), [(0.1, Outcome.HOLDS), (0.2, Outcome.UNRESOLVED), (0.3, Outcome.VIOLATED)]
 )
