@@ -187,9 +187,10 @@ def kernel_regime(
             largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of its
             norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global beside a
             server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss together
-            with another method, momentum, steps or window. Labels whose squares vanish or overflow, or such rows where
-            no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem `per_output`, a kernel that
-            is complex, or not symmetric where that is compared, or tiles that do not fit the memory (of a worker).
+            with another method, momentum, steps or window. Labels whose squares vanish or overflow; rows whose
+            squares do, where no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
+            `per_output`, a kernel that is complex, or not symmetric where that is compared, or tiles that do not fit
+            the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
         ClusterStopped: the cluster is lost, has no workers, or its workers run other code.
 

@@ -127,13 +127,13 @@ def fastest(
     chosen for the fewest rounds to eps from these labels, by Nelder and Mead's search from the best three of some fifty
     settings. For fedavg, fedprox and fedavgm these settings are optimal in closed form for parts of the spectrum of H
     P. Fedavg is never slower than at server rate 1, and fedprox and fedavgm are never slower than fedavg. No further
-    optimum is promised. On random problems of up to 24 samples dense grids found at most 15% and one round fewer for
-    averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's residual may dip below eps
-    for a moment and rise again; for these two the grids sometimes found less than half the rounds. Where H is singular
-    and part of the residual stays, the target is eps times the part that can fall.
+    optimum is promised. On random problems of up to 24 samples dense grids found steps with fewer rounds: at most 15%
+    and one round fewer for averaging and cyclic training, and a quarter fewer for scaffold. Feddyn's and momentum's
+    residual may dip below eps for a moment and rise again; for these two the grids sometimes found steps with less than
+    half the rounds. Where H is singular and part of the residual stays, the target is eps times the part that can fall.
 
-    With more than 150 samples, a search that needs more than one decomposition uses 60 of them, the same share of each
-    client's samples; then some six settings near the best ones are tried on all samples for each number of local steps.
+    With more than 150 samples, a search that needs more than one decomposition uses 60 samples, the same share of each
+    client's; then some six settings near the best ones are tried on all samples for each number of local steps.
     On all samples, rounds that are no functions of one symmetric matrix are compared in a Krylov space of 160 rounds.
     The rounds at the best steps are counted exactly, on all samples.
 

@@ -335,8 +335,11 @@ class PrivateRounds:
 
     @cached_property
     def _known(self) -> tuple[list[tuple[float, float]], list[np.ndarray], Iterator[bool]]:
-        """Two lists by round, `square` with `gain` and (if all clients take part) the displacements' moments, and an
-        iterator that adds a round to both lists."""
+        """Two lists with an entry for each round so far, and an iterator that adds the next round to them.
+
+        The first list has the pairs (`square`, `gain`); the second has the displacements' moments if all clients take
+        part, and stays empty otherwise.
+        """
         known: list[tuple[float, float]] = []
         rows: list[np.ndarray] = []
 

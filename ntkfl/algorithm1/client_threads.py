@@ -27,9 +27,10 @@ class Passes(NamedTuple):
     """Compiled functions; they release the interpreter's lock. Arrays are (chunks, samples, lanes), signs (chunks,
     lanes).
 
-    pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, or to 0 if `anew`, where r is active on sample i.
+    pulled(pull, signs, on, anew, out): sets `out` to 0 if `anew`; adds pull_i s_r where neuron r is active on sample i.
     look(z, start, signs, frozen, on): adds `start` to z if `start` has chunks; returns the sums over r of s_r
-    relu(z_ir), (samples,). Unless `frozen`, sets the patterns `on` to z >= 0. A NaN counts as active: outputs show it.
+    relu(z_ir), (samples,). Unless `frozen`, sets the patterns `on` to z >= 0. A NaN counts as active, so that outputs
+    show it.
     """
 
     pulled: Callable[..., None]

@@ -25,8 +25,8 @@ def grouped_bytes(largest: int, d: int, width: int) -> float:
 
 
 def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
-    """Bytes of three copies of the outputs of every round and local step: padded, in the data's order, and in
-    between."""
+    """Bytes of three copies of the outputs of every round and local step: in the padded order, in the data's order,
+    and an intermediate copy."""
     return 24 * samples * (rounds + 1) * (local_steps + 2)
 
 

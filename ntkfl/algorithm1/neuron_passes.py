@@ -1,7 +1,6 @@
 """The passes of `CompiledNeurons`: importing this module compiles them, in some three seconds, or reads kept code.
 
-The passes are functions of a module, since Numba keeps no code of a function that refers to a compiled function within
-another function.
+The passes are functions of this module, not of another function: see `ntkfl.compiled_once.machine_code`.
 Arguments are the fields of `CompiledNeurons`.
 """
 

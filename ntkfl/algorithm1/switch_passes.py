@@ -37,7 +37,7 @@ class Passes(NamedTuple):
         Returns #{|z| < reach}. A neuron of sign 0 is skipped.
     gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes the pairs with |z| < reach to `entries`,
         from position `at` on. `neuron` is the number of the chunk's first neuron; `heads` (LANES,) keeps for each lane
-        an entry of its latest client, -1 at first. Samples of a client follow one another.
+        an entry of the lane's latest client, -1 at first. Samples of a client follow one another.
     spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
     step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; `sums` has the
         neurons that do not switch, and the step corrects `sums` for the neurons that do.

@@ -10,8 +10,8 @@ point nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - 
 projection of x_i (x) e_r on V, the span of the rows.
 
 Theorem. Let w*_r.x_i > D kappa_ri where s_ri = 1, and -w*_r.x_i > D kappa_ri where s_ri = 0, for every pair off A.
-(1) Let W - W* be in V and |W - W*| <= D. A step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, leads to a W with both
-properties again, and |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, where E = diag(sqrt
+(1) Let W - W* be in V and |W - W*| <= D. A step W+ = W + sum_B eta_i r_i g_i(W), eta_i >= 0, leads to a W+ with both
+properties, and |W+ - W*|^2 <= |W - W*|^2 - eps sum_B eta_i r_i^2, if |E J J' E| <= 2 - eps, where E = diag(sqrt
 eta_i) and J has the rows g_i(W), i in B. So from W0 on |W - W*| never grows, whatever the batches, their order, the
 clients and the numbers of local steps are. A mean of such models, with weights p_c that sum to 1, has both properties
 too, by convexity. This covers server steps g in [0, 1]: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
@@ -26,8 +26,8 @@ signs of W* off A; and steps stay in V, where no sign off A can change within D 
 
 Several outputs, a_r in R^C: the signs do not depend on the output. There is a row phi_io = (a_ro s_ri x_i)_r for each
 sample and output, n C + |A| rows in all. The gradients of all outputs of a batch are in V, and the identity holds for
-each output with W*. Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's
-norm in (4).
+each output with W*. Nothing else changes. In (4) |a| is the norm of the output's row of the readout; in
+`AnyOrderCertificate.universal_step_limits` |a| is the spectral norm of the whole readout.
 Each held pair has one row, as before: w*_r.x_i = 0 holds the pair for all outputs.
 
 Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is wrong by

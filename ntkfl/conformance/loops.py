@@ -310,7 +310,7 @@ def bounded(case: ConformanceCase, move: np.ndarray) -> np.ndarray:
 def fed_gma(
     case: ConformanceCase, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
-    """FedGMA, Tenison et al. 2023; `released`: as IMA's code, without its dependence on the order of clients.
+    """FedGMA, Tenison et al. 2023; if `released`, as in IMA's code, but independent of the order of clients.
 
     The threshold is the share of clients that agree on a sign.
     """

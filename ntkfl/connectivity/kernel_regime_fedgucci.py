@@ -8,7 +8,7 @@ from ntkfl.problem import Setup
 
 
 def equivalent_setup(setup: Setup, beta: float) -> Setup:
-    """The steps at which FedAvg runs through the global models of FedGuCci(beta) at the steps of `setup`.
+    """The steps at which FedAvg has the global models that FedGuCci(beta) has at the steps of `setup`.
 
     The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). This is exact for a model that is
     linear in its weights, hence at infinite width: `kernel_regime(problem, equivalent_setup(setup, beta))`. The local

@@ -41,7 +41,8 @@ def deep(
     None. Without biases, ReLU's kernel is homogeneous in each row.
 
     The error is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from depth 3 on,
-    between rows of a large norm or with a large bias, this error is larger by up to that norm or bias.
+    between rows of a large norm or with a large bias, this error is larger by a factor of up to about that norm or
+    bias.
 
     Args:
         x: samples, shape (n, d).
@@ -239,8 +240,8 @@ def convolutional(
     and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
 
     The error is some roundings of |x_i||z_j| for each layer, for patches whose norms differ by a factor of up to 1e12.
-    With GELU, from depth 3 on, at pixels of a large norm, this error is larger by up to that norm. Time and memory grow
-    with the square of the number of pixels.
+    With GELU, from depth 3 on, at pixels of a large norm, this error is larger by a factor of up to about that norm.
+    Time and memory grow with the square of the number of pixels.
 
     Args:
         x: images.

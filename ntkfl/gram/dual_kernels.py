@@ -186,8 +186,8 @@ class Smooth(ABC):
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """A rounding of the angle moves h by half the sine of the angle times this rounding, and by a term of second
-        order."""
+        """The error of h and g: a rounding of the angle moves h by half the sine of the angle times this rounding, and
+        by a term of second order."""
         # the root is computed from h and g, which have errors; the root's error times `angle` is at most 1/16 of the
         # error of h and g plus 4 angle^2
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2

@@ -283,8 +283,8 @@ def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], 
 
 
 class _Rows(NamedTuple):
-    """Rows scaled by powers of two so that the largest entry is in [1/2, 1), their squared norms, and halves of their
-    bits."""
+    """Rows scaled by powers of two so that the largest entry is in [1/2, 1), their squared norms, and their entries
+    split into high and low bits."""
 
     value: np.ndarray
     square: np.ndarray

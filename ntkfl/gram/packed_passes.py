@@ -1,6 +1,7 @@
 """The passes of `packing`: importing this module compiles them, in about a second, or reads kept machine code.
 
-They are functions of a module, since Numba keeps no code of a function that has an intrinsic of another function.
+The passes and their intrinsic are functions of this module, since Numba keeps no machine code of a function that calls
+an intrinsic defined within another function.
 Arguments are those of `packing.Kernels`.
 """
 

@@ -567,7 +567,7 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """Refuse a file of another kernel: one row in 256, and each slab's row with its largest entry, are compared.
+    """Refuse a file of another kernel, as one row in 256, or the row of a slab's largest entry off the diagonal, shows.
 
     Other rows are not checked. The kernel is called once, since preparing all samples is most of its work.
     """

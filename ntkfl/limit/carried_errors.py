@@ -181,8 +181,8 @@ class Margins:
 
     @property
     def grown(self) -> float:
-        """An upper bound of the factor by which a round of plain averaging lengthens an error, from the norm of I - H P
-        in its own metric."""
+        """An upper bound of the factor by which a round of plain averaging lengthens an error: of the norm of I - H P
+        in the metric in which this matrix is symmetric."""
         return max(1.0, self.largest - 1)
 
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
@@ -372,7 +372,7 @@ class _Averaging(Carried):
 class _InTurn(Carried):
     """Bounds for clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
 
-    Sums: drift, energy.
+    The sums are the drift and this error of the coefficients, the energy.
 
     Source: docs/proofs/linear_methods.md#errors-of-clients-in-turn.
     """
@@ -400,7 +400,9 @@ class _InTurn(Carried):
 
 @dataclass(frozen=True)
 class Changing(Carried):
-    """Bounds for a method without memory whose steps change with the round. Sums: drift, energy, the residual's norm.
+    """Bounds for a method without memory whose steps change with the round.
+
+    The sums are drift, energy and the norm of the residual's error.
 
     Source: docs/proofs/linear_methods.md#errors-where-steps-change.
     """
@@ -436,7 +438,9 @@ class Changing(Carried):
 
 @dataclass(frozen=True)
 class _Remembering(Carried):
-    """Bounds for a method that remembers one vector. Sums: drift, errors of coefficients, of residual and of memory.
+    """Bounds for a method that remembers one vector.
+
+    The sums are the drift and the errors of coefficients, of residual and of memory.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """

@@ -183,7 +183,7 @@ class KernelRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that the steps pass the stability limit, with the limits; None if they do not.
+        """A warning that the steps pass the stability limit, with the limits; None if the steps do not pass it.
 
         A residual that stays for ever because H is singular causes no warning.
         """

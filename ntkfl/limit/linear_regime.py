@@ -518,7 +518,7 @@ class LinearRegime(Regime):
     def _onward(
         self, t: int, residual: np.ndarray, memory: tuple[np.ndarray, ...], image: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Round t as `LinearRound.onward`; if the round before had other steps, the image does not determine the
+        """Round t as `LinearRound.onward`; if the round before had other steps, `image` does not determine the
         memory, and is not used."""
         now = self._of_round(t)
         if t and self._of_round(t - 1) is not now:

@@ -51,8 +51,9 @@ class Blocks:
     given: tuple[int, ...] = ()
 
     def weights(self, weighting: str) -> CohortWeights:
-        """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", with all
-        clients.
+        """Moments of the clients' weights p_c in the server's mean.
+
+        Where all clients take part p_c is n_c / n for "size" and 1 / N for "uniform".
 
         Args:
             weighting: "size" or "uniform".

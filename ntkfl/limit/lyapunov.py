@@ -167,7 +167,7 @@ class Motion:
         )
 
     def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
-        """The root of the growth of the norm's square by a drift (`lost_in`) of 1.
+        """The square root of the amount by which a drift (`lost_in`) of 1 raises the square of the norm.
 
         This number holds for rounds that do not lengthen the norm: the form in `lengthened` has no term for the drift.
         """
@@ -316,7 +316,9 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
 
 @dataclass(frozen=True, eq=False)
 class Moving(Carried):
-    """Bounds for a method that remembers, with steps that change. Sums: drift, and the errors in the round's norm.
+    """Bounds for a method that remembers, with steps that change.
+
+    The sums are the drift and the errors in the round's norm.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
     """

@@ -354,7 +354,7 @@ class MatrixFreeRegime(LinearRegime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that the residual grows; None if it does not grow, or if that is unknown.
+        """A warning that the residual grows; None if the residual does not grow, or if it is unknown whether it grows.
 
         Whether the residual grows is unknown for SCAFFOLD's option I, for clients in turn, and with momentum. Where
         clients' steps are beyond their own limit, the growth depends on the smallest eigenvalue.
@@ -375,7 +375,9 @@ class MatrixFreeRegime(LinearRegime):
 
     @property
     def _clients_memory_warning(self) -> str | None:
-        """As `step_warning`, for SCAFFOLD and FedDyn: their rounds grow where T(-2) has a positive eigenvalue.
+        """As `step_warning`, for SCAFFOLD and FedDyn, whose residual grows where T(-2) has a positive eigenvalue.
+
+        T is the matrix function of `ntkfl.limit.outer_spectrum`.
 
         Source: docs/proofs/linear_methods.md#outer-eigenvalues.
         """

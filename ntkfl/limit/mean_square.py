@@ -145,8 +145,8 @@ class Tried:
         self.used += 1
 
     def settle(self) -> Second:
-        """Set the largest eigenvalue in the span and its eigenvector's combination; returns the eigenvector's
-        residual."""
+        """Set `radius`, the largest eigenvalue in the span, and `share`, the combination of the moments that is its
+        eigenvector; returns the eigenvector's residual."""
         values, vectors = np.linalg.eig(self.before @ self.after.T)
         order = values.real.argsort()[::-1]
         self.radius, share = float(values[order[0]].real), vectors[:, order[0]].real
@@ -230,9 +230,9 @@ class StateMoments:
     def _beside(self, tried: Tried) -> tuple[float, float]:
         """Two numbers between which the radius is, rounding included; 0 and infinity where none is known.
 
-        Let T be the map over the radius, and Z a combination of the tried moments for which Z - T(Z) is nearly the unit
-        matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a level
-        below 1. For some c, D = level X - T(X) is then near the unit matrix. D and X are tested.
+        Let T be the map divided by the radius, and Z a combination of the tried moments for which Z - T(Z) is nearly
+        the unit matrix minus a multiple of the eigenvector S. Let X = Z + c S at a level above 1, and X = Z - c S at a
+        level below 1. For some c, D = level X - T(X) is then near the unit matrix. D and X are tested.
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
         unit, known, radius = _packed(np.eye(len(self.mean))), [0.0, float("inf")], tried.radius
@@ -268,7 +268,7 @@ class StateMoments:
         return basis.spread(basis.turned(second / np.linalg.norm(second)), level).astype(float)
 
     def _rounding(self, level: float) -> float:
-        """The rounding error of the moments minus (the next moments over the level), relative to the norm of the
+        """The rounding error of the moments minus the next moments divided by the level, relative to the norm of the
         moments."""
         return ROUNDED * len(self.mean) * EPSILON * (1 + self._length / level)
 

@@ -147,7 +147,8 @@ class Noise:
     def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
         """The covariance of the mean displacement given r, averaged over r with E r r^T = second; symmetric.
 
-        sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T, V_c of the batches.
+        sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T with C = second: E_c
+        puts client c's entries in their places, P_c is its response, and V_c the covariance that its batches cause.
         """
         blocks, clients = self.blocks, self.blocks.clients
         covariance = np.zeros_like(second)
@@ -274,7 +275,8 @@ class RandomRegime(Regime):
 
     @property
     def step_limits(self) -> StepLimits:
-        """The server rate below which the changeable part's mean square falls, and the clients' largest eta_local.
+        """The server rate below which the mean square of the residual's changeable part falls, and the clients' largest
+        eta_local.
 
         NaN if the method has no server rate, or if clients shuffle, since no limit is known for shuffled passes.
         """
@@ -284,7 +286,7 @@ class RandomRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that the mean square grows, with steps at which it would not; None if it does not grow."""
+        """A warning that the mean square grows, with steps at which it would not; None if it does not grow."""
         if not self.mean_square.grows:
             return None
         setup, limits = self.setup, self.step_limits

@@ -104,7 +104,7 @@ class ClientModes:
     def stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """The clients of each small size k together, and every other client alone.
 
-        A stack has the numbers of its clients, (m,), their samples, (m, k), and their V_c, (m, k, k).
+        A stack has the indices of its clients, (m,), the indices of their samples, (m, k), and their V_c, (m, k, k).
         """
         together: dict[int, list[int]] = {}
         for client, owned in enumerate(self.members):

@@ -129,7 +129,7 @@ def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, mem
     """Refuse a certificate that does not fit.
 
     For each layer `layers` has the number of entries of the weight, the number of outputs, and for a convolution the
-    number of further entries that are kept: the squares of pixels of a sample, and the gradient of an output.
+    number of further entries that are kept: the windows of pixels of a sample, and the gradient of an output.
 
     Raises:
         TooLittleMemory: the certificate does not fit. ValueError: a memory that is no number of bytes.

@@ -123,7 +123,7 @@ class Layer:
     """h -> phi(scale W h + bias_scale b).
 
     A convolution's h has an image's pixels one after the other, each with its channels; the columns of its W are, for
-    each channel, the places of the square.
+    each channel, the places in the kernel's window.
 
     Raises:
         ValueError: an entry that is not finite; shapes that do not fit.

@@ -29,8 +29,8 @@ def layers_of(
 ) -> tuple[Layer, ...]:
     """The layers of a network, from input to output; the last one has an activation if the network ends with it.
 
-    `features` is the number of features: functions need it, and convolutional networks of `ntkfl.networks.wide`, whose
-    images are square.
+    `features` is the number of features. Functions need it, and so do convolutional networks of `ntkfl.networks.wide`,
+    whose images are square.
 
     Raises:
         ValueError: an object without such layers (the message names the first part that is no layer); parameters that

@@ -42,7 +42,8 @@ def network_checkpoints(
         network: a fully connected network ("fc") of `ntkfl.networks.wide`.
         rounds: number of rounds to train.
         every: rounds between checkpoints.
-        start: parameters by name, the last layer of setup.width neurons; default those that setup.seed draws.
+        start: parameters by name, with setup.width neurons in the last hidden layer; default those that setup.seed
+            draws.
         loss: the loss whose sum is trained on; default squares.
 
     Raises:

@@ -28,7 +28,7 @@ Row = tuple[float, float, int, int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Strips in which samples are undecided: sample, ends, and 1 or 0 for correct or wrong before, after and inside.
+    """Strips in which a sample is undecided: the sample, the ends, and 1 (correct) or 0 before, after and inside.
 
     A decided strip belongs to no single sample: it has numbers of samples in place of ones and zeros.
     """

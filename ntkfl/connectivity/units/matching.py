@@ -23,7 +23,7 @@ Orders = list[Int[np.ndarray, " units"]]
 
 
 class Pair(NamedTuple):
-    """Numbers of the first network and those of the second at the same places, with the factors of their axes.
+    """Numbers of the first network, the second network's numbers at the same places, and the factors of their axes.
 
     Args:
         target: the first network's numbers.

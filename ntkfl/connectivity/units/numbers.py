@@ -18,7 +18,7 @@ from ntkfl.messages import did_you_mean
 
 
 def units_and_parts(network: TorchNetwork, weights: Mapping[str, Tensor], x: Any) -> tuple[Units, list[Read]]:
-    """The units, and for each layer whose inputs they permute the parts, of shape (outputs, *shape of the inputs).
+    """The units, and the parts, (outputs, *shape of the inputs), of each layer whose inputs the units permute.
 
     A part is a number that the layer reads times the gradient of the outputs in this number; in a two-layer ReLU
     network it is a hidden unit's contribution to the outputs. Multiplying a unit's incoming weights by c and dividing

@@ -74,7 +74,7 @@ def unite(first: Axis, second: Axis) -> None:
 
 
 def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
-    """The atoms of a tensor's axes, in order, as axes of other sizes with the same product: what `view` does.
+    """The axes of a tensor after `view`: the same atoms in the same order, in axes of other sizes of the same product.
 
     Where a new axis would cut an atom into parts that are no factors of its size, all axes are held.
     """

@@ -17,7 +17,7 @@ FLAT = 0.99  # a loss counts as lower than another loss only if it is below this
 
 
 def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
-    """The sentence that a run diverged or was not trained, with the reason; None if it has learned, or had no round.
+    """A sentence which says that a run diverged or was not trained, and why; None if it has learned, or had no round.
 
     A run has learned if its loss is 1% below that of the best constant answer: the training labels' shares of classes,
     or their mean. It suffices that this holds on the test samples (the mean of the last rounds) or on the training
