@@ -145,6 +145,6 @@ def test_a_rate_in_the_width_holds_on_the_engines_ladder(monkeypatch):
     monkeypatch.setattr("bounds.ladders.width_ladder.federated_run", partial(federated_run, device="cpu"))
     statement = get("fl-ntk/lazy-weights")
     (family,) = ladder_families(Options(), rounds=30)
-    ladder = family.case(3)
+    ladder = family.case(3).first_look(1 / 4)
     assert ladder.runs[0][0].device == "cpu"
     assert judge(statement, Form.STATED, ladder).outcome is Outcome.HOLDS

@@ -20,6 +20,7 @@ from verification.sentences import What
 from verification.tables import markdown_row, plain_table
 from verification.verdict import Verdict
 
+WIDTH = 512  # of the networks of most cases: wider ones notice no more, and take longer to confirm
 COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
 HEAD = """# Faults planted in the library
@@ -110,11 +111,11 @@ def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[For
 
 
 def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
-    """All forms on few cases and the stored ones, without mutants."""
+    """All forms on few cases of narrow networks and on the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # faults may exceed any limit that has a warning
-        return verify_all([statement], Options(trials=trials, seed=seed), threads=0)
+        return verify_all([statement], Options(trials=trials, seed=seed, width=WIDTH), threads=0)
 
 
 def _how(verdict: Verdict) -> str:
