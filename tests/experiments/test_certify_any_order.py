@@ -2,6 +2,7 @@
 
 import json
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -264,10 +265,7 @@ def test_what_makes_no_sense_is_refused(arguments, message):
 
 @pytest.mark.parametrize("kind", [ANY[1:], ("--method", "scaffold"), ("--network", "fc:2:gelu")])
 def test_memory_is_asked_for_before_rows_are_compared(kind, monkeypatch):
-    def compared(x):
-        raise AssertionError("rows are compared")
-
-    monkeypatch.setattr("ntkfl.gram.require_positive", compared)
+    monkeypatch.setattr("ntkfl.gram.require_positive", Mock(side_effect=AssertionError("rows are compared")))
     monkeypatch.setattr("ntkfl.memory.available", lambda: 8e9)
     result = run("certify", *kind, "--n", 20000, "--width", 50)
     assert result.exit_code == 2 and "the certificate of" in result.stderr and "GB" in result.stderr, result.output

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -151,10 +152,7 @@ def test_a_file_keeps_its_content_until_the_results_exist(tmp_path, monkeypatch)
 
 
 def test_a_bug_in_a_statement_is_named_and_ends_no_other(monkeypatch):
-    def fails(seed):
-        raise ValueError("a bug, not bad input")
-
-    before_each_tail(monkeypatch, fails)
+    before_each_tail(monkeypatch, Mock(side_effect=ValueError("a bug, not bad input")))
     result = run(*CHEAP, "fl-ntk/X.7")
     assert result.exit_code == 1
     assert result.stdout.count("FAILED") == 2 and "error:" not in result.output
@@ -193,10 +191,7 @@ def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(mo
 
 
 def test_interrupted_before_anything_was_counted(monkeypatch):
-    def interrupts(seed):
-        raise KeyboardInterrupt
-
-    before_each_tail(monkeypatch, interrupts)
+    before_each_tail(monkeypatch, Mock(side_effect=KeyboardInterrupt))
     result = run(*CHEAP)
     assert result.exit_code == 130 and "0 verdicts: none finished" in result.stdout
 

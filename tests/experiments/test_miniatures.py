@@ -7,6 +7,7 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -682,10 +683,7 @@ def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):
     """A process that dies during a write leaves no file that a later run would read."""
     miniature, _ = counting()
 
-    def dies(*paths):
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(cell_store.os, "replace", dies)
+    monkeypatch.setattr(cell_store.os, "replace", Mock(side_effect=OSError(28, "no space left on device")))
     with pytest.raises(OSError, match="no space left"):
         run(miniature, range(1), tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

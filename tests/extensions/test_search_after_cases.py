@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -105,18 +106,12 @@ def test_what_nothing_can_redo_is_said_and_decides_nothing(folder):
 def test_a_search_that_fails_or_is_interrupted_loses_no_verdict(theorem, monkeypatch):
     verdicts = [verdict for statement in bounds.load(theorem) for verdict in verify(statement)]
 
-    def stop(*given, **named):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(after_cases, "attack", stop)
+    monkeypatch.setattr(after_cases, "attack", Mock(side_effect=KeyboardInterrupt))
     stopped = searched(verdicts)
     assert [v.outcome for v in stopped] == [v.outcome for v in verdicts]
     assert not any(v.complete for v in stopped)
 
-    def fail(*given, **named):
-        raise TypeError("no number")
-
-    monkeypatch.setattr(after_cases, "attack", fail)
+    monkeypatch.setattr(after_cases, "attack", Mock(side_effect=TypeError("no number")))
     failed = searched(verdicts)
     assert [v.outcome for v in failed] == [v.outcome for v in verdicts]
     assert all("failed with TypeError: no number" in str(v.search) for v in failed)

@@ -1,5 +1,7 @@
 """A complex pair that is proved outermost is outermost; nothing is proved without the outermost pair."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -116,10 +118,7 @@ def test_few_rows_are_left_to_the_dense_solver_and_so_is_what_is_not_proved(monk
 def test_an_interrupt_is_noticed(monkeypatch):
     monkeypatch.setattr(outer_spectrum, "ROWS", 2)
 
-    def stop():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(interruption, "check", stop)
+    monkeypatch.setattr(interruption, "check", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         pair_radius(*quadratic(feddyn((20, 17, 23), 0.01, d=60)))
 

@@ -5,6 +5,7 @@ import tracemalloc
 from dataclasses import replace
 from io import BytesIO
 from itertools import combinations
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -604,10 +605,7 @@ def test_free_memory_below_what_a_run_takes_is_refused_before_the_build(sizes, t
     ],
 )
 def test_what_no_samples_would_make_right_is_refused_before_the_build(more, said, monkeypatch):
-    def build(*arguments):
-        raise AssertionError("built before the refusal")
-
-    monkeypatch.setattr(matrix_free.Tiles, "of", build)
+    monkeypatch.setattr(matrix_free.Tiles, "of", Mock(side_effect=AssertionError("built before the refusal")))
     with pytest.raises(ValueError, match=said):
         limit_curves(images(), [1], **more)
     if "participation" not in more:
@@ -635,10 +633,7 @@ def test_what_many_label_columns_take_is_asked_for_before_the_build(methods, mon
     needed, peak = asked_and_peak(problem, named, rounds)
     assert 0.5 * needed < peak < needed
 
-    def build(*arguments):
-        raise AssertionError("built before memory was asked for")
-
-    monkeypatch.setattr(matrix_free.Tiles, "of", build)
+    monkeypatch.setattr(matrix_free.Tiles, "of", Mock(side_effect=AssertionError("built before memory was asked for")))
     monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
     monkeypatch.setattr(memory, "available", lambda: needed / 2)
     would = r"n up to \d+ or label columns up to \d+ or reported rounds up to \d+ would fit"

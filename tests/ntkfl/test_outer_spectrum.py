@@ -1,5 +1,7 @@
 """The outermost eigenvalue, found by definiteness, is that of the state map; no complex one is beyond the radius."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -181,10 +183,7 @@ def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
 def test_an_interrupt_is_noticed(monkeypatch):
     monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
 
-    def stop():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(interruption, "check", stop)
+    monkeypatch.setattr(interruption, "check", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         _ = regime(ragged((4, 3)), "scaffold", {"server_rate": 0.1}, 0.5, 2).rate
 

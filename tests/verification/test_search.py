@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -253,10 +254,7 @@ def test_a_violation_that_does_not_stand_is_said_and_not_counted(monkeypatch):
 
 
 def test_a_search_that_is_interrupted_keeps_the_violation_that_it_has(tmp_path, monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("verification.search.hunt.shrunk", interrupted)
+    monkeypatch.setattr("verification.search.hunt.shrunk", Mock(side_effect=KeyboardInterrupt))
     words = ["attack", "fl-ntk/A.1", "fl-ntk/B.12", "--form", "stated", "--folder", str(tmp_path)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 130 and "COUNTEREXAMPLE" in result.stdout and "fl-ntk/B.12" not in result.stdout
@@ -268,10 +266,7 @@ def test_a_search_that_is_interrupted_keeps_the_violation_that_it_has(tmp_path, 
 
 
 def test_a_search_that_is_interrupted_says_so(monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("verification.search.hunt.look", interrupted)
+    monkeypatch.setattr("verification.search.hunt.look", Mock(side_effect=KeyboardInterrupt))
     result = CliRunner().invoke(app, ["attack", "fl-ntk/A.1", "--form", "stated"])
     assert result.exit_code == 130 and "nothing found until it was interrupted" in result.stdout
 

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -82,10 +83,7 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path, monkeypa
     store = CellStore(tmp_path)
     store.keep(CELL, DATA)
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(cell_store.os, "fsync", full)
+    monkeypatch.setattr(cell_store.os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     for cell in (CELL, OTHER):
         with pytest.raises(OSError, match=f"cannot keep .*{cell.key}.*No space left") as failure:
             store.keep(cell, packed(cell, Contents(ARRAYS, 1.0)))

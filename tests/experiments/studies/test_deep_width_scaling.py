@@ -1,6 +1,7 @@
 """Deep width scaling: a cell against a plain loop; planted powers are recovered, a wrong one violated; any network."""
 
 from functools import cache
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -157,10 +158,7 @@ def test_no_two_cells_share_random_numbers(monkeypatch):
 
 
 def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkeypatch):
-    def overflows(*_, **__):
-        raise FloatingPointError
-
-    monkeypatch.setattr(engine_trajectory, "network_trajectory", overflows)
+    monkeypatch.setattr(engine_trajectory, "network_trajectory", Mock(side_effect=FloatingPointError))
     point = {"network": "fc:2:erf", "width": WIDTH, "seed": 0}
     measured = measure(point)
     assert np.isfinite(measured.pop("kernel")) and all(np.isinf(value).all() for value in measured.values())

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -219,11 +220,8 @@ def test_the_version_changes_with_the_study_and_not_with_its_place(pendulum, tmp
 def test_an_error_that_an_interrupt_has_become_is_no_failure_of_the_cell(pendulum, grid, tmp_path, monkeypatch):
     """C code may replace a KeyboardInterrupt by another exception."""
 
-    def stopped():
-        raise KeyboardInterrupt
-
     def interrupted(point):
-        monkeypatch.setattr(interruption, "check", stopped)
+        monkeypatch.setattr(interruption, "check", Mock(side_effect=KeyboardInterrupt))
         raise RuntimeError("a callback failed")
 
     study, cell, store = replace(find(pendulum), measure=interrupted), next(grid.cells()), CellStore(tmp_path)

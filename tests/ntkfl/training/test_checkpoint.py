@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -58,10 +59,7 @@ def test_a_write_that_fails_leaves_the_old_file(state, tmp_path, monkeypatch):
     Checkpoint(state, RUN, {}).save(file)
     before = file.read_bytes()
 
-    def broken(*arguments):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(checkpoint.os, "replace", broken)
+    monkeypatch.setattr(checkpoint.os, "replace", Mock(side_effect=OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         Checkpoint(state, {"config": {}}, {}).save(file)
     assert file.read_bytes() == before and os.listdir(tmp_path) == [file.name]

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -136,11 +137,8 @@ def test_checkpoints_are_as_many_rounds_apart_as_asked_for(tmp_path):
 
 
 def test_ctrl_c_before_the_first_round(tmp_path, monkeypatch):
-    def stop(*arguments):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
-        context.setattr("ntkfl.training.runs.training_run.measured", stop)
+        context.setattr("ntkfl.training.runs.training_run.measured", Mock(side_effect=KeyboardInterrupt))
         toy_run(out=tmp_path)
     (tmp_path / "metrics.csv").unlink()
     assert measured(run(**objects(), out=tmp_path, resume=True)) == measured(whole())
