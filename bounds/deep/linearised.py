@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds import BEYOND, Change, Claim, Kind, Source, Statement
-from bounds.deep.cases.deep_run import DeepRun, between, deep_run_families
+from bounds.deep.cases.deep_ladder import DeepRun, between, deep_run_families
 from bounds.deep.cases.network_stack import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
@@ -32,7 +32,7 @@ def _constants(case: DeepRun) -> dict:
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
-    regimes = [regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
+    regimes = [regime(case.problem, case.setup, order.kernel) for order in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
     known = [-own_regime.residual(last, outputs) for own_regime in regimes]
     moved = [own_regime.movement(last, outputs) ** 2 for own_regime in regimes]

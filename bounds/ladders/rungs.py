@@ -53,21 +53,21 @@ class Rungs(Case):
         return sum(self.counts)
 
     @cached_property
-    def looks(self) -> list[Self]:
+    def sharing(self) -> list[Self]:
         """This ladder and ladders of its first networks, which share measurements."""
         return [self]
 
     @cached_property
     def others(self) -> list[Self]:
-        """Second opinions on this ladder and on its looks; these opinions too share measurements."""
+        """Second opinions on this ladder and on those of its first networks; these opinions too share measurements."""
         return []
 
     def first_look(self, share: float) -> Self:
         """The first networks of each width: this share of them, and at least FEWEST."""
         ladder: Any = self
         part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
-        vars(part).update(looks=self.looks, others=self.others)
-        self.looks.append(part)
+        vars(part).update(sharing=self.sharing, others=self.others)
+        self.sharing.append(part)
         return part
 
     def fresh(self) -> Self:
@@ -77,7 +77,7 @@ class Rungs(Case):
     def _other(self, counts: tuple[int, ...]) -> Self:
         ladder: Any = self
         other = replace(ladder, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + self.other)
-        vars(other)["looks"] = self.others
+        vars(other)["sharing"] = self.others
         self.others.append(other)
         return other
 
@@ -86,26 +86,22 @@ class Rungs(Case):
         ladder: Any = self
         return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
-    def in_rungs(self, name: str, look: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
-        """For each width, the result of `look(width index, places in its rung)` for every network.
+    def in_rungs(self, name: str, measure: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
+        """For each width, the result of `measure(width index, places in its rung)` for every network.
 
-        Results under the attribute `name` of another look are reused.
+        Results under the attribute `name` of a ladder of the same networks are reused.
         """
-        known = max((vars(part)[name] for part in self.looks if name in vars(part)), key=_networks, default=None)
-        seen = known or [[] for _ in self.counts]
+        known = [vars(part)[name] for part in self.sharing if name in vars(part)]
+        most: list[list[Result]] = max(known, key=lambda rows: sum(map(len, rows)), default=[[]] * len(self.counts))
         return [
-            [*row[:count], *(look(i, range(len(row), count)) if count > len(row) else ())]
-            for i, (row, count) in enumerate(zip(seen, self.counts, strict=True))
+            [*row[:count], *(measure(i, range(len(row), count)) if count > len(row) else ())]
+            for i, (row, count) in enumerate(zip(most, self.counts, strict=True))
         ]
 
-    def at_each(self, name: str, look: Callable[[int, int], Result]) -> list[list[Result]]:
-        """Like `in_rungs`, with `look(width index, place in its rung)` for one network, in threads."""
+    def at_each(self, name: str, measure: Callable[[int, int], Result]) -> list[list[Result]]:
+        """Like `in_rungs`, with `measure(width index, place in its rung)` for one network, in threads."""
         with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
-            return self.in_rungs(name, lambda row, places: pool.map(look, [row] * len(places), places))
-
-
-def _networks(rows: list[list]) -> int:
-    return sum(map(len, rows))
+            return self.in_rungs(name, lambda row, places: pool.map(measure, [row] * len(places), places))
 
 
 @dataclass(frozen=True)

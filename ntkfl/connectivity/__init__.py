@@ -7,7 +7,10 @@ from ntkfl.imports import MovedModules, lazy_names
 
 MOVED = {
     "ntkfl.connectivity.affine_network": "ntkfl.connectivity.network",
-    "ntkfl.connectivity.units.pairs": "ntkfl.connectivity.units.matching",
+    **dict.fromkeys(
+        (f"ntkfl.connectivity.units.{name}" for name in ("matching", "numbers", "pairs", "torch_groups")),
+        "ntkfl.connectivity.units.torch_alignment",
+    ),
 }
 sys.meta_path.append(MovedModules(MOVED))
 
@@ -58,8 +61,10 @@ if TYPE_CHECKING:
         train_two_layer as train_two_layer,
     )
     from ntkfl.connectivity.unit_orders import LeastBarrier as LeastBarrier, least_barrier as least_barrier
-    from ntkfl.connectivity.units.torch_alignment import align_torch as align_torch
-    from ntkfl.connectivity.units.torch_groups import align_torch_group as align_torch_group
+    from ntkfl.connectivity.units.torch_alignment import (
+        align_torch as align_torch,
+        align_torch_group as align_torch_group,
+    )
 
 __getattr__, __dir__ = lazy_names(__name__, __file__, sampled_connectivity_loss="connectivity_loss, which is exact")
 __all__ = __dir__()

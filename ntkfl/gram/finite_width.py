@@ -304,7 +304,8 @@ def finite(
         >>> finite([[1.0, 0.0]], [[1.0, 0.0], [-1.0, 0.0]])
         array([[0.5]])
     """
-    return _inner_products(x, z) * (_counts(x, u, w, z) / len(u))
+    counts = _counts(x, u, w, z)  # it refuses what is no array of real numbers
+    return _inner_products(x, z) * (counts / len(u))
 
 
 def jacobian_gram(

@@ -120,7 +120,8 @@ class Regime(ABC):
             OverflowError: as `outputs`.
         """
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
-        change = self._predicted(self._coefficients(initial, t), self._cross_grams(x, cross_gram))
+        kernels = self._cross_grams(x, cross_gram)  # refuses wrong inputs before the rounds are computed
+        change = self._predicted(self._coefficients(initial, t), kernels)
         start = self._columns("initial_prediction", initial_prediction, change.shape[1])
         return self._shaped(start + change, np.shape(rounds))
 

@@ -9,9 +9,17 @@ from hypothesis import given, settings, strategies as st
 
 from bounds import Form, Options, Outcome, get
 from bounds.averaging.i3 import SCALE_LADDERS, SCALES, ScaleLadder, relu
-from bounds.averaging.i7 import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, blocks
-from bounds.averaging.i10 import SharedStarts, shared_start_families
-from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
+from bounds.averaging.variance import (
+    KERNEL_LADDERS,
+    NOISY_QUADRATICS,
+    ONCE,
+    SQUARED,
+    KernelLadder,
+    NoisyQuadratic,
+    SharedStarts,
+    blocks,
+    shared_start_families,
+)
 from bounds.cases.ensembles import MOST, Ensemble, ball_array, ensemble_families, estimated, inputs, squared
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.problem import Problem

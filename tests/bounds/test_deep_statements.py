@@ -12,16 +12,17 @@ from bounds import Options, get
 from bounds.deep import widths
 from bounds.deep.cases.deep_ladder import (
     ERF,
+    NETWORKS,
     RELU,
     DeepLadder,
-    Seen,
+    Measured,
     deep_ladder,
     deep_ladders,
+    deep_run_families,
     equal_points,
     pooled,
     rungs,
 )
-from bounds.deep.cases.deep_run import NETWORKS, deep_run_families
 from bounds.deep.centralised import StepLadder
 from bounds.deep.widths import KINK_LADDERS, KinkLadder
 from ntkfl import gram
@@ -108,7 +109,7 @@ def farthest(one, other, size: float) -> float:
 def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
     problem, width, seed = equal_points(3), 12, 5
     ladder = DeepLadder(problem, SETUP, network, seed - 2, (width,), (4,))
-    seen = ladder.seen[0][2]
+    measured = ladder.measured[0][2]
     plain, owner, size = Plain(network, width, problem.x), problem.owner, np.linalg.norm(problem.y)
     theta = plain.start(seed)
     first = plain.outputs(theta).numpy()
@@ -121,7 +122,7 @@ def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
     runs = [by_hand(matrix, labels, first, owner, SETUP)[0] for matrix in (infinite, start)]
     between = float(np.mean([(end - models[-1]).norm() for end in ends]))
     norm = np.linalg.norm(infinite)
-    expected = Seen(
+    expected = Measured(
         kernel=float(np.linalg.norm(start - infinite) / norm),
         limit=farthest(trained, runs[0], size),
         own=farthest(trained, runs[1], size),
@@ -131,7 +132,7 @@ def test_every_field_of_a_network_of_the_ladder_is_the_plain_loop_s(network):
         pooled=farthest(trained, [plain.outputs(model).numpy() for model in central], size),
     )
     for name, value in expected._asdict().items():
-        assert getattr(seen, name) == pytest.approx(value, rel=1e-9), name
+        assert getattr(measured, name) == pytest.approx(value, rel=1e-9), name
 
 
 @pytest.mark.parametrize("network", [RELU, ERF])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bounds import Options
-from bounds.fl_ntk import methods_and_width
+from bounds.fl_ntk import w
 from bounds.fl_ntk.cases.method_ladder import COVERED, METHODS, PULL, SERVER_MOMENTUM, method_families, variants
 from bounds.formula import evaluate
 from ntkfl import kernel_regime
@@ -91,8 +91,8 @@ def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
 
 
 def test_the_formulas_are_the_library_s_limits(ladder):
-    constants = methods_and_width._constants(ladder)
-    for name, formula in methods_and_width.RESIDUAL.items():
+    constants = w._constants(ladder)
+    for name, formula in w.RESIDUAL.items():
         evaluated = evaluate(formula, constants)
         assert np.abs(evaluated.value + ladder.limits[name][-1]).max() <= 1e-13 + evaluated.error.max(), name
 
@@ -129,7 +129,7 @@ def test_the_limits_are_further_apart_than_the_statement_reaches():
     """Another method's map is refuted."""
     ladder = DRAW.case(0)
     reach = 2 * np.linalg.norm(ladder.problem.y) / np.sqrt(ladder.widths[-1])
-    ends = np.array([ladder.limits[name][-1] for name in methods_and_width.RESIDUAL])
+    ends = np.array([ladder.limits[name][-1] for name in w.RESIDUAL])
     apart = np.abs(ends[:, None] - ends).max(axis=2) + np.diag([np.inf] * len(ends))
     assert apart.min() > 1.2 * reach
 

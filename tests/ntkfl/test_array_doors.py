@@ -35,7 +35,7 @@ from ntkfl.connectivity import (
 )
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, checked_inputs, with_constant
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units import numbers, torch_alignment, torch_groups
+from ntkfl.connectivity.units import torch_alignment
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import limit_curves, several_limit_curves
 from ntkfl.training import FederatedData
@@ -272,8 +272,8 @@ DOORS: list[tuple[str, Any, dict[str, Any]]] = [
         LABELLED | {"start": np.arange(5)},
     ),
     ("align_torch", partial(torch_alignment.align_torch, TORCH, TORCH), {"x": X}),
-    ("align_torch_group", partial(torch_groups.align_torch_group, [TORCH, TORCH]), {"x": X}),
-    ("unit_numbers", partial(numbers.unit_numbers, TORCH), {"x": X}),
+    ("align_torch_group", partial(torch_alignment.align_torch_group, [TORCH, TORCH]), {"x": X}),
+    ("unit_numbers", partial(torch_alignment.unit_numbers, TORCH), {"x": X}),
     ("Plane.coordinates", PLANE.coordinates, {"vector": VECTORS[0]}),
     (
         "plane_through",

@@ -62,7 +62,7 @@ def test_three_claims_come_out_in_an_empty_folder(unpacked):
     [
         ("certificate/y.f64", "certificate"),
         ("docs/checks/averaging_i10.py", "I10"),
-        ("bounds/averaging/i10.py", "verdict"),
+        ("bounds/averaging/variance.py", "verdict"),
     ],
 )
 def test_a_damaged_artifact_does_not_show_its_claim(unpacked, path, claim):

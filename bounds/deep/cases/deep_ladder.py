@@ -1,4 +1,4 @@
-"""Case: deep networks of several widths, trained on clients' and on pooled data, with their kernel regimes."""
+"""Cases: a deep network linearised in its parameters; deep networks of several widths, with their kernel regimes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,129 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds import Family
-from bounds.case import prepared
-from bounds.deep.cases.deep_run import points
-from bounds.deep.cases.network_stack import NetworkStack, regime
+from bounds import Case, Family, Options
+from bounds.case import described, prepared
+from bounds.deep.cases.network_stack import NetworkStack, StartedNetwork, regime
+from bounds.federated_run import ORDER_SAFETY, federated_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
-from ntkfl import Estimate, Problem, Setup
+from ntkfl import Estimate, Problem, Setup, data, gram
 from ntkfl.exact_dynamics import KernelRegime
 
 if TYPE_CHECKING:
+    from ntkfl import Trajectory
     from ntkfl.training.models.wide_networks import WideNetwork
     from ntkfl.training.tree import Params
+
+
+# least error, in units of eps times the largest value: sums of few neurons in two orders may agree by chance
+ROUNDINGS = 32
+NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
+
+
+class RunOutputs(NamedTuple):
+    """A run of the linearised network, and the network's outputs (n,) and kernel J(x) J(x)^T (n, n) at the start."""
+
+    run: Trajectory
+    first: np.ndarray
+    kernel: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class DeepRun(Case):
+    """Algorithm 1 on a `WideNetwork`, linearised in all its parameters."""
+
+    problem: Problem
+    setup: Setup
+    network: str  # with its width, as `WideNetwork.named` takes it
+
+    @prepared
+    def orders(self) -> tuple[RunOutputs, RunOutputs]:
+        """The run, and the run with features and neurons in the opposite order, whose sums round differently."""
+        from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
+
+        one = StartedNetwork.named(self.network, self.problem, None, self.setup.seed)
+        turned = replace(self.problem, x=self.problem.x[:, ::-1])
+        flipped = {name: value.flip(tuple(range(value.ndim))) for name, value in one.start.items()}
+
+        def outputs_of(of: StartedNetwork) -> RunOutputs:
+            run = network_trajectory(of.residuals, self.setup, of.network, of.start, linearised=True)
+            return RunOutputs(run, of.first, of.kernel(of.start))
+
+        return outputs_of(one), outputs_of(StartedNetwork(turned, one.network, flipped))
+
+    @cached_property
+    def residuals(self) -> Estimate:
+        """y(t) - y, t = 0..T, (n, T+1)."""
+        return between(*((order.run.outputs - self.problem.y).T for order in self.orders))
+
+    @cached_property
+    def start(self) -> Estimate:
+        """f(theta(0), x) - y, f the network before it is linearised, (n, 1)."""
+        return between(*((order.first - self.problem.y)[:, None] for order in self.orders))
+
+    @cached_property
+    def movement(self) -> Estimate:
+        """|theta(T) - theta(0)|."""
+        return between(*(np.asarray(order.run.total_movement)[-1] for order in self.orders))
+
+    @cached_property
+    def kernel(self) -> Estimate:
+        """J(x) J(x)^T at the start, (n, n)."""
+        return between(*(order.kernel for order in self.orders))
+
+    @cached_property
+    def smallest_eigenvalue(self) -> Estimate:
+        """The smallest eigenvalue of the kernel, certified."""
+        return gram.smallest_eigenvalue(self.kernel)
+
+    describe = described("problem", "network", "N", "K", seed="setup.seed")
+
+
+def between(value: np.ndarray, other: np.ndarray) -> Estimate:
+    """The first of two values that differ only in the order of summation; the error is their difference, enlarged."""
+    rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
+    error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
+    return Estimate(value, np.full(np.shape(value), error), "two summation orders")
+
+
+def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
+    """A run on seven points, three on one client and four on the other, or on the user's data and clients."""
+    problem = points(7, 9, seed) if options.data is None else federated_families(options)[0].problem(seed)
+    return DeepRun(problem, replace(setup, seed=seed), network)
+
+
+def _small_runs(network: str, setup: Setup, options: Options) -> SearchStrategy[DeepRun]:
+    """Runs on other points, networks, steps and rounds."""
+
+    def run(n: int, seed: int, network: str, steps: int, rounds: int, eta: float) -> DeepRun:
+        chosen = replace(setup, eta_local=eta, local_steps=steps, rounds=rounds, seed=seed)
+        return DeepRun(points(n, 9, seed), chosen, network)
+
+    few, sizes = st.integers(1, 4), st.integers(2, 6)
+    return st.builds(run, sizes, st.integers(0, 99), st.sampled_from(NETWORKS), few, few, st.floats(0.05, 0.2))
+
+
+def points(n: int, d: int, seed: int) -> Problem:
+    """Points on the sphere, three sevenths of them on the first of two clients."""
+    whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
+    return Problem(
+        whole.x, whole.y, (np.arange(n) >= max(1, 3 * n // 7)).astype(int), name=f"sphere, n={n}, d={d}, N=2"
+    )
+
+
+def deep_run_families(options: Options) -> tuple[Family, ...]:
+    """Three local steps and five rounds on each of NETWORKS."""
+    setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
+    # not the convolution: rows of other data may be no images
+    networks = NETWORKS if options.data is None else NETWORKS[:-1]
+    where = options.data or "sphere, n=7, d=9, N=2"
+    return tuple(
+        Family(f"{where}, {network}", _run, _small_runs, (network, setup, options), trials=5, needs=4)
+        for network in networks
+    )
+
 
 SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # width -> number of networks, of depth 2
 # fewer networks at large widths: a layer has width^2 weights
@@ -46,7 +156,7 @@ class Trained(NamedTuple):
     pooled: float
 
 
-class Seen(NamedTuple):
+class Measured(NamedTuple):
     """The measurements of the runs and kernels of one network; the last three fields are those of `Trained`."""
 
     kernel: float  # |H(0) - H_inf| over |H_inf|
@@ -79,9 +189,9 @@ class DeepLadder(Rungs):
         return WideNetwork.named(self.network)[0]
 
     @prepared
-    def seen(self) -> list[list[Seen]]:
+    def measured(self) -> list[list[Measured]]:
         """The measurements of every network, by width."""
-        return self.in_rungs("seen", partial(self._row, kernels=True))
+        return self.in_rungs("measured", partial(self._row, kernels=True))
 
     @cached_property
     def trained(self) -> list[list[Trained]]:
@@ -98,9 +208,9 @@ class DeepLadder(Rungs):
             yield from self._runs(stack, self.widths[row], kernels)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One field of `Seen` of every network, (networks,) for each width."""
-        known = any("seen" in vars(ladder) for ladder in (self, *self.looks))
-        rows = self.seen if known or name not in Trained._fields else self.trained
+        """One field of `Measured` of every network, (networks,) for each width."""
+        known = any("measured" in vars(ladder) for ladder in (self, *self.sharing))
+        rows = self.measured if known or name not in Trained._fields else self.trained
         return [np.array([getattr(run, name) for run in row]) for row in rows]
 
     def exponent(self, name: str, biased: bool = False) -> Estimate:
@@ -124,14 +234,14 @@ class DeepLadder(Rungs):
 
     @property
     def limit_pooled(self) -> float:
-        """`Seen.pooled` at infinite width."""
+        """`Measured.pooled` at infinite width."""
         t, central = np.arange(self.setup.rounds + 1), regime(*pooled(self.problem, self.setup), self.limit.gram)
         apart = np.linalg.norm(self.limit.outputs(t) - central.outputs(t), axis=1)
         return float(apart.max() / np.linalg.norm(self.problem.y))
 
     @property
     def limit_divergence(self) -> float:
-        """`Seen.divergence` at infinite width: clients move by J' P_c r_c."""
+        """`Measured.divergence` at infinite width: clients move by J' P_c r_c."""
         regime, clients = self.limit, self.problem.n_clients
         last = regime.residual(self.setup.rounds - 1)
         moved = regime.blocks.apply(regime.blocks.response(), last[:, None])[:, 0]
@@ -142,7 +252,7 @@ class DeepLadder(Rungs):
         apart = [size(np.where(self.problem.owner == c, moved, 0) - moved / clients) for c in range(clients)]
         return float(np.mean(apart)) / size(moved / clients)
 
-    def _runs(self, stack: NetworkStack, width: int, kernels: bool) -> Iterator[Trained | Seen]:
+    def _runs(self, stack: NetworkStack, width: int, kernels: bool) -> Iterator[Trained | Measured]:
         trained, central = stack.run(self.problem, self.setup), stack.run(*pooled(self.problem, self.setup))
         rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
         limit, size = self.limit.outputs(rounds), np.linalg.norm(self.problem.y)
@@ -164,7 +274,7 @@ class DeepLadder(Rungs):
                 yield apart
                 continue
             start, end = starts[place], ends[place]
-            yield Seen(
+            yield Measured(
                 float(np.linalg.norm(start - self.limit.gram) / norm),
                 farthest(outputs, network.first + limit),
                 farthest(outputs, regime(network.problem, self.setup, start).outputs(rounds, network.first)),

@@ -124,7 +124,7 @@ REMAINDERS = {
     PRINTED: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over I - rho H_inf",
     EXACT: "the same, xi over M = I - (eta_g/N) H_inf P",
 }
-RATES: tuple[WidthRate, ...] = (*w.STATEMENTS, WEIGHTS, PATTERNS, REMAINDER)
+RATES: tuple[WidthRate, ...] = (*w.RATES, WEIGHTS, PATTERNS, REMAINDER)
 
 
 @cache

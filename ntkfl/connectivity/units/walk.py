@@ -1,7 +1,16 @@
-"""Which entries of a network's weights may be permuted together: the network runs once, and its axes are followed."""
+"""Which entries of a network's weights may be permuted together: the network runs once, and its axes are followed.
 
-from collections.abc import Callable, Mapping, Sequence
+A rule says what an operation of torch means for axes: which axes move together, and which stay in their places. The
+rule looks at one call, unites and holds the axes of its tensors, and returns the axes of the first result. A rule is
+sound if permuting the united entries of all arguments alike permutes the result alike: then any permutation of units
+that are not held leaves a network's function unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -10,19 +19,340 @@ from torch.autograd.graph import GradientEdge
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ntkfl.connectivity.units.operations import (
-    PRODUCTS,
-    RULES,
-    Atom,
-    Axis,
-    Call,
-    axis,
-    hold,
-    length,
-    pointwise,
-    resolved,
-    unite,
+
+@dataclass(eq=False)
+class Atom:
+    """Part of an axis, `size` entries long, whose entries are permuted together wherever it stands."""
+
+    size: int
+    held: str = ""  # the reason why its entries must stay in their places; "" where they may be permuted
+    joined: Atom | None = None  # the atom to which this atom is joined
+    parts: tuple[Atom, ...] = ()  # the atoms whose product this atom is
+
+
+Axis = tuple[Atom, ...]  # row-major, the last atom fastest; an axis of size 1 has no atoms
+
+
+def axis(size: int, held: str = "") -> Axis:
+    """A new axis, which moves with no other axis."""
+    return (Atom(size, held),) if size != 1 else ()
+
+
+def resolved(atoms: Iterable[Atom]) -> Axis:
+    """The same axis in atoms that are neither joined nor split."""
+    whole_atoms: list[Atom] = []
+    for atom in atoms:
+        while atom.joined is not None:
+            atom = atom.joined
+        whole_atoms += resolved(atom.parts) if atom.parts else [atom]
+    return tuple(whole_atoms)
+
+
+def length(atoms: Axis) -> int:
+    """How many entries the axis has."""
+    return prod(atom.size for atom in atoms)
+
+
+def hold(atoms: Iterable[Atom], why: str) -> None:
+    """Keep the entries of the axis in their places."""
+    for atom in resolved(atoms):
+        atom.held = atom.held or why
+
+
+def unite(first: Axis, second: Axis) -> None:
+    """Let the entries of two axes of one length move together, part by part if one axis is a product.
+
+    Where the parts of the two axes do not fit each other, both axes are held.
+    """
+    one, other = resolved(first), resolved(second)
+    while one and other:
+        a, b = one[0], other[0]
+        if a.size == b.size:
+            if a is not b:
+                b.joined, a.held = a, a.held or b.held
+            one, other = resolved(one[1:]), resolved(other[1:])
+        elif not (_divides(a, b.size) or _divides(b, a.size)):
+            hold(one + other, "its parts are counted in two ways that do not fit each other")
+            return
+        else:
+            one, other = resolved(one), resolved(other)
+
+
+def regrouped(atoms: Iterable[Atom], sizes: Sequence[int]) -> list[Axis]:
+    """The axes of a tensor after `view`: the same atoms in the same order, in axes of other sizes of the same product.
+
+    Where a new axis would cut an atom into parts that are no factors of its size, all axes are held.
+    """
+    rest, axes = resolved(atoms), []
+    whole = rest
+    for size in sizes:
+        taken: Axis = ()
+        while (missing := size // length(taken)) > 1:
+            if size % length(taken) or not (missing % rest[0].size == 0 or _divides(rest[0], missing)):
+                hold(whole, "it is reshaped into axes that cut it")
+                return [axis(size_of_part, "its entries come from axes that were cut") for size_of_part in sizes]
+            rest = resolved(rest)
+            taken, rest = (*taken, rest[0]), rest[1:]
+        axes.append(taken)
+    return axes
+
+
+def _divides(atom: Atom, leading: int) -> bool:
+    """Make the atom a product whose first factor has this size, if there is such a factor; returns whether there is."""
+    if leading < 2 or leading >= atom.size or atom.size % leading:
+        return False
+    atom.parts = Atom(leading, atom.held), Atom(atom.size // leading, atom.held)
+    return True
+
+
+PLACE = "the image's pixels have places"
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A call of an operation: its arguments by name, and the known axes of its tensors."""
+
+    arguments: Mapping[str, Any]
+    tensors: Sequence[Tensor]  # all tensors among the arguments, also tensors in lists
+    axes_of: Callable[[Tensor], list[Axis]]  # tensor -> its axes
+    sizes: tuple[int, ...]  # sizes of the first result
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def axes(self, name: str) -> list[Axis]:
+        """The axes of a tensor among the arguments; no axes for None."""
+        tensor = self.arguments[name]
+        return [] if tensor is None else self.axes_of(tensor)
+
+    def dims(self, ndim: int) -> list[int]:
+        """The dimensions that the call names, from 0; all dimensions if the call names none."""
+        given = self.arguments.get("dim")
+        given = [given] if isinstance(given, int) else given
+        return sorted(dim % ndim for dim in given) if given else list(range(ndim))
+
+
+Rule = Callable[[_Call, list[Axis]], list[Axis]]  # takes a copy of the first tensor's axes; gives the result's axes
+
+
+def pointwise(call: _Call, _: list[Axis]) -> list[Axis]:
+    """The rule of operations entry by entry, with broadcasting."""
+    result: list[Axis] = [() for _ in call.sizes]
+    for tensor in call.tensors:
+        _broadcast(call.axes_of(tensor), result)
+    return result
+
+
+def _broadcast(axes: Sequence[Axis], result: list[Axis]) -> None:
+    for place, atoms in enumerate(axes, len(result) - len(axes)):
+        if atoms and result[place]:
+            unite(atoms, result[place])
+        result[place] = result[place] or atoms
+
+
+def _same(call: _Call, axes: list[Axis]) -> list[Axis]:
+    return axes
+
+
+def _view(call: _Call, axes: list[Axis]) -> list[Axis]:
+    return regrouped([atom for atoms in axes for atom in atoms], call.sizes)
+
+
+def _transposed(call: _Call, axes: list[Axis]) -> list[Axis]:
+    if "dims" in call.arguments:
+        return [axes[dim] for dim in call["dims"]]
+    if "dim0" in call.arguments:
+        one, other = call["dim0"] % len(axes), call["dim1"] % len(axes)
+        axes[one], axes[other] = axes[other], axes[one]
+        return axes
+    return axes[::-1]
+
+
+def _unsqueezed(call: _Call, axes: list[Axis]) -> list[Axis]:
+    axes.insert(call["dim"] % (len(axes) + 1), ())
+    return axes
+
+
+def _squeezed(call: _Call, axes: list[Axis]) -> list[Axis]:
+    dims = call.dims(len(axes))
+    return [atoms for dim, atoms in enumerate(axes) if dim not in dims or length(atoms) > 1]
+
+
+def _expanded(call: _Call, axes: list[Axis]) -> list[Axis]:
+    axes = [()] * (len(call.sizes) - len(axes)) + axes
+    return [atoms or axis(size) for atoms, size in zip(axes, call.sizes, strict=True)]
+
+
+def _repeated(call: _Call, axes: list[Axis]) -> list[Axis]:
+    times = call["repeats"]
+    axes = [()] * (len(times) - len(axes)) + axes
+    return [axis(count) + atoms for count, atoms in zip(times, axes, strict=True)]
+
+
+def _reduced(call: _Call, axes: list[Axis]) -> list[Axis]:
+    dims = call.dims(len(axes))
+    if call.arguments.get("keepdim"):
+        return [() if dim in dims else atoms for dim, atoms in enumerate(axes)]
+    return [atoms for dim, atoms in enumerate(axes) if dim not in dims]
+
+
+def _product(first: str, second: str) -> Rule:
+    """The rule of products of matrices, vectors and batches of matrices; torch calls the summand of a product self."""
+
+    def rule(call: _Call, axes: list[Axis]) -> list[Axis]:
+        a, b = call.axes(first), call.axes(second)
+        batch: list[Axis] = []
+        if len(a) == 3:
+            unite(a[0], b[0])
+            batch, a, b = a[:1], a[1:], b[1:]
+        unite(a[-1], b[0])
+        result = [*batch, *a[:-1], *b[1:]]
+        if first != "self":
+            _broadcast(axes, result)
+        return result
+
+    return rule
+
+
+def _convolution(call: _Call, x: list[Axis]) -> list[Axis]:
+    """The rule of convolutions; with groups, channels move alike in all groups."""
+    weight, groups = call.axes("weight"), axis(call["groups"])
+    for atoms in (*x[2:], *weight[2:]):
+        hold(atoms, PLACE)
+    unite(weight[0], groups + axis(length(weight[0]) // call["groups"]))
+    inputs, outputs = groups + weight[1], weight[0]
+    if call["transposed"]:
+        inputs, outputs = outputs, inputs
+    unite(x[1], inputs)
+    for bias in call.axes("bias"):
+        unite(bias, outputs)
+    return [x[0], outputs, *(axis(size, PLACE) for size in call.sizes[2:])]
+
+
+def _pooled(dims: int) -> Rule:
+    """The rule of pooling over the last dimensions, whose entries stay in their places."""
+
+    def rule(call: _Call, axes: list[Axis]) -> list[Axis]:
+        for atoms in axes[-dims:]:
+            hold(atoms, PLACE)
+        return axes[:-dims] + [axis(size, PLACE) for size in call.sizes[-dims:]]
+
+    return rule
+
+
+def _layer_norm(call: _Call, axes: list[Axis]) -> list[Axis]:
+    for name in ("weight", "bias"):
+        _broadcast(call.axes(name), list(axes))
+    return axes
+
+
+def _channel_norm(call: _Call, axes: list[Axis]) -> list[Axis]:
+    """The rule of batch and group norm: a channel has one weight, bias and running average; channels form groups."""
+    if "group" in call.arguments:
+        unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
+    for tensor in call.tensors[1:]:
+        unite(call.axes_of(tensor)[0], axes[1])
+    return axes
+
+
+def _cut(call: _Call, axes: list[Axis]) -> list[Axis]:
+    """The rule of slice and select, which choose entries by their place."""
+    dim = call["dim"] % len(axes)
+    if "index" in call.arguments:
+        hold(axes[dim], "one of its entries is selected by its place")
+        return axes[:dim] + axes[dim + 1 :]
+    if call.sizes[dim] != length(axes[dim]):
+        hold(axes[dim], "it is sliced")
+        axes[dim] = axis(call.sizes[dim], "it is a slice")
+    return axes
+
+
+def _split(call: _Call, axes: list[Axis]) -> list[Axis]:
+    """The rule of splits: parts of one size make the axis a product, and entries move alike in all parts."""
+    dim = call["dim"] % len(axes)
+    part, whole = call.sizes[dim], length(axes[dim])
+    if call["split_size"] == part and whole % part == 0:
+        own = axis(part)
+        unite(axes[dim], axis(whole // part, "it counts the parts of a split") + own)
+    else:
+        hold(axes[dim], "it is split into parts of several sizes")
+        own = axis(part, "it is a part of a split")
+    axes[dim] = own
+    return axes
+
+
+def _joined(call: _Call, _: list[Axis]) -> list[Axis]:
+    dim = call.arguments.get("dim", 0) % len(call.sizes)
+    result: list[Axis] = [() for _ in call.sizes]
+    for tensor in call["tensors"]:
+        axes = call.axes_of(tensor)
+        hold(axes[dim], "it is joined with others")
+        axes[dim] = ()
+        _broadcast(axes, result)
+    result[dim] = axis(call.sizes[dim], "it is joined of several")
+    return result
+
+
+def _padded(call: _Call, axes: list[Axis]) -> list[Axis]:
+    pad = call["pad"]
+    for place in range(len(pad) // 2):
+        dim = len(axes) - 1 - place
+        if any(pad[2 * place : 2 * place + 2]):
+            hold(axes[dim], "it is padded")
+            axes[dim] = axis(call.sizes[dim], "it is padded")
+    return axes
+
+
+def _embedded(call: _Call, weight: list[Axis]) -> list[Axis]:
+    hold(weight[0], "its entries are looked up by their place")
+    return [*call.axes("indices"), weight[1]]
+
+
+ENTRYWISE = (
+    *("lift_fresh", "_to_copy", "copy_", "zero_", "fill_"),
+    *("_prelu_kernel", "hardswish", "hardswish_", "hardtanh_"),
 )
+POOLS = {
+    1: ("max_pool1d", "avg_pool1d", "adaptive_avg_pool1d", "upsample_nearest1d", "upsample_linear1d"),
+    2: (
+        *("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
+        *("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d"),
+    ),
+    3: ("max_pool3d_with_indices", "avg_pool3d", "_adaptive_avg_pool3d", "adaptive_max_pool3d"),
+}
+REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "std", "logsumexp", "linalg_vector_norm", "prod")
+PRODUCTS = {
+    "mm": ("self", "mat2"),
+    "mv": ("self", "vec"),
+    "dot": ("self", "tensor"),
+    "bmm": ("self", "mat2"),
+    "addmm": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "baddbmm": ("batch1", "batch2"),
+    "convolution": ("input", "weight"),  # convolution has a rule of its own
+}
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ENTRYWISE, pointwise),
+    **dict.fromkeys(("_softmax", "_log_softmax"), _same),
+    **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "reshape"), _view),
+    **dict.fromkeys(("t", "transpose", "permute"), _transposed),
+    **dict.fromkeys(REDUCTIONS, _reduced),
+    **{name: _product(*names) for name, names in PRODUCTS.items()},
+    **dict.fromkeys(("native_batch_norm", "native_group_norm", "cudnn_batch_norm"), _channel_norm),
+    **dict.fromkeys(("slice", "select"), _cut),
+    **{name: _pooled(dims) for dims, names in POOLS.items() for name in names},
+    "unsqueeze": _unsqueezed,
+    "squeeze": _squeezed,
+    "expand": _expanded,
+    "repeat": _repeated,
+    "convolution": _convolution,
+    "native_layer_norm": _layer_norm,
+    "cat": _joined,
+    "split": _split,
+    "constant_pad_nd": _padded,
+    "embedding": _embedded,
+}
+
 
 Function = Callable[[dict[str, Tensor], Any], Tensor]
 
@@ -173,7 +503,7 @@ class _Walk(TorchDispatchMode):
             raise ValueError(f"the units cannot be followed through the operation {name}{_where(after)}{why}")
         if name in PRODUCTS:
             self._read([arguments[argument] for argument in PRODUCTS[name]])
-        axes = rule(Call(arguments, given, self.axes_of, tuple(tensors[0].shape)), self.axes_of(given[0]))
+        axes = rule(_Call(arguments, given, self.axes_of, tuple(tensors[0].shape)), self.axes_of(given[0]))
         of_input = any(operand.of_input for operand in known)
         listed = func._schema.returns[0].type.kind() == "ListType"
         for place, tensor in enumerate(tensors):

@@ -12,9 +12,9 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
     """w <- w + server_rate * sum_i p_i (P_i w_i - w), p_i proportional to the clients' sample counts.
 
     w_i is the client's model after its steps. P_i permutes the model's units and channels, layer by layer, to the order
-    nearest to w that `ntkfl.connectivity.units.matching.match` finds; the model's function stays the same. If every P_i
-    is the identity, this is FedAvg. A single client's model is not permuted. A model without units to permute, and a
-    part whose units must stay, are averaged as they are.
+    nearest to w that `torch_alignment.match` finds; the model's function stays the same. If every P_i is the identity,
+    this is FedAvg. A single client's model is not permuted. A model without units to permute, and a part whose units
+    must stay, are averaged as they are.
 
     Args:
         objective: the loss that clients descend.
@@ -33,7 +33,7 @@ class Aligned(LocalRule):
     """A client that sends its model aligned to the received model."""
 
     def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
-        from ntkfl.connectivity.units.matching import match, permuted, weight_pairs
+        from ntkfl.connectivity.units.torch_alignment import match, permuted, weight_pairs
         from ntkfl.connectivity.units.walk import units_of
 
         if now.cohort == 1:

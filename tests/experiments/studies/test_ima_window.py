@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds import Outcome
-from bounds.averaging.i11 import NoisyQuadratic
+from bounds.averaging.variance import NoisyQuadratic
 from experiments.studies.questions.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
 from experiments.studies.running.measuring import as_arrays
 

@@ -22,11 +22,8 @@ network_files: load_network load_affine_network save_network
 planes: plane_through plane_losses plane_grid
 quadratic_clients: heterogeneity
 torch_network: TorchNetwork
-units.torch_alignment: align_torch
-units.torch_groups: align_torch_group
-units.numbers: unit_numbers units_and_parts
+units.torch_alignment: align_torch align_torch_group unit_numbers units_and_parts match permuted relaxed Pair distance
 units.walk: units_of Units
-units.matching: match permuted relaxed Pair distance
 """
 
 

@@ -13,10 +13,7 @@ from torch import nn
 from ntkfl.connectivity.alignment import RULES, align, align_group
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import permuted
-from ntkfl.connectivity.units.numbers import unit_numbers
-from ntkfl.connectivity.units.torch_alignment import align_torch
-from ntkfl.connectivity.units.torch_groups import align_torch_group
+from ntkfl.connectivity.units.torch_alignment import align_torch, align_torch_group, permuted, unit_numbers
 from ntkfl.connectivity.units.walk import units_of
 
 seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)

@@ -14,9 +14,17 @@ from torch import nn
 from ntkfl.connectivity.alignment import RULES, unit_rows
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import Pair, along, distance, match, permuted, relaxed
-from ntkfl.connectivity.units.numbers import unit_numbers
-from ntkfl.connectivity.units.torch_alignment import STARTS, align_torch
+from ntkfl.connectivity.units.torch_alignment import (
+    STARTS,
+    Pair,
+    align_torch,
+    along,
+    distance,
+    match,
+    permuted,
+    relaxed,
+    unit_numbers,
+)
 from ntkfl.connectivity.units.walk import Factor
 from ntkfl.memory import TooLittleMemory
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional
 
-from ntkfl.connectivity.units.matching import permuted
-from ntkfl.connectivity.units.operations import Atom, axis, hold, length, regrouped, resolved, unite
-from ntkfl.connectivity.units.walk import units_of
+from ntkfl.connectivity.units.torch_alignment import permuted
+from ntkfl.connectivity.units.walk import Atom, axis, hold, length, regrouped, resolved, unite, units_of
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.models import build
 
