@@ -69,7 +69,7 @@ def from_file(spec: str | os.PathLike[str]) -> Extension:
     """The module in a file; the file is loaded again only when its content has changed.
 
     Raises:
-        ExtensionError: there is no such file, or it fails, with the line.
+        ExtensionError: there is no such file, or the file fails; the message has the line.
     """
     return from_source(spec, _read(spec))
 

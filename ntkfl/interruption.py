@@ -1,10 +1,10 @@
 """SIGINT and SIGTERM become a KeyboardInterrupt that is raised again until a program has caught it.
 
 Python raises a KeyboardInterrupt once, wherever the program is. In a callback of C code, such as JAX's callback in the
-garbage collector, the exception is printed and lost. In an import of native code it aborts the process. After `install`
-the signal is remembered: nothing is raised during an import, and a lost exception is raised again by a thread that
-looks ten times a second, and by the next `check` of a loop. A program that does not call `install`, such as a notebook,
-sees no difference.
+garbage collector, the exception is printed and lost. In an import of native code the exception aborts the process.
+After `install` the signal is remembered: nothing is raised during an import, and a lost exception is raised again by a
+thread that looks ten times a second, and by the next `check` of a loop. A program that does not call `install`, such as
+a notebook, sees no difference.
 
 Only the standard library is imported here: the handlers stand before the command line is imported.
 """

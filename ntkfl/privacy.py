@@ -451,7 +451,7 @@ class PrivateRounds:
             epsilon: the budget's epsilon, for a client's data; positive.
             delta: the budget's delta, in (0, 1).
             clipped: largest chance that any displacement of the whole training is clipped; default `CLIPPED`.
-            clip: the norm S; rounds in which it may be active are left out. Default: the least one, as in `plan`.
+            clip: the norm S; rounds in which the clip may be active are left out. Default: the least one, as in `plan`.
 
         Raises:
             ValueError: as `plan`, except for a clip that may be active.
@@ -858,8 +858,8 @@ def best_choices(
         epsilon: the budget's epsilon, for a client's data; positive.
         delta: the budget's delta, in (0, 1).
         clipped: the largest chance that any clip is active; default 0.01.
-        clip: the norm S, the same in all settings; settings in which it may be active are left out. Default: for each
-            setting the least S that is known to be inactive.
+        clip: the norm S, the same in all settings; settings in which the clip may be active are left out. Default: for
+            each setting the least S that is known to be inactive.
         progress: a function that is called with the name of each setting before its rounds are run; default: none.
 
     Raises:

@@ -63,10 +63,10 @@ def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> f
     """The share of entries up to which tracking is faster than products; 0 or less where products are always faster.
 
     The share follows from measured times in nanoseconds for each neuron, sample and round in float64. Products take
-    1/15 for each multiplication and 1.2 for each step, and half of both in float32. Counting pairs takes c/200. An
+    1/15 for each multiplication and 1.2 for each step, in float32 half as much. Counting pairs takes c/200. An
     entry takes 50, and 12 + c/7 for each step, in float32 too.
 
-    `samples` counts those of one client, `itemsize` the bytes of a number.
+    `samples` is the number of samples of one client, `itemsize` the bytes of a number.
     """
     by_weights, share = in_weight_space(samples, d), itemsize / 8
     products = share * local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)

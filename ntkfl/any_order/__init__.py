@@ -5,7 +5,7 @@ weight of a constant feature. W0 is the checkpoint, S_B a batch, r_i = y_i - f_i
 relu'(0) any number in [0, 1]), |.| the Frobenius norm.
 
 Given. A set A of pairs (neuron r, sample i), and patterns s_ri in {0, 1}, 0 on A. C has the rows
-phi_i = (a_r s_ri x_i)_r, one for each sample, and x_i (x) e_r, one for each pair of A; it has full row rank. W* is the
+phi_i = (a_r s_ri x_i)_r, one for each sample, and x_i (x) e_r, one for each pair of A; C has full row rank. W* is the
 point nearest W0 with phi_i.W* = y_i for all i and w*_r.x_i = 0 on A. D = |W0 - W*|. kappa_ri is the norm of the
 projection of x_i (x) e_r on V, the span of the rows.
 

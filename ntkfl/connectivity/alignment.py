@@ -93,7 +93,7 @@ def align_group(
             distances over all pairs, and no network is preferred.
 
     Returns:
-        An alignment for every network; its costs are distances to the reference, or to the mean of the others.
+        An alignment for every network. Its costs are distances to the reference, or to the mean of the others.
 
     Raises:
         ValueError: as `align`; a reference that is no network's index.

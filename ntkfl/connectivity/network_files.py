@@ -2,8 +2,8 @@
 
 The arrays are hidden (h, l), readout (h,) or (C, h) and, where there are biases, bias (h,) and output_bias (C,). Or the
 arrays are two linear layers under other names: the result of torch's module.state_dict() or
-dict(module.named_parameters()), also within a dict under any key, or one dict a layer; W1, b1, W2, b2; a list of arrays
-in order, such as Flower's np.savez(f, *arrays).
+dict(module.named_parameters()), also within a dict under any key, or one dict for each layer; W1, b1, W2, b2; a list of
+arrays in order, such as Flower's np.savez(f, *arrays).
 """
 
 from collections.abc import Mapping

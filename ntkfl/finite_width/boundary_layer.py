@@ -221,9 +221,9 @@ def kink_layers(
     """The boundary layer of one sample after the other, along the infinite-width run with initial residual problem.y.
 
     `problem.y` is the residual y - y(0) at the start, and the width of the setup is not used. `gram` is the matrix that
-    the residuals follow, by default H_inf; where the readout is trained too, it is larger. `draws` counts weights
-    orthogonal to x_i in each of the 8 replicates; of a replicate with more than 48 different patterns only the first 48
-    draws are used. Starts are taken up to `margin`, in units of z, beyond those that can cross the kink.
+    the residuals follow, by default H_inf; where the readout is trained too, this matrix is larger. `draws` counts
+    weights orthogonal to x_i in each of the 8 replicates; of a replicate with more than 48 different patterns only the
+    first 48 draws are used. Starts are taken up to `margin`, in units of z, beyond those that can cross the kink.
 
     Raises:
         ValueError: labels with several outputs, draws or starts below 1, a negative margin.

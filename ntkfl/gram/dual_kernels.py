@@ -24,8 +24,8 @@ class Rows(NamedTuple):
 class Pairs(NamedTuple):
     """Squared sine and cosine of half the angles between samples, (n, p), and a number for their error.
 
-    For ReLU the number is the error of the angle. For smooth activations it is an error of h and g, beside their
-    relative error RELATIVE.
+    For ReLU the number is the error of the angle. For smooth activations the number is an error of h and g, in
+    addition to their relative error RELATIVE.
     """
 
     h: np.ndarray

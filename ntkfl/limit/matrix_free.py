@@ -78,7 +78,7 @@ STATE, REPORTED = 8, 5  # vectors of n numbers that a run holds for each label c
 
 
 def require_tiles(how: bool | str, memmap: Path | None, cluster: Client | None, device: str | None) -> None:
-    """Refuse a file, a cluster or a device for tiles if the matrix is whole, and two of them at once.
+    """Refuse a file, a cluster or a device for tiles if the matrix is whole, and two of these places at once.
 
     Raises:
         ValueError: the matrix is whole, or there are two places.

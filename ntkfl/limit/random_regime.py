@@ -508,8 +508,8 @@ class RandomRegime(Regime):
     def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
         """The limit of E |r(t)|^2; infinite if the mean square grows.
 
-        Without Gaussian noise it consists of the part of the residual that no weights can change, and of the effect of
-        the draws on it. If cohorts take turns, it is the mean over a cycle of cohorts.
+        Without Gaussian noise the limit consists of the part of the residual that no weights can change, and of the
+        effect of the draws on it. If cohorts take turns, the limit is the mean over a cycle of cohorts.
 
         Args:
             initial_outputs: y(0), 0 unless given; it matters only if H is singular.

@@ -24,7 +24,7 @@ EXHAUSTED = 1e-13  # a new part of an image below this is rounding: the space al
 
 
 def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | None = None) -> float:
-    """Rounds until the residual is eps times the labels; its logarithm interpolates between whole rounds.
+    """Rounds until the residual is eps times the labels; the residual's logarithm interpolates between whole rounds.
 
     Beyond at_most rounds the number is extrapolated from the residual that is left. If a residual rises again for more
     than 64 rounds, it may have passed eps earlier. If part of the residual stays for ever, the distance from that part

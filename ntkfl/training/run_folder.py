@@ -26,9 +26,9 @@ class RunFolder:
         """The checkpoint of the run in the folder.
 
         Raises:
-            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint; or its method or model
-            is in a file of the folder, or in a file without a full path, so that a folder from elsewhere would run
-            that file.
+            FileNotFoundError: there is no run. ValueError: a damaged or foreign checkpoint; or the run's method or
+            model is in a file of the folder, or in a file without a full path, so that a folder from elsewhere would
+            run that file.
         """
         if not self.checkpoint.is_file():
             raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")

@@ -45,8 +45,8 @@ class Cyclic:
 class ReleasedCycle(Cyclic):
     """The cycle of IMA's released code: down from high in the first half of a period, up from high in the second.
 
-    In round r of a period of p it is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in the
-    second, so that it ends near twice the highest rate; the paper's text has `Cyclic`.
+    In round r of a period of p the rate is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in
+    the second, so that it ends near twice the highest rate; the paper's text has `Cyclic`.
     """
 
     def __call__(self, number: int) -> float:

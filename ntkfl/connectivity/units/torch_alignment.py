@@ -453,8 +453,8 @@ def align_torch(
     One evaluation shows which axes of the weights belong together, so that no list of layers is needed. The groups of a
     group norm, and of a grouped convolution, have their channels permuted alike. Batch norm is taken in evaluation
     mode: its weights and running averages move with their channels. The mean of two aligned networks has the mean of
-    their running averages, which differ from the averages of its own activations (Jordan et al. 2023, REPAIR): compute
-    them again before you evaluate the mean.
+    their running averages, which differ from the averages of the mean's own activations (Jordan et al. 2023, REPAIR):
+    compute them again before you evaluate the mean.
 
     Args:
         first: the network that stays.

@@ -119,8 +119,8 @@ class Federation:
         at_once: clients trained together (vmap); 1 is a loop. Only rounding depends on it. None: `clients_at_once`
             decides.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
-        watch: (parameters, batch) of one client -> the record of each of its steps, kept in `RoundResult.seen`; it must
-            not change its arguments. None: nothing is recorded.
+        watch: (parameters, batch) of one client -> the record of each of its steps, kept in `RoundResult.seen`;
+            `watch` must not change its arguments. None: nothing is recorded.
 
     Raises:
         ValueError: data, model or optimizer lack what the method needs: classes, a model with a head, sgd. Steps for

@@ -30,7 +30,7 @@ def method(
     """The objective L + beta * mean over anchors a of E L(alpha w + (1 - alpha) a), with alpha uniform on [0, 1].
 
     Anchors are the last min(t, anchors) global models received, the current one included. beta = 0 is FedAvg; with
-    sequential steps it is so only without momentum and weight decay, since each anchor takes another optimizer step.
+    sequential steps that holds only without momentum and weight decay, since each anchor takes another optimizer step.
 
     Args:
         objective: L, the loss that clients descend.

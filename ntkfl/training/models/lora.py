@@ -18,7 +18,7 @@ ADAPTED = ("query", "value")
 def minilm_lora(request: Request) -> Model:
     """LoRA on the packaged MiniLM: "minilm-lora:RANK", rank 8 by default.
 
-    It replaces the RoBERTa-base of FedGuCci's Table 3, whose weights no package ships.
+    MiniLM replaces the RoBERTa-base of FedGuCci's Table 3, whose weights no package ships.
 
     Raises:
         FileNotFoundError: the package with the weights is not installed.

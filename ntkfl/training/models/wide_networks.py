@@ -142,7 +142,7 @@ class WideNetwork:
         For convolutions, rows of numbers count as square images of one channel.
 
         Raises:
-            ValueError: inputs that are no images. TooLittleMemory: it does not fit.
+            ValueError: inputs that are no images. TooLittleMemory: the network does not fit.
         """
         sizes, scales, phi = self.sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
         name = f"{self.name}, width {width}"
