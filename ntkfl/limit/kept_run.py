@@ -79,9 +79,9 @@ class KeptRun:
         """The series that replaces rounds if it takes fewer products; the errors of the series are bounded."""
         if self._bounds[1] is None:
             return None
-        if 2 * nodes_of(self._last) <= self._last and self.regime._are_powers(self._largest):
-            self._require_time(int(self._kept[1].get("term", 0)), series=True)  # before the series is computed
-        return self.regime._series(self.rounds, self._largest)
+        return self.regime._series(
+            self.rounds, self._largest, lambda: self._require_time(int(self._kept[1].get("term", 0)), series=True)
+        )
 
     @cached_property
     def _largest(self) -> float:
@@ -188,7 +188,10 @@ class KeptRun:
             ValueError: the rounds or terms take longer; the message says how many rounds would fit.
         """
         operations = A_ROUND + self.regime.tiles.work * self.initial.shape[1]
-        hint = "ntkfl.kernel_regime(...).residual takes many at once, without error bounds, where H fits the memory"
+        hint = (
+            "ntkfl.kernel_regime(...).residual without matrix_free takes many at once, without error bounds, where H "
+            "fits the memory"
+        )
         alone = self.file is None and self.regime.problem.n <= QUICK
         require_work(
             f"the rounds of {self.regime.method}, {'as a series' if series else 'one after another'},",

@@ -45,6 +45,7 @@ from ntkfl.limit.carried_errors import (
     SeriesState,
     bounded_powers,
     carried,
+    nodes_of,
     run_together,
     summed,
 )
@@ -732,17 +733,25 @@ class MatrixFreeRegime(LinearRegime):
             for state, of_first, of_rest, start in zip(states, first, rest, (0, first[1][-1]), strict=True):
                 state[~late], state[late] = of_first[:-1], of_rest + start
             return states[0], states[1]
-        if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
+        require_time = KeptRun(self, t, initial)._require_time
+        largest = self._largest_at_most if self.round.response is not None else np.inf
+        if series := self._series(t, largest, lambda: require_time(0, series=True)):
             start = SeriesState.start(series, initial)
             (state,) = run_together(self.tiles.__matmul__, [summed(self.round, series, start)])
             run = bounded_powers(self.round, series, state, float(norm(initial)))
             return np.stack([state.residual for state in run]), np.stack([state.moved for state in run])
+        require_time(0, series=False)
         return super()._both(initial, t)
 
-    def _series(self, t: np.ndarray, largest: float) -> Series | None:
-        """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers."""
+    def _series(self, t: np.ndarray, largest: float, require_time: Callable[[], None]) -> Series | None:
+        """The series that gives these rounds; None if single rounds take fewer products, or if rounds are no powers.
+
+        `require_time` refuses a series that takes too long, before its coefficients are computed.
+        """
         if not (t.size and self._are_powers(largest)):
             return None
+        if 2 * nodes_of(last := int(t.max())) <= last:
+            require_time()
         series = Series.of(t, 1 - largest)
         if 2 * series.powers.shape[1] > t.max():
             return None
