@@ -6,7 +6,6 @@ a process of its own, until a round certifies, and keeps each row as soon as it 
     python docs/certified_losses.py --measure "fashion-mnist 10 squares"
 """
 
-import resource
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -88,7 +87,7 @@ def measured(of: Row) -> Row:
             "held": len(certificate.held),
             "limit": certificate.step_limit,
             "seconds": round(seconds, 1),
-            "gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 3),
+            "gb": round(stored_rows.peak_gb(), 3),
         }
     raise RuntimeError(f"no round up to {ROUNDS} certifies: {certificate.why}")
 
@@ -146,4 +145,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(stored_rows.asked(__doc__, "DATA OUTPUTS LOSS"))
+    main(stored_rows.asked(__doc__, "DATA OUTPUTS LOSS").measure)

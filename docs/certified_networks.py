@@ -8,7 +8,6 @@ measured:
 """
 
 import math
-import resource
 import time
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
@@ -51,7 +50,7 @@ def measured(of: Row) -> Row:
     """The cell at this point with its seconds of processor and the process's peak memory in GB."""
     begun = time.process_time()
     quantities = measure(of | {"seed": 0})
-    seconds, memory = time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    seconds, memory = time.process_time() - begun, stored_rows.peak_gb()
     finite = {name: float(value) if math.isfinite(float(value)) else None for name, value in quantities.items()}
     return of | finite | {"seconds": round(seconds, 3), "gb": round(memory, 3)}
 
@@ -144,4 +143,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(stored_rows.asked(__doc__, "DATA N NETWORK WIDTH"))
+    main(stored_rows.asked(__doc__, "DATA N NETWORK WIDTH").measure)

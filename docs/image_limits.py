@@ -14,7 +14,6 @@ limit's tiles in a file, which all 60,000 images need; `--float32` trains the ne
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -85,7 +84,7 @@ def growing(of: Row, rounds: tuple[int, ...], memmap: Path | None, dtype: str = 
 
 def used(begun: float) -> dict[str, float]:
     """Seconds of processor since `begun`, and the most memory that this process has held, in GB."""
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    memory = stored_rows.peak_gb()
     return {"seconds": round(time.process_time() - begun), "gigabytes": round(memory, 2)}
 
 

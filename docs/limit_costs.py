@@ -12,9 +12,7 @@ the process's peak memory with the file's pages, and the load of the machine at 
 float64 against the whole matrix in float64.
 """
 
-import argparse
 import os
-import resource
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -94,8 +92,8 @@ def measured(of: Row, folder: Path | None = None) -> Row:
     if of["method"] != "tiles" and not file.exists():
         raise ValueError(f"there are no tiles in {file}; measure 'costs tiles {of['images']}' first")
     row = of | timed(own, of, file)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return row | {"gb": round(peak, 2), "load": round(os.getloadavg()[0], 1), "threads": blas_threads()}
+    load = round(os.getloadavg()[0], 1)
+    return row | {"gb": round(stored_rows.peak_gb(), 2), "load": load, "threads": blas_threads()}
 
 
 def named(of: Row) -> tuple[str, str, dict[str, Any]]:
@@ -155,8 +153,7 @@ def compared(own: Problem, method: str, rounds: Sequence[int]) -> Row:
             "movement_bound": far.error / movement,
         }
         row |= {f"{dtype}_{name}": [float(f"{v:.3g}") for v in values] for name, values in numbers.items()}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return row | {"seconds": round(time.process_time() - begun), "gb": round(peak, 2)}
+    return row | {"seconds": round(time.process_time() - begun), "gb": round(stored_rows.peak_gb(), 2)}
 
 
 def kept() -> list[Row]:
@@ -210,10 +207,7 @@ def written(page: str, rows: Sequence[Row]) -> str:
 
 def main() -> None:
     """Measure the rows that are named, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help="'QUESTION METHOD IMAGES'")
-    parser.add_argument("--folder", type=Path, help="where the files of the tiles are, for costs")
-    given = parser.parse_args()
+    given = stored_rows.asked(__doc__, "QUESTION METHOD IMAGES", folder="where the files of the tiles are, for costs")
     points = [point(words) for words in given.measure]
     for row in stored_rows.measured_alone(partial(measured, folder=given.folder), points):
         keep(row)

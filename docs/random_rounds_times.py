@@ -7,7 +7,6 @@ each in a process of its own, and keeps each row as soon as it is measured:
 """
 
 import math
-import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -76,7 +75,7 @@ def measured(of: Row) -> Row:
         base = base.at(ntkfl.Setup(eta_local=0.5 * base.step_limits.eta_local, local_steps=STEPS))
         begun = time.process_time()
         value = ask(random_of_method(base, method, options, noise=noise, **drawn))
-    seconds, memory = time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    seconds, memory = time.process_time() - begun, stored_rows.peak_gb()
     return of | {"value": value if math.isfinite(value) else None, "seconds": round(seconds, 3), "gb": round(memory, 3)}
 
 
@@ -136,4 +135,4 @@ def main(words: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(stored_rows.asked(__doc__, "WAY N QUESTION"))
+    main(stored_rows.asked(__doc__, "WAY N QUESTION").measure)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import multiprocessing
+import resource
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -45,8 +46,15 @@ def measured_alone(measured: Callable[[Row], Row], points: Iterable[Row]) -> Ite
             yield alone.submit(measured, point).result()
 
 
-def asked(about: str | None, row: str) -> list[str]:
-    """The rows named after --measure; an empty list if the page is to be written."""
+def asked(about: str | None, row: str, **paths: str) -> argparse.Namespace:
+    """`measure`, the rows named after --measure, empty if the page is to be written; and `paths`, by name with help."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs="+", default=[], metavar="ROW", help=repr(row))
-    return parser.parse_args().measure
+    for name, says in paths.items():
+        parser.add_argument(f"--{name}", type=Path, help=says)
+    return parser.parse_args()
+
+
+def peak_gb() -> float:
+    """The peak memory of this process, in GB of 10^9 bytes (the system counts in units of 1024 bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9

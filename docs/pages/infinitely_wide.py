@@ -135,7 +135,7 @@ plt.show()
 # the results of tiles with these rounds. There are three kinds of columns "off": the distance of the training residuals
 # over $|y|$; the largest error of an entry of the residuals; the error of the movement $|U(t)-U(0)|_F$ over the
 # movement. The column after each of them has the bound that the computation with tiles states (`docs/limit_costs.py`;
-# 42 to 70 s of processor and 1.1 GB a method, the rounds of the whole matrix included):
+# 42 to 70 s of processor and 1.2 GB a method, the rounds of the whole matrix included):
 #
 # | | round | float32: residual off | bound | an entry off | bound | movement off | bound | float64: residual off | bound |
 # |---|---|---|---|---|---|---|---|---|---|
@@ -350,18 +350,18 @@ plt.show()
 #
 # | images | | processor: until the first round | ten rounds | clock: until the first round | ten rounds | memory | load |
 # |---|---|---|---|---|---|---|---|
-# | 20,000 | the tiles | 7.55 | | 5.06 | | 1.3 GB | 1 |
-# | 20,000 | FedAvg | 2.27 | 5.09 | 1.36 | 2.8 | 1.1 GB | 1 |
-# | 20,000 | SCAFFOLD | 2.48 | 5.53 | 1.47 | 3.01 | 1.1 GB | 2 |
-# | 20,000 | FedDyn, alpha 5 | 2.31 | 5.29 | 1.36 | 2.93 | 1.1 GB | 1 |
-# | 20,000 | momentum .9 at the server | 2.39 | 5.13 | 1.4 | 2.83 | 1.1 GB | 2 |
+# | 20,000 | the tiles | 7.55 | | 5.06 | | 1.4 GB | 1 |
+# | 20,000 | FedAvg | 2.27 | 5.09 | 1.36 | 2.8 | 1.2 GB | 1 |
+# | 20,000 | SCAFFOLD | 2.48 | 5.53 | 1.47 | 3.01 | 1.2 GB | 2 |
+# | 20,000 | FedDyn, alpha 5 | 2.31 | 5.29 | 1.36 | 2.93 | 1.2 GB | 1 |
+# | 20,000 | momentum .9 at the server | 2.39 | 5.13 | 1.4 | 2.83 | 1.2 GB | 2 |
 # | 20,000 | FedAvg, server rate 2.6 | 32.9 | 4.96 | 18.8 | 2.68 | 1.2 GB | 2 |
-# | 60,000 | the tiles | 66.8 | | 39 | | 7.9 GB | 2 |
-# | 60,000 | FedAvg | 17.1 | 37.8 | 9.72 | 19.8 | 8 GB | 2 |
-# | 60,000 | SCAFFOLD | 16.1 | 39.8 | 9.09 | 21.1 | 8 GB | 2 |
-# | 60,000 | FedDyn, alpha 5 | 14.3 | 34.7 | 8.18 | 18 | 8 GB | 2 |
-# | 60,000 | momentum .9 at the server | 14.8 | 34.9 | 8.51 | 18.1 | 8 GB | 2 |
-# | 60,000 | FedAvg, server rate 3.17 | 310 | 37 | 171 | 19.5 | 8 GB | 2 |
+# | 60,000 | the tiles | 66.8 | | 39 | | 8.5 GB | 2 |
+# | 60,000 | FedAvg | 17.1 | 37.8 | 9.72 | 19.8 | 8.6 GB | 2 |
+# | 60,000 | SCAFFOLD | 16.1 | 39.8 | 9.09 | 21.1 | 8.6 GB | 2 |
+# | 60,000 | FedDyn, alpha 5 | 14.3 | 34.7 | 8.18 | 18 | 8.6 GB | 2 |
+# | 60,000 | momentum .9 at the server | 14.8 | 34.9 | 8.51 | 18.1 | 8.6 GB | 2 |
+# | 60,000 | FedAvg, server rate 3.17 | 310 | 37 | 171 | 19.5 | 8.6 GB | 2 |
 #
 # ## Several machines
 #
