@@ -18,10 +18,12 @@ import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
+from jax._src.interpreters import mlir
 
 jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` runs without it
 
 typer.testing._get_command = cache(typer.testing._get_command)  # typer makes all options of all commands at every call
+mlir.make_ir_context = cache(mlir.make_ir_context)  # JAX makes one, in six milliseconds, for each function it compiles
 
 TESTS = Path(__file__).parent
 LONGEST = [  # files whose tests take many seconds: first files that wait for processes, then by falling time
