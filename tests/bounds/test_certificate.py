@@ -25,6 +25,10 @@ def sphere(n, d, seed, labels="sign", clients=2):
     return Problem(x, y, np.arange(n) % clients).unit()
 
 
+def longest_row(a):
+    return np.sqrt(np.einsum("rd,rd->r", a, a).max())
+
+
 def simulate(problem, setup, weights, rounds):
     """Algorithm 1 in weight space, with loops: squared residuals and largest movements so far, (rounds + 1,) each."""
     start, signs = weights
@@ -32,7 +36,7 @@ def simulate(problem, setup, weights, rounds):
     squares, movements = [], []
     for _ in range(rounds + 1):
         residual = problem.y - outputs(problem.x, server, signs)
-        moved = max(moved, np.linalg.norm(server - start, axis=1).max())
+        moved = max(moved, longest_row(server - start))
         squares.append(residual @ residual)
         movements.append(moved)
         total = np.zeros_like(server)
@@ -40,11 +44,12 @@ def simulate(problem, setup, weights, rounds):
             x, local = problem.x[own], server.copy()
             before = np.inf
             for _ in range(setup.local_steps):
-                r = problem.y[own] - outputs(x, local, signs)
+                z = local @ x.T
+                r = problem.y[own] - signs @ np.maximum(z, 0) / root
                 assert r @ r <= before * (1 + 1e-9) + 1e-26, "a client's residual grew"
                 before = r @ r
-                local += setup.eta_local * signs[:, None] / root * (((local @ x.T) >= 0) * r) @ x
-                moved = max(moved, np.linalg.norm(local - start, axis=1).max())
+                local += setup.eta_local * signs[:, None] / root * ((z >= 0) * r) @ x
+                moved = max(moved, longest_row(local - start))
             total += local - server
         server = server + setup.eta_global / problem.n_clients * total
     return np.array(squares), np.array(movements)

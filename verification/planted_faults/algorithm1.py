@@ -60,7 +60,9 @@ MUTANTS = (
     on_every_way("the server's mean by samples", f"{NEURONS}.end", _by_samples),
     on_every_way("the server's step 1% too large", f"{NEURONS}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{NEURONS}.step", argument_times(1, 1.001)),
-    PlantedFault("the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8"),
+    PlantedFault(
+        "the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8", width=512
+    ),
     on_every_way("the server's step 1% too large", f"{COMPILED}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{COMPILED}.step", argument_times(1, 1.001)),
     on_every_way("the server's step 1% too large", f"{RUNS}.switch_tracking:DealtNetwork.move", LARGER),
@@ -69,7 +71,7 @@ MUTANTS = (
     on_every_way("the clients' step 1% too large", f"{RUNS}.switch_tracking:SwitchTracking.train", LARGER),
     on_every_way("the clients' step 1% too large", f"{RUNS}.client_groups:run", LARGER_STEP),
     on_every_way("the weights kept 1% too long", f"{NEURONS}.weights", times(1.01)),
-    PlantedFault("patterns are never frozen", f"{RUNS}.simulation:simulate", _never_frozen, "fl-ntk/X.1"),
+    PlantedFault("patterns are never frozen", f"{RUNS}.simulation:simulate", _never_frozen, "fl-ntk/X.1", width=512),
     on_every_way("the clients' step 1% too large", f"{RUNS}.reference:plain_run", LARGER_STEP),
     PlantedFault("all signs +1", "ntkfl.initialisation:draw", _all_signs_plus, "fl-ntk/B.8-hoeffding", trials=25),
 )

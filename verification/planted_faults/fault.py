@@ -21,6 +21,7 @@ class PlantedFault:
         fault: makes the wrong function out of the right one.
         noticed_by: id of a statement that uses the function.
         trials: number of cases of each family; default 5.
+        width: of the networks of cases; narrow ones are confirmed sooner; default the statement's own.
     """
 
     name: str
@@ -28,6 +29,7 @@ class PlantedFault:
     fault: Fault
     noticed_by: str
     trials: int = 5
+    width: int | None = None
 
 
 def on_every_way(name: str, function: str, fault: Fault) -> PlantedFault:

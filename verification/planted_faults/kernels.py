@@ -73,7 +73,7 @@ MUTANTS = (
     PlantedFault("0.01% too large", "ntkfl.gram.limit:infinite_estimate", times(1.0001), "fl-ntk/H-inf"),
     PlantedFault("one neuron in a hundred too many", f"{GRAM}:finite", times(1.01), "fl-ntk/counts"),
     PlantedFault("one neuron in a hundred too few", f"{GRAM}:finite_estimate", times(0.99), "fl-ntk/counts"),
-    PlantedFault("test points in reverse order", f"{GRAM}:finite", changed(lambda h: h[::-1]), "fl-ntk/X.8"),
+    PlantedFault("test points in reverse order", f"{GRAM}:finite", changed(lambda h: h[::-1]), "fl-ntk/X.8", width=512),
     PlantedFault("symmetric: global patterns on both sides", f"{GRAM}:local_gram", _global_patterns, "fl-ntk/counts"),
     PlantedFault("transposed", f"{GRAM}:local_gram", changed(np.transpose), "fl-ntk/Eq3-4"),
     PlantedFault("of the next client's weights", f"{GRAM}:local_gram", _of_the_next_client, "fl-ntk/counts"),
@@ -96,8 +96,10 @@ MUTANTS = (
     PlantedFault("in reverse order", f"{REGIME}.spectrum", changed(lambda values: values[::-1]), "fl-ntk/X.2"),
     PlantedFault("0.1% too slow", f"{REGIME}.rate", times(1.001), "fl-ntk/X.3b"),
     PlantedFault("of the round after", f"{EVERY}.outputs", _a_round_late, "fl-ntk/X.1"),
-    PlantedFault("training points in place of the new ones", f"{EVERY}.predict", _at_the_training_points, "fl-ntk/X.8"),
-    PlantedFault("1% too long", f"{REGIME}.movement", times(1.01), "fl-ntk/X.8"),
+    PlantedFault(
+        "training points in place of the new ones", f"{EVERY}.predict", _at_the_training_points, "fl-ntk/X.8", width=512
+    ),
+    PlantedFault("1% too long", f"{REGIME}.movement", times(1.01), "fl-ntk/X.8", width=512),
     PlantedFault("at a server's step of 1", f"{REGIME}.rounds_to", _at_a_step_of_1, "fl-ntk/X.6"),
     PlantedFault("1% too large", f"{REGIME}.step_limits", times(1.01), "fl-ntk/X.3c"),
     PlantedFault("0.1% too much", f"{PASS}.noise_after", times(1.001), "fl-ntk/passes-with-memory"),

@@ -20,7 +20,7 @@ from verification.sentences import What
 from verification.tables import markdown_row, plain_table
 from verification.verdict import Verdict
 
-WIDTH = 512  # of the networks of most cases: wider ones notice no more, and take longer to confirm
+Asked = tuple[str, int, int | None]  # a statement's id, the number of its cases, their width
 COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
 HEAD = """# Faults planted in the library
@@ -65,7 +65,7 @@ def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress |
         seed: seed of the cases; default 0.
         progress: called with the function, the number of faults done and the number of all faults; default: not called.
     """
-    chosen, sound, noticed_faults = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
+    chosen, sound, noticed_faults = list(mutants), dict[Asked, set[Form]](), list[Noticed]()
     try:
         with planted("ntkfl.algorithm1.reference:plain_run", _remembering):
             for mutant in chosen:
@@ -97,8 +97,8 @@ def _remembering(right: Callable[..., PlainRun]) -> Callable[..., PlainRun]:
     return remembered
 
 
-def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
-    asked = mutant.noticed_by, mutant.trials
+def _first(mutant: PlantedFault, seed: int, sound: dict[Asked, set[Form]]) -> Noticed:
+    asked = mutant.noticed_by, mutant.trials, mutant.width
     if asked not in sound:
         sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}
     with planted(mutant.function, mutant.fault):
@@ -110,12 +110,12 @@ def _first(mutant: PlantedFault, seed: int, sound: dict[tuple[str, int], set[For
     return Noticed(mutant.name, mutant.function)
 
 
-def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
-    """All forms on few cases of narrow networks and on the stored ones, without mutants."""
+def _verdicts(identifier: str, trials: int, width: int | None, seed: int) -> list[Verdict]:
+    """All forms on few cases and the stored ones, without mutants."""
     statement = replace(get(identifier), mutants=(), necessity={})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # faults may exceed any limit that has a warning
-        return verify_all([statement], Options(trials=trials, seed=seed, width=WIDTH), threads=0)
+        return verify_all([statement], Options(trials=trials, width=width, seed=seed), threads=0)
 
 
 def _how(verdict: Verdict) -> str:
