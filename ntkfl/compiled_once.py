@@ -1,5 +1,5 @@
-"""Compiled functions: each is compiled once, however many threads need it at the same time, and kept where the user
-says so."""
+"""Compiled functions: each is compiled once, however many threads need it at the same time; the user says whether and
+where machine code is kept."""
 
 import os
 from collections.abc import Callable

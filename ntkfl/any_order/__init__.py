@@ -34,8 +34,8 @@ Both layers trained: not covered. f is then homogeneous of degree 2, and the ide
 sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i. This sum has either sign, is quadratic in the distance, and does not fall with
 r_i: the zero-loss set is curved, and the distance to a point of it grows along most runs. Not covered either:
 momentum or control variates after the checkpoint (`certify_method` has those, for one method with given steps), server
-steps above 1, and frozen biases as features (the same proof covers a frozen bias, with w*_r.x_i + b_r for w*_r.x_i, but
-this is not implemented).
+steps above 1, and frozen biases as features (the same proof covers a frozen bias, with w*_r.x_i + b_r in place of
+w*_r.x_i, but this is not implemented).
 
 Huber's loss, squared hinges and squares with a band have a theorem of their own: docs/proofs/losses_in_any_order.md.
 

@@ -167,10 +167,11 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A matrix like `Tiles`, with slabs on workers; products have the same bits if workers have as many BLAS threads.
+    """A matrix like `Tiles`, with slabs on workers.
 
-    Each worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others
-    compute its rows again; error bounds assume one matrix in all products, so rows with other bits are refused.
+    Products have the same bits as products of `Tiles` here if workers have as many BLAS threads as this process. Each
+    worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others compute
+    its rows again; error bounds assume one matrix in all products, so rows with other bits are refused.
     """
 
     slabs: tuple[np.ndarray, ...] = ()

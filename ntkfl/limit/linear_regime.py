@@ -464,8 +464,8 @@ class LinearRegime(Regime):
         return states[0], states[1]
 
     def _sizes(self, initial: Float[np.ndarray, "n C"]) -> Iterator[float]:
-        """|r(t)| for t = 0, 1, ...: one by one until this has cost as much as a power of the map, then `AT_ONCE` at
-        once."""
+        """|r(t)| for t = 0, 1, ...: one by one until these rounds have cost as much as a power of the map, then
+        `AT_ONCE` rounds at a time."""
         (n, outputs), size = initial.shape, self._size
         if self.before is not None or not self._takes_at_once(MOST_ROUNDS, outputs):
             yield from (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
@@ -482,8 +482,8 @@ class LinearRegime(Regime):
             states = power @ states
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        """Whether these rounds take more than a second if run one by one, and less work at once, by powers of the
-        map."""
+        """Whether these rounds take more than a second one by one, and less work by powers of the map, which must fit
+        the memory."""
         rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1
         needed = 8.0 * doublings * self._size * rows
         at_once = doublings * (2.0 * self._size**2 * rows + CALL)

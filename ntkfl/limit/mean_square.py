@@ -181,8 +181,8 @@ class StateMoments:
     def rate(self) -> float:
         """Factor per round of the root mean square; a ValueError where the search for this factor does not end.
 
-        The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a chain are far from
-        exact.
+        The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a Jordan chain are
+        far from exact.
         """
         return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.sides))
 

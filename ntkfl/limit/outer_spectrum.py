@@ -11,15 +11,15 @@ Beyond `radius` every eigenvalue of the round map is real. T has as many negativ
 eigenvalues at z < -radius, as the round map has eigenvalues beyond z. A Cholesky factorisation shows whether there are
 any. If there are none, and b is one number, `pair_radius` looks for a complex pair.
 
-Let b be one number, and a complex pair outermost. T, between two factors s^-1/2 and times w + b, is Q(w) = w^2 + w D +
-A with D = p + G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof
-that no zero is farther out first removes the zeros that were found. With X T^2 + D X T + A X = 0, L(w) = w X T - A X
-and any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all other zeros of Q, and three positive definite
-matrices show that this polynomial has no zero with |1 + w| >= r.
+Let b be one number, and a complex pair outermost. (w + b) s^-1/2 T(w) s^-1/2 is Q(w) = w^2 + w D + A with D = p + G,
+A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof that no zero is
+farther out first removes the zeros that were found: these are the eigenvalues of a real matrix Theta with X Theta^2 +
+D X Theta + A X = 0. With L(w) = w X Theta - A X and any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all
+other zeros of Q, and three positive definite matrices show that this polynomial has no zero with |1 + w| >= r.
 
 Any Y for which this succeeds is a proof. Y is chosen as friction, which moves zeros inward: with an orthonormal V near
 X, D' should be D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would
-do this, where W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
+do this, where W = [V^T X; V^T X Theta] and J = (V^T A V)^-1 / 2. This Y is taken.
 
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues. Such updates of symmetric quadratic polynomials without
 spillover are due to Carvalho, Datta, Lin and Wang (2006); only a summary of their paper was read.
@@ -40,7 +40,7 @@ ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solv
 NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
 FRICTION = 1.5, 0.01  # c = first * (outermost zero's friction - least friction) + second * outermost zero's friction
 RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
-UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R is the residual of X T^2 + D X T + A X
+UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R = X Theta^2 + D X Theta + A X
 # a search starts this far beyond `radius`; zeros that a proof does not remove are at least this much farther in than
 # the outermost pair
 MARGIN = 1e-9
@@ -52,7 +52,8 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair has it; None if that is not proved.
 
     The value has the accuracy of a dense solver. The proof cannot exclude a zero that lies farther out and within
-    |R W^-1|, about 1e-12 (1 + |D|), of a zero that the search returned twice.
+    |R W^-1|, about 1e-12 (1 + |D|), of a zero that the search returned twice. R is the residual of the equation of
+    X and Theta in the head of this module, and W is defined there.
     """
     tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
     if not tried:

@@ -1,8 +1,8 @@
 """The spectral radius of a matrix from both sides, rounding included, by squaring the matrix again and again.
 
 For k = 1, 2, 4, ..., rho(M)^k is at most |M^k| and at least |tr M^k| / n. Computed eigenvalues are useless where
-eigenvectors nearly depend on each other: rounding of size e moves a chain of 14 equal eigenvalues by the 14th root of
-e.
+eigenvectors nearly depend on each other: rounding of size e moves a Jordan chain of 14 equal eigenvalues by the 14th
+root of e.
 Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
 """
 

@@ -560,8 +560,7 @@ class RandomRegime(Regime):
             yield now, mean[: len(initial)], own[:, :points, :points]
 
     def _takes_at_once(self, rounds: int, points: int, outputs: int) -> bool:
-        """Whether these rounds take more than a second if run one by one, and less work at once, by powers of the
-        map."""
+        """Whether these rounds take more than a second one by one, and less work by powers of the map."""
         one_by_one = rounds * outputs * self._work_of_round(points)
         return one_by_one > SECOND and self._work_at_once(rounds, points) < one_by_one
 
@@ -793,8 +792,8 @@ def random_regime(
 ) -> RandomRegime:
     """The regime of random rounds with these blocks and this mean round.
 
-    A batch has at most `batch` samples, and None means all of a client. `gaussian` is the standard deviation of the
-    noise on every weight of the mean.
+    A batch has at most `batch` samples, and None means all samples of a client. `gaussian` is the standard deviation of
+    the noise on every weight of the mean.
 
     Raises:
         ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean

@@ -32,9 +32,9 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
     of an output is the unit vector of its sample. The model has an output for each unit vector of the state and of the
     labels, so that one round gives all columns. The columns keep their digits if H is nearly singular, since H is
-    neither decomposed nor inverted. Four more runs, from random states of an ordinary linear model with the Gram
-    matrix H and with a round for each leaf of the state, show whether the method is linear and depends on the weights
-    only through outputs and gradients.
+    neither decomposed nor inverted. Four more runs start from random states of an ordinary linear model with
+    the Gram matrix H, and have a round for each leaf of the state. These runs show whether the method is linear and
+    depends on the weights only through outputs and gradients.
 
     Raises:
         ValueError: a method that draws random numbers, has a state that is not a vector of weights, changes its state's
