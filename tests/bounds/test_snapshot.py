@@ -1,4 +1,4 @@
-"""One round from inside, H(t,k), Q_i, v_1 and v_2, and the parts of lemma C.7, against loops and recomputation."""
+"""One round from inside and the parts of lemma C.7, against loops; observed values enclose the run in balls."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from bounds import Outcome, get
 from bounds.cases.kernel_case import KernelCase, kernel_cases
 from bounds.cases.snapshot import Snapshot
-from bounds.federated_run import federated_run
+from bounds.federated_run import FEW_NEURONS, FederatedRun, federated_run
 from bounds.fl_ntk.cases.weight_path import all_jacobians, farthest, jacobian, jacobian_changes, weight_path
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, at_most_half, quick
 from bounds.fl_ntk.movement_parts import changed_gradient_part, norm, remaining_norm_at_limit, remaining_part
@@ -21,6 +21,8 @@ from bounds.fl_ntk.terms.limit_kernel import (
     remainder_ratio,
     remainders,
 )
+from ntkfl import data
+from ntkfl.algorithm1.reference import BALL, Undecided
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 from verification.compare import judge
@@ -297,3 +299,29 @@ def test_one_point_runs_keep_the_product_of_steps(family):
     assert runs[0].rho.value == runs[1].rho.value
     assert not np.array_equal(runs[0].weights.hidden, runs[1].weights.hidden)
     assert float(limit_kernel(runs[0]).smallest.value) == pytest.approx(0.5)
+
+
+OBSERVED = ("outputs", "residual_norm", "movement")
+
+
+@settings(deadline=None, max_examples=30)
+@given(width=st.integers(1, FEW_NEURONS + 3), seed=st.integers(0, 2**16), rounds=st.integers(1, 4))
+def test_what_is_observed_encloses_the_ball_run(width, seed, rounds):
+    problem = data.sphere(4, 3, seed=seed, clients=2)
+    setup = Setup(width=width, eta_local=0.1, local_steps=2, rounds=rounds, seed=seed)
+    run = FederatedRun(problem, setup, draw(width, problem.d, seed))
+    try:
+        sure = {name: run.with_arithmetic(BALL).observed(name) for name in OBSERVED}
+    except Undecided:
+        return
+    for name in OBSERVED:
+        observed = run.observed(name)
+        assert (np.abs(observed.value - sure[name].value) <= observed.error + sure[name].error).all(), name
+        assert observed.error.max() <= 1e-11 * (1 + np.abs(observed.value).max()), "it says more than nothing"
+
+
+@pytest.mark.parametrize(("width", "method"), [(FEW_NEURONS - 1, "extended"), (FEW_NEURONS, "two summation orders")])
+def test_the_method_says_what_the_error_comes_from(width, method):
+    problem = data.sphere(4, 3, seed=1, clients=2)
+    run = FederatedRun(problem, Setup(width=width, rounds=2), draw(width, problem.d, 1))
+    assert method in run.observed("outputs").method

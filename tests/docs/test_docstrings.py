@@ -1,6 +1,7 @@
-"""Each name in docs/reference explains every argument on a line of its own; no other docstring lists its arguments."""
+"""Each name in docs/reference explains every argument on a line of its own; examples print what they show."""
 
 import ast
+import doctest
 import re
 from collections.abc import Iterator
 
@@ -210,3 +211,25 @@ def test_the_pages_name_what_they_show():
         ("ntkfl.training.methods.fed_prox", "method"),
     } <= named()
     assert not [name for _, name in named() if name.split(".")[-1].startswith("_")]
+
+
+PROMPT = ">>> "
+EXAMPLES = {
+    place.split(": ")[1]: ast.get_docstring(node)
+    for package in PACKAGES
+    for place, is_named, node in documented(package, PROMPT)
+    if is_named and PROMPT in ast.get_docstring(node)
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_prints_what_it_says(name):
+    example = doctest.DocTestParser().get_doctest(EXAMPLES[name], {}, name, None, 0)
+    runner = doctest.DocTestRunner(verbose=False)
+    said = []
+    runner.run(example, out=said.append)
+    assert not runner.failures, "".join(said)
+
+
+def test_a_newcomer_finds_thirty_examples():
+    assert len(EXAMPLES) >= 30

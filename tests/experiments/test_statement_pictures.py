@@ -14,7 +14,7 @@ from typed import command as run
 
 from bounds import Form, Kind, Options, get
 from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
-from experiments.pictures.marks import EDGE, REFUTES
+from experiments.pictures.panels import EDGE, REFUTES
 from experiments.pictures.scales import linear, scaled
 from experiments.pictures.svg import DARK
 from experiments.studies.drawing import COLORS

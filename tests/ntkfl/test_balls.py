@@ -1,4 +1,4 @@
-"""Balls contain exact rational results and 60-digit eigenvalues, whatever the working precision."""
+"""Balls contain exact rational results and 60-digit eigenvalues; the bound on a nonnegative matrix's norm."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,16 @@ from flint import arb, arb_mat
 from hypothesis import example, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntkfl.balls import PRECISION, ball, ball_matrix, enclosure, norm_inf, precision, symmetric_eigenvalues
+from ntkfl.balls import (
+    PRECISION,
+    ball,
+    ball_matrix,
+    enclosure,
+    nonnegative_norm,
+    norm_inf,
+    precision,
+    symmetric_eigenvalues,
+)
 
 moderate = st.floats(-1e6, 1e6)
 bits = st.sampled_from([30, 53, PRECISION, 300])
@@ -217,3 +226,24 @@ def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_wh
 
 def test_no_balls_are_enclosed_by_no_numbers():
     assert enclosure([]).value.shape == (0,)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(0, 1))
+def test_nonnegative_norm_is_a_sharp_upper_bound(seed, n, density):
+    """The draws include reducible matrices and the zero matrix."""
+    rng = np.random.default_rng(seed)
+    a = rng.exponential(size=(n, n)) * (rng.random((n, n)) < density) * 10.0 ** rng.integers(-8, 9)
+    a = np.triu(a) + np.triu(a, 1).T
+    with precision():
+        bound = nonnegative_norm(ball_matrix(a))
+        with mpmath.workdps(40):
+            exact = max(mpmath.eigsy(mpmath.matrix(a.tolist()), eigvals_only=True))
+            assert mpmath.mpf(float(bound)) >= exact * (1 - mpmath.mpf(2) ** -53)
+        assert float(bound) <= float(exact) * (1 + 1e-5)
+
+
+def test_nonnegative_norm_covers_the_radii_of_zeros():
+    with precision():
+        assert nonnegative_norm(ball_matrix(np.zeros((2, 2)), 0.25)) >= 0.5
+        assert nonnegative_norm(arb_mat([[0, 0], [0, 0]])) == 0

@@ -1,14 +1,21 @@
-"""The built-in data sets, the image pools behind them, and their names on the command line."""
+"""The built-in data sets, the idx reader and image pools behind them, and their names on the command line."""
 
 import gzip
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn import datasets
 from sklearn.datasets import load_digits
 
 from ntkfl import data
+from ntkfl.data import sklearn_tables
+from ntkfl.data.sklearn_tables import HEADERS, table
+from ntkfl.data.user_files import read_idx
 
 SPLITS = ("train", "t10k")
 IMAGES, CLASSES = load_digits(return_X_y=True)
@@ -245,3 +252,100 @@ def test_tables_are_unit_rows_of_centred_columns_and_draws_are_nested(name, n, d
     assert np.array_equal(few.x, whole.x[:20]) and few.n_clients == 2
     with pytest.raises(ValueError, match=f"n is {n + 1}; {name} has {n} rows"):
         data.named(name, n=n + 1)
+
+
+def idx_bytes(array, magic=None):
+    magic = 0x0800 | array.ndim if magic is None else magic
+    return b"".join(size.to_bytes(4, "big") for size in (magic, *array.shape)) + array.tobytes()
+
+
+@given(array=hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=3)), zipped=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_what_was_written_is_read(tmp_path_factory, array, zipped):
+    path = tmp_path_factory.mktemp("idx") / ("file.gz" if zipped else "file")
+    path.write_bytes(gzip.compress(idx_bytes(array)) if zipped else idx_bytes(array))
+    read = read_idx(path, array.ndim)
+    assert read.dtype == np.uint8
+    assert np.array_equal(read, array)
+
+
+ARRAY = np.arange(24, dtype=np.uint8).reshape(4, 3, 2)
+GOOD = idx_bytes(ARRAY)
+FAULTS = [
+    (b"", "is truncated: 0 bytes, where the idx header alone takes 16"),
+    (GOOD[:10], "is truncated: 10 bytes, where the idx header alone takes 16"),
+    (GOOD[:-1], "is truncated: 23 bytes of data, 24 for shape (4, 3, 2)"),
+    (GOOD + b"\0\0", "has bytes left over: 26 bytes of data, 24 for shape (4, 3, 2)"),
+    (
+        idx_bytes(ARRAY, magic=0x0D03),
+        "starts with the magic number 0x00000d03; an idx file of unsigned bytes with 3 dimensions starts with 0x0000"
+        "0803",
+    ),
+    (idx_bytes(ARRAY.reshape(4, 6)), "starts with the magic number 0x00000802"),
+    (idx_bytes(ARRAY[:, :0]), "declares the shape (4, 0, 2); every size must be at least 1"),
+]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(("content", "message"), FAULTS, ids=[message[:40] for _, message in FAULTS])
+def test_a_damaged_file_is_refused(tmp_path, content, message, zipped):
+    path = tmp_path / ("file.gz" if zipped else "file")
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    with pytest.raises(ValueError, match=re.escape(f"{path} {message}")):
+        read_idx(path, 3)
+
+
+def test_one_dimension_is_singular(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(GOOD)
+    with pytest.raises(ValueError, match="with 1 dimension starts with 0x00000801"):
+        read_idx(path, 1)
+
+
+BROKEN_GZIP = [GOOD, gzip.compress(GOOD)[:-9], gzip.compress(GOOD)[:12] + b"\xff" * 8 + gzip.compress(GOOD)[20:]]
+
+
+@pytest.mark.parametrize("content", BROKEN_GZIP, ids=["not compressed", "cut off", "overwritten"])
+def test_a_broken_gzip_stream_is_refused(tmp_path, content):
+    path = tmp_path / "file.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"file\.gz is not a whole gzip file: "):
+        read_idx(path, 3)
+
+
+def test_an_absent_file_is_no_damaged_one(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_idx(tmp_path / "file.gz", 3)
+
+
+LOADERS = {
+    "digits.csv.gz": datasets.load_digits,
+    "wine_data.csv": datasets.load_wine,
+    "breast_cancer.csv": datasets.load_breast_cancer,
+}
+
+
+@pytest.mark.parametrize("file", HEADERS)
+def test_a_table_is_what_scikit_learn_loads(file):
+    for ours, theirs in zip(table(file), LOADERS[file](return_X_y=True), strict=True):
+        assert np.array_equal(ours, theirs) and ours.dtype == theirs.dtype
+        with pytest.raises(ValueError, match="read-only"):
+            ours[:] = 0
+
+
+def test_the_rate_of_digits_waits_for_no_package_that_it_does_not_use():
+    code = """
+import sys
+from experiments.command_line import app
+try: app(["rate"])
+except SystemExit as end: assert not end.code
+sys.exit(", ".join({"sklearn", "pandas", "jax", "torch", "sympy", "scipy.optimize"} & sys.modules.keys()) or None)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "stable" in done.stdout, done.stderr
+
+
+def test_a_missing_table_says_what_brings_it(monkeypatch):
+    monkeypatch.setattr(sklearn_tables, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match=r"scikit-learn has no wine_data.csv here; pip install"):
+        table.__wrapped__("wine_data.csv")

@@ -1,18 +1,22 @@
-"""The charts of a study that brings none show every number that was measured, and every answer beside its theory."""
+"""Properties of every study: default charts show all that was measured, missing cells break nothing."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 from planted import planted
 
 from bounds import Outcome
+from experiments import studies
 from experiments.studies import find
 from experiments.studies.answers import power_law
+from experiments.studies.chart import table
 from experiments.studies.default_charts import charts_of, default_charts
 from experiments.studies.drawing import draw
-from experiments.studies.study import Answer, Axis, Quantity, Study, seeds
+from experiments.studies.study import Answer, Axis, Quantity, Study, error_of, seeds
 from ntkfl.estimate import Estimate
 
 STUDY = Study(
@@ -77,3 +81,34 @@ def test_seeds_alone_are_an_axis():
     study = replace(STUDY, axes=(STUDY.axes[2],), summarise=lambda cells: ())
     (chart,) = default_charts(study, planted(study, lambda point: {"weight": point["seed"], "path": [0.0, 1.0]}))
     assert chart.panels[0].x.says == "seed" and chart.panels[0].series[0].y == [0.0, 1.0, 2.0]
+
+
+def empty(study: Study) -> xarray.Dataset:
+    """The study's results with all cells missing."""
+    sizes = {axis.name: list(axis.values) for axis in (*study.axes, *study.inner)}
+    outer = [axis.name for axis in study.axes]
+    variables = {}
+    for quantity in study.quantities:
+        dims = [*outer, *quantity.along]
+        missing = np.full([len(sizes[name]) for name in dims], np.nan)
+        variables |= {name: (dims, missing) for name in (quantity.name, error_of(quantity.name))}
+    return xarray.Dataset(variables, coords=sizes)
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_without_cells_nothing_is_said_and_nothing_breaks(name):
+    study = studies.find(name)
+    answers = study.answers(empty(study))
+    assert answers and {answer.outcome for answer in answers} <= {Outcome.UNTESTED, Outcome.UNRESOLVED}
+    for chart in charts_of(study, empty(study)):
+        table(chart)
+        draw(chart)
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_every_cell_has_a_cost(name):
+    study = studies.find(name)
+    names = [axis.name for axis in study.axes]
+    points = [dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in study.axes))]
+    assert all(study.seconds(point) > 0 and study.megabytes(point) > 0 for point in points)
+    assert sum(study.seconds(point) for point in points) < 3600
