@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bounds import Form, Kind, Outcome, Statement
 from experiments.formulas.prose import mathtext, prose
-from experiments.pictures.marks import EDGE, REFUTES, Styles
-from experiments.pictures.panels import main_form, panels_of
+from experiments.pictures.panels import EDGE, REFUTES, Styles, main_form, panels_of
 from experiments.pictures.words import caption_of
 from experiments.studies.drawing import STYLE
 from verification.compare import SEVERITY
