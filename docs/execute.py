@@ -3,9 +3,10 @@
     python docs/execute.py [--prose] [NAME ...]
 
 A page is a jupytext script (percent format); a cell `# !ntkfl ...` is one shell command. Each page runs in a kernel of
-its own with one thread, in an empty temporary folder, where its files are written. The tests run each page again and
-compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`: any number). The
-totals in README are taken over from FINDINGS.md. A page that takes more than 10 seconds says so in its header:
+its own with one thread, in an empty temporary folder, where its files are written; kernels and `ntkfl` commands are
+forks of one process (docs/forked_programs.py). The tests run each page again and compare: words exactly, numbers to 2%,
+or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`: any number). The totals in README are taken over from
+FINDINGS.md. A page that takes more than 10 seconds says so in its header:
 
     # ---
     # jupyter:
@@ -16,6 +17,7 @@ totals in README are taken over from FINDINGS.md. A page that takes more than 10
 import argparse
 import os
 import re
+import shlex
 import sys
 import tempfile
 import textwrap
@@ -24,6 +26,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from forked_programs import SETTINGS, program
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from traitlets.config import Config
@@ -35,7 +38,6 @@ PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
 README, FINDINGS = DOCS.parent / "README.md", DOCS.parent / "FINDINGS.md"
 PATIENCE = 1800  # seconds for one cell
 SVG = "image/svg+xml"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def names() -> list[str]:
@@ -68,8 +70,11 @@ def execute(name: str) -> NotebookNode:
     notebook = source(name)
     kernel = [f"--IPKernelApp.exec_files={DOCS / 'kernel.py'}"]
     with tempfile.TemporaryDirectory() as folder:
-        work, settings = Path(folder, "work"), Path(folder, "settings")
+        work, commands, settings = (Path(folder, part) for part in ("work", "commands", "settings"))
         work.mkdir()
+        commands.mkdir()
+        (commands / "ntkfl").write_text(f'#!/bin/sh\nexec {shlex.join(program())} ntkfl "$@"\n')
+        (commands / "ntkfl").chmod(0o700)
         sockets = {"transport": "ipc", "connection_file": str(Path(folder, "kernel.json"))}
         client = NotebookClient(
             notebook,
@@ -81,7 +86,9 @@ def execute(name: str) -> NotebookNode:
             config=Config(KernelManager=sockets),
             resources={"metadata": {"path": str(work)}},
         )
-        client.execute(env=_environment(settings))
+        started = client.create_kernel_manager().kernel_spec
+        started.argv = [*program(), "ipykernel_launcher", "-f", "{connection_file}"]
+        client.execute(env=_environment(settings, commands))
         _settle(notebook, work)
     return notebook
 
@@ -120,18 +127,10 @@ def with_totals(readme: str, findings: str) -> str:
     return re.sub(r"^(violated +(\S+) +(\w+))( +\d+)( +\S+)", row, readme, flags=re.MULTILINE)
 
 
-def _environment(settings: Path) -> dict[str, str]:
-    """A page's variables: this environment's programs first, one thread, charts in the page, no user's settings."""
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    fixed = {
-        "PATH": programs,
-        "IPYTHONDIR": str(settings),
-        "MPLBACKEND": "inline",
-        "MATPLOTLIBRC": str(DOCS),
-        "COLUMNS": "100",
-        "NO_COLOR": "1",
-    }
-    return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1"), "PYTEST_ADDOPTS": ""}
+def _environment(settings: Path, commands: Path) -> dict[str, str]:
+    """A page's variables: these commands and this environment's programs first, no user's settings."""
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, **SETTINGS, "PATH": path, "IPYTHONDIR": str(settings), "PYTEST_ADDOPTS": ""}
 
 
 def _settle(notebook: NotebookNode, work: Path) -> None:

@@ -76,7 +76,7 @@ def _text(output: nbformat.NotebookNode) -> str:
 
 def test_options_of_the_tests_that_run_a_page_are_not_those_of_tests_on_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTEST_ADDOPTS", "--durations=5")
-    assert execute._environment(tmp_path)["PYTEST_ADDOPTS"] == ""
+    assert execute._environment(tmp_path, tmp_path)["PYTEST_ADDOPTS"] == ""
 
 
 def test_a_page_that_is_not_there_is_named():
@@ -91,7 +91,10 @@ def test_text_is_taken_over_without_running_only_where_no_code_has_changed(tmp_p
     page.write_text("# %% [markdown]\n# Old\n\n# %%\nprint(1)\n")
     with pytest.raises(ValueError, match="the code of toy is not that of docs/executed/toy"):
         execute.retold("toy")
-    nbformat.write(execute.execute("toy"), tmp_path / "toy.ipynb")
+    executed = execute.source("toy")
+    executed.cells[1].outputs = [nbformat.v4.new_output("stream", text="1\n")]
+    executed.metadata.language_info = {"name": "python"}
+    nbformat.write(executed, tmp_path / "toy.ipynb")
     page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(1)\n")
     retold_page = execute.retold("toy")
     assert [cell.source for cell in retold_page.cells] == ["New", "print(1)"]
