@@ -8,10 +8,11 @@ Averages over z and the patterns are taken by Monte Carlo, stratified in z over 
 near the kink.
 
 Training holds some neurons at kinks. At the kink of x_i the force on z = w_r.x_i is a_r (B + 1{z >= 0} G_ii r_i) /
-sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j. Both sides push z to the kink iff psi = -B / (G_ii r_i) is
-in (0, 1) and a_r r_i < 0; then neuron r slides along the kink (Filippov), as if its activation there were psi. The
-neuron moves by the projection of its other forces on the hyperplane of the kink, and adds nothing to f_i: the residual
-falls by the kernel with these pairs projected out. Where a_r r_i > 0 the kink repels.
+sqrt(m), with G = x x^T and B = sum_(j != i) G_ij s_rj r_j, where s_rj is 1 or 0 as neuron r is active on x_j or not.
+Both sides push z to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then neuron r slides along the
+kink (Filippov), as if its activation there were psi. The neuron moves by the projection of its other forces on the
+hyperplane of the kink, and adds nothing to f_i: the residual falls by the kernel with these pairs projected out. Where
+a_r r_i > 0 the kink repels.
 """
 
 from collections.abc import Iterator

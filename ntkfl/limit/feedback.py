@@ -1,7 +1,8 @@
 """Bounds of the growth of errors in rounds that remember one vector, by the resolvent on a circle.
 
-The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The j-th
-power of the round map is an integral over |z| = R, so that a bound of T(w)^-1 on this circle bounds every power.
+The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1; the number k
+and the functions s, p and b of H_D belong to the method. The j-th power of the round map is an integral over |z| = R,
+so that a bound of T(w)^-1 on this circle bounds every power.
 """
 
 from collections.abc import Callable

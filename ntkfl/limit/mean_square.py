@@ -3,8 +3,9 @@
 H = L L^T, where L has full column rank, and L^T u(H_D) L = Q diag(nu) Q^T. The modes are the columns of F = L Q: the
 part of the residual that can change is r = F s, and the mean displacement u(H_D) r has the coordinates F^T u(H_D) r =
 nu s. The server's rule is linear with constant coefficients, so it acts on every mode separately: z_i, the vector of
-s_i and of the server's memory of mode i, becomes B_i z_i + j n_i with the noise n_i. With S = E s s^T, the noise has
-the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices positive.
+s_i and of the server's memory of mode i, becomes B_i z_i + j n_i with a matrix B_i, a vector j and the noise n_i. With
+S = E s s^T, the noise has the covariance N(S) = F^T Noise(F S F^T) F. The map N is linear and keeps positive matrices
+positive.
 
 Let h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0: the response of later rounds to the noise of modes i and j. A
 number l above max_i |B_i|^2 is an eigenvalue of the map of the second moments iff 1 is an eigenvalue of S -> h(l) N(S),

@@ -4,9 +4,10 @@ Let z = (r, m), where m are the clients' memories, one entry for each of their s
 map of z. A round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of
 clients with chance q. With B = sum_c B_c, M = A + p B and Z = E z z^T the moments follow E z <- M E z and Cov z <- M
 Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn client add a noise to its
-displacement, hence to its move and to its memory; the covariance of this noise is p sum_c J_c V_c J_c^T, V_c as in
-`batch_noise`. Where a server sums up the means that it gets, the last part of the state is the effect on the outputs of
-the Gaussian noise so far; each later round adds this effect again.
+displacement, hence to its move and to its memory; the covariance of this noise is p sum_c J_c V_c J_c^T, where J_c maps
+a change of client c's displacement to the change of z, and V_c is as in `batch_noise`. Where a server sums up the means
+that it gets, the last part of the state is the effect on the outputs of the Gaussian noise so far; each later round
+adds this effect again.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere, u the residual
 at the start of the pass, and v the amount by which a unit of step lowers it. A step of size s maps the displacement
 since then, W_j (u, v), to W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}), where a pull to the start makes k = 1
-- eta pull and t is the length walked along v. Given the samples S of the earlier batches, the next batch is independent
-of the order within S. So the moments given S follow from the moments given S without its last batch: 2^n sets in place
-of n! orders. Passes are composed like steps.
+- eta pull, t is the length walked along v, and Q is the client's block of the Gram matrix. Given the samples S of the
+earlier batches, the next batch is independent of the order within S. So the moments given S follow from the moments
+given S without its last batch: 2^n sets in place of n! orders. Passes are composed like steps.
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
 

@@ -20,9 +20,9 @@ window at exactly the printed step and without means multiplies the squared dist
 printed factor.
 
 How. A `Fixed` is a matrix of integers, in units of 2^-P, and a bound of the error of each entry. (1) Functions are
-series of positive terms, or of alternating terms; they end with the first term below a unit, and W - P bits are to
-spare for rounding. (2) |A|^2 = |A A'|. This symmetric matrix is squared again and again, and the norm of the last
-square is at most its Frobenius norm. (3) Let each diagonal entry of Y K Y' exceed the sum of the absolute
+series of positive terms, or of alternating terms, in units of 2^-W; they end with the first term below such a unit, and
+W - P bits are to spare for rounding. (2) |A|^2 = |A A'|. This symmetric matrix is squared again and again, and the norm
+of the last square is at most its Frobenius norm. (3) Let each diagonal entry of Y K Y' exceed the sum of the absolute
 values of the rest of its row by g > 0 or more. Then Y K Y' >= g I, and so K >= g / |Y|^2, for any Y; here Y is computed
 in floats. (4) The bounds of second derivatives are recursions in numbers >= 0, all rounded up.
 """
