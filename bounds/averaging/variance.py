@@ -482,7 +482,9 @@ STATEMENTS = (
         "variance and covariance add up to the variance of one model. Equal laws give equal variances; Cov = Var needs "
         "equal outputs (correlation 1). Independent clients have Cov = 0, and their mean the variance Var/K. With a "
         "shared start Cov = Var E(f | start), and averaging gains (1 - 1/K) E Var(f | start), the part of Var that the "
-        "start does not explain",
+        "start does not explain. The paper says that clients of one law have homogeneous data and the same training "
+        "configurations: if this is to mean one data set and one seed, all models of a round are equal and the claim "
+        "is true",
         stated=Claim(
             single,
             recorded=Outcome.VIOLATED,

@@ -232,7 +232,8 @@ STATEMENTS = (
         "factor |y - y(0)|^2 of (7). From (7), L <= eps once T >= 2 N/(lambda eta_l eta_g K) ln(|y - y(0)|^2/(2 N "
         "eps)). The O() is judged without a choice of its constant: along a ladder of sizes the ratio of the rounds "
         "needed to the formula must not grow. At a fixed eps this ratio grows with n/N, without bound: with labels of "
-        "size 1 the loss starts at n/(2 N), and the rounds needed grow like ln(n/(2 N eps)). The informal form is "
+        "size 1 the loss starts at n/(2 N), and the rounds needed grow like ln(n/(2 N eps)): on the orthogonal points "
+        "of the stored case the ratio is (1 + ln(n/(2 N))/ln(1/eps))/2, up to whole rounds. The informal form is "
         "right for eps below some power of 1/L(u(0)), and for every eps if L(u(0)) <= 1: a hypothesis left out. The "
         "loss is written as a sum up to N where n is meant, over u in R^(d x M)",
         hypotheses=(
