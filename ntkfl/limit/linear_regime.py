@@ -365,22 +365,39 @@ class LinearRegime(Regime):
             return float("nan")
         if self.unreachable.shape[1]:
             return 0.0
-        low, high = 1.0, 1.0
-        while low > 2.0**-40 and self.at_server_rate(low).rate >= 1:
+        low = high = 1.0
+        below = above = self._beyond(1.0)
+        while low > 2.0**-40 and below >= 0:
             interruption.check()
-            low, high = low / 2, low
+            low, high, above = low / 2, low, below
+            below = self._beyond(low)
         if low <= 2.0**-40:
             return 0.0
-        while high == low or self.at_server_rate(high).rate < 1:
+        while above < 0:
             interruption.check()
-            low, high = high, 2 * high
+            low, high, below = high, 2 * high, above
             if high > 2.0**40:
                 return float("inf")
+            above = self._beyond(high)
+        turns, last = 0, 0
         while high - low > CLOSE * low:
             interruption.check()
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.at_server_rate(middle).rate < 1 else (low, middle)
+            # the secant's root, at least a third of CLOSE inside: two such points close the interval; every fourth
+            # point is the middle, for a radius that is no smooth function
+            inside = CLOSE * low / (3 * (high - low))
+            share = 0.5 if turns % 4 == 3 else min(max(below / (below - above), inside), 1 - inside)
+            tried = low + share * (high - low)
+            value, turns = self._beyond(tried), turns + 1
+            if value < 0:
+                low, below, above, last = tried, value, above / 2 if last < 0 else above, -1
+            else:  # an end that stays twice counts half, so that the secant comes to its side
+                high, above, below, last = tried, value, below / 2 if last > 0 else below, 1
         return low
+
+    def _beyond(self, server_rate: float) -> float:
+        """The round's rate at another server rate, less 1: negative where the rounds are stable."""
+        assert self.at_server_rate is not None
+        return self.at_server_rate(server_rate).rate - 1
 
     @property
     def _grows(self) -> bool:
