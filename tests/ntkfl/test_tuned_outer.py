@@ -45,18 +45,18 @@ def test_a_choice_is_what_random_rounds_say_and_momentum_is_no_worse(drawn):
 
 def test_a_falling_rate_is_what_random_rounds_say_and_helps_against_noise():
     drawn = Drawn(noise=0.1)
-    choices = tune_outer(SMALL, rounds=8, local_steps=(2,), outer=("average", "falling"), drawn=drawn)
+    choices = tune_outer(SMALL, rounds=4, local_steps=(2,), outer=("average", "falling"), drawn=drawn)
     falling, average = choices
     assert (falling.outer, average.outer) == ("falling", "average") and average.schedule is None
     assert falling.mean_square < 0.99 * average.mean_square
     assert falling.mean_square == pytest.approx(expected(SMALL, falling, drawn), rel=1e-9)
     rates = np.array(falling.schedule)
-    assert len(rates) == 8 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
+    assert len(rates) == 4 and rates[0] == pytest.approx(falling.server_rate) and rates[-1] < 0.9 * rates[0]
     assert np.allclose(rates[1:] / rates[:-1], rates[1] / rates[0])
     for factor in (0.8, 1.25):  # a search that misses the minimum fails here
         setup = Setup(eta_local=falling.eta_local, local_steps=2)
-        fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 8).tolist()
-        other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(8) ** 2
+        fall = np.geomspace(rates[0] * factor, rates[-1] / factor, 4).tolist()
+        other = random_rounds(SMALL, setup, None, "fedavg", noise=0.1, eta_global=fall).root_mean_square(4) ** 2
         assert falling.mean_square <= other / SMALL.n
     (once,) = tune_outer(SMALL, rounds=1, local_steps=(1,), outer=("falling",), drawn=drawn)
     assert once.schedule == [once.server_rate] and once.last_rate == once.server_rate
