@@ -51,7 +51,7 @@ def cell(point, powers=(-0.5, -0.75, -1.0)):
 def test_planted_exponents_hold_and_wrong_ones_are_violated():
     answers = STUDY.answers(planted(STUDY, cell))
     assert len(answers) == 10 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, (-0.25, -1.0, -0.5))))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, (0.0, -1.5, 0.0))))
     assert [answer.outcome for answer in wrong[:9]] == [Outcome.VIOLATED] * 9
     worse = STUDY.answers(planted(STUDY, lambda point: cell(point) | {"barrier": -0.05}))
     assert worse[-1].outcome is Outcome.VIOLATED

@@ -109,7 +109,7 @@ def cell(point, powers=None):
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
     answers = STUDY.answers(planted(STUDY, cell))
     assert len(answers) == 2 * len(METHODS) and {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"scaffold": 0.0, "feddyn": -0.75})))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"scaffold": 0.0, "feddyn": -1.0})))
     violated = {answer.claim.rsplit(" ", 1)[1] for answer in wrong if answer.outcome is Outcome.VIOLATED}
     assert violated == {"scaffold", "feddyn"}
     flat = [answer.measured.value for answer in wrong if answer.claim.endswith("under scaffold")]
