@@ -349,12 +349,15 @@ class StateMoments:
             return (second - spread(noise(second))).ravel()
 
         operator, start = LinearOperator((driven.size,) * 2, remains, dtype=float), spread(driven).ravel()
-        vectors = max(RESTART, min(len(driven) * (len(driven) + 1) // 2, WHOLE // driven.size))
+        dimension = len(driven) * (len(driven) + 1) // 2
+        vectors = max(RESTART, min(dimension, WHOLE // driven.size))
+        # vectors of the whole space solve in one turn: a second one refines, further ones would repeat the rounding
+        turns = 2 if vectors >= dimension else -(-STATIONARY * RESTART // vectors)
         options = {
             "rtol": max(precise / 100, PRECISE),
             "atol": 0.0,
             "restart": vectors,
-            "maxiter": -(-STATIONARY * RESTART // vectors),
+            "maxiter": turns,
         }
         second = gmres(operator, start, x0=start, **options)[0].reshape(driven.shape)
         return (second + second.T) / 2
