@@ -54,7 +54,8 @@ def installed(wheel, tmp_path_factory):
     place = tmp_path_factory.mktemp("elsewhere")
     done(sys.executable, "-m", "venv", "--without-pip", place / "venv", cwd=place)
     python = place / "venv" / "bin" / "python"
-    done(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=place)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    done(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel, cwd=place)
     (site,) = (place / "venv").glob("lib/*/site-packages")
     (site / "dependencies.pth").write_text(f"{Path(numpy.__file__).parents[1]}\n")
     work = place / "work"
