@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -33,6 +34,14 @@ def done(out):
     return len(list((out / "cells").glob("*.safetensors"))) if (out / "cells").exists() else 0
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The results of a run that nothing interrupts."""
+    out = tmp_path_factory.mktemp("whole")
+    subprocess.run([sys.executable, *RUN, Path(__file__).parent / "pendulum.py", "--out", out], check=True)
+    return (out / "results.nc").read_bytes()
+
+
 @pytest.fixture
 def held(tmp_path):
     """The environment of a study that cannot end, because its cells of length 4 wait."""
@@ -47,7 +56,9 @@ def logged(tmp_path):
     return SLOW | {"LOG": str(log)}, lambda: Counter(log.read_text().splitlines())
 
 
-def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(pendulum, tmp_path, started, logged):
+def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
+    pendulum, tmp_path, started, logged, uninterrupted
+):
     environment, measured = logged
     moments, out, kills = random.Random(0), tmp_path / "out", 4
     command = (*RUN, pendulum, "--processes", "2", "--out", out)
@@ -59,8 +70,7 @@ def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
         process.send_signal(signal.SIGKILL)
         process.wait()
     finished(started(*command, **environment))
-    finished(started(*RUN, pendulum, "--out", tmp_path / "whole"))
-    assert (out / "results.nc").read_bytes() == (tmp_path / "whole" / "results.nc").read_bytes()
+    assert (out / "results.nc").read_bytes() == uninterrupted
     # at most the two workers' cells at the time of the kill are repeated
     assert len(measured()) == 16 and sum(measured().values()) - 16 <= 2 * kills
 
@@ -134,7 +144,7 @@ def cluster(started):
 
 
 def test_a_cluster_gives_the_same_bytes_and_survives_the_death_of_a_worker(
-    pendulum, tmp_path, started, cluster, logged
+    pendulum, tmp_path, started, cluster, logged, uninterrupted
 ):
     environment, measured = logged
     address, _, worker = cluster
@@ -148,8 +158,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_the_death_of_a_worker(
     assert len(measured()) == 16 and sum(measured().values()) <= 16 + 4 + 1, (
         "the dead worker's cells alone are repeated"
     )
-    finished(started(*RUN, pendulum, "--out", tmp_path / "whole"))
-    assert (out / "results.nc").read_bytes() == (tmp_path / "whole" / "results.nc").read_bytes()
+    assert (out / "results.nc").read_bytes() == uninterrupted
 
 
 def test_a_cell_that_kills_its_workers_fails_and_the_rest_go_on(pendulum, tmp_path, started, cluster):
@@ -223,5 +232,8 @@ def test_a_worker_with_other_code_is_refused(pendulum, tmp_path, started, cluste
 
 
 def test_nobody_answers(pendulum, tmp_path, started):
-    _, err = finished(started(*RUN, pendulum, "--scheduler", "tcp://127.0.0.1:9", "--out", tmp_path), 2)
+    one_second = "from experiments.studies.running import dask_cluster; dask_cluster.SECONDS_TO_CONNECT = 1"
+    main = f"{one_second}; from experiments.__main__ import main; main()"
+    address = ("--scheduler", "tcp://127.0.0.1:9")
+    _, err = finished(started("-c", main, *RUN[2:], pendulum, *address, "--out", tmp_path), 2)
     assert "error: no Dask scheduler answers at tcp://127.0.0.1:9" in err and "Traceback" not in err
