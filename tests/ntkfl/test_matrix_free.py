@@ -16,7 +16,7 @@ from linear_methods import EACH, quietly, ragged
 from threadpoolctl import threadpool_limits
 
 from ntkfl import data, gram, kernel_regime, memory, random_rounds
-from ntkfl.estimate import Rigour
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.exact_dynamics import KernelRegime, MatrixFreeRegime, MovingWindow, UnstableSteps, of_method
 from ntkfl.gram import limit, tiles
 from ntkfl.gram.tiles import Tiles
@@ -161,46 +161,49 @@ def refusals(method, options, how):
     return reasons
 
 
+PRECISIONS = {"float64": 1e-12, "float32": 1e-6}
+
+
 @EACH
 @quietly
 @pytest.mark.parametrize(
     "how", [{}, {"client_steps": [1, 2, 3, 5]}, {"step_factors": [1, 0.7, 0.5]}, {"momentum": 0.4}], ids=str
 )
-@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
-def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(method, options, how, dtype, close):
+def test_every_method_answers_every_question_as_with_the_matrix_or_says_why_not(method, options, how):
     """The table of methods and questions, with clients of one sample and of more than half of all samples."""
     problem, setup = several_outputs(), Setup(eta_local=0.03, local_steps=3)
     problem, given = (replace(problem, y=problem.y[:, 0]) if how else problem), (setup, None, method, options)
     whole = kernel_regime(problem, *given, **how)
-    regime = kernel_regime(problem, *given, **how, matrix_free=dtype)
-    assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == dtype
-    for name, (ask, factor) in QUESTIONS.items():
-        expected, answer = ask(whole), ask(regime)
-        assert np.shape(answer) == np.shape(expected), name
-        np.testing.assert_allclose(answer, expected, rtol=0, atol=factor * close * np.abs(expected).max(), err_msg=name)
-    refused = refusals(method, options, how)
+    answers = {name: ask(whole) for name, (ask, _) in QUESTIONS.items()}
     estimates = {
-        "rate_estimate": (lambda: regime.rate_estimate, lambda: whole.rate),
-        "stable": (lambda: regime.stable, lambda: whole.stable),
-        "residual_estimate": (lambda: regime.residual_estimate(ROUNDS), lambda: whole.residual(ROUNDS)),
-        "predict_estimate": (lambda: regime.predict_estimate(POINTS, ROUNDS), lambda: whole.predict(POINTS, ROUNDS)),
-        "movement_estimate": (lambda: regime.movement_estimate(ROUNDS), lambda: whole.movement(ROUNDS)),
+        "rate_estimate": (lambda own: own.rate_estimate, whole.rate),
+        "residual_estimate": (lambda own: own.residual_estimate(ROUNDS), whole.residual(ROUNDS)),
+        "predict_estimate": (lambda own: own.predict_estimate(POINTS, ROUNDS), whole.predict(POINTS, ROUNDS)),
+        "movement_estimate": (lambda own: own.movement_estimate(ROUNDS), whole.movement(ROUNDS)),
+        "stable": (lambda own: Estimate(float(own.stable), 0.0), whole.stable),
     }
-    for name, (estimated, exact) in estimates.items():
-        if name in refused:
-            with pytest.raises(ValueError, match=refused[name]):
-                estimated()
-        elif name == "stable":
-            assert estimated() == exact()
+    refused = refusals(method, options, how)
+    for dtype, close in PRECISIONS.items():
+        regime = kernel_regime(problem, *given, **how, matrix_free=dtype)
+        assert isinstance(regime, MatrixFreeRegime) and regime.tiles.dtype == dtype
+        for name, (ask, factor) in QUESTIONS.items():
+            expected, answer = answers[name], ask(regime)
+            assert np.shape(answer) == np.shape(expected), name
+            atol = factor * close * np.abs(expected).max()
+            np.testing.assert_allclose(answer, expected, rtol=0, atol=atol, err_msg=name)
+        for name, (estimated, exact) in estimates.items():
+            if name in refused:
+                with pytest.raises(ValueError, match=refused[name]):
+                    estimated(regime)
+            else:
+                estimate, error = estimated(regime), 1e-12
+                assert (estimate.lo - error <= exact).all() and (exact <= estimate.hi + error).all(), name
+        if "rate_estimate" in refused:
+            assert np.isnan(regime.rate) and np.isnan(regime.step_limits.eta_global)
         else:
-            estimate, error = estimated(), 1e-12
-            assert (estimate.lo - error <= exact()).all() and (exact() <= estimate.hi + error).all(), name
-    if "rate_estimate" in refused:
-        assert np.isnan(regime.rate) and np.isnan(regime.step_limits.eta_global)
-    else:
-        limits = regime.step_limits.eta_global, whole.step_limits.eta_global
-        assert regime.rate == pytest.approx(whole.rate, rel=close)
-        np.testing.assert_allclose(*limits, rtol=100 * close)
+            limits = regime.step_limits.eta_global, whole.step_limits.eta_global
+            assert regime.rate == pytest.approx(whole.rate, rel=close)
+            np.testing.assert_allclose(*limits, rtol=100 * close)
 
 
 SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
@@ -208,27 +211,28 @@ SCHEDULES = {"eta_local": [0.03, 0.02, 0.02, 0.04], "local_steps": [3, 1, 2]}
 
 @EACH
 @quietly
-@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
-def test_schedules_answer_every_question_as_with_the_matrix(method, options, dtype, close):
+def test_schedules_answer_every_question_as_with_the_matrix(method, options):
     """Rounds take the schedule's steps; the rate, the limits and whether rounds grow follow from the last steps."""
     problem, t = several_outputs(), [0, 1, 2, 3, 4, 9, 400]
     given = problem, Setup(eta_local=0.01, local_steps=3), None, method, options
-    whole, regime = (kernel_regime(*given, **SCHEDULES, matrix_free=how) for how in (False, dtype))
-    questions = {name: ask for name, (ask, _) in QUESTIONS.items()} | {"late": lambda own: own.residual(t)}
-    for name, ask in questions.items():
-        expected = ask(whole)
-        factor = QUESTIONS.get(name, (None, 1))[1]
-        np.testing.assert_allclose(
-            ask(regime), expected, rtol=0, atol=factor * close * np.abs(expected).max(), err_msg=name
-        )
-    last = kernel_regime(problem, Setup(eta_local=0.04, local_steps=2), None, method, options, matrix_free=dtype)
-    assert np.array_equal([regime.rate, *regime.step_limits], [last.rate, *last.step_limits], equal_nan=True)
-    assert whole.rate == pytest.approx(kernel_regime(problem, last.setup, None, method, options).rate, rel=1e-12)
+    whole = kernel_regime(*given, **SCHEDULES)
+    questions = {**QUESTIONS, "late": (lambda own: own.residual(t), 1)}
+    answers = {name: ask(whole) for name, (ask, _) in questions.items()}
+    settled = problem, Setup(eta_local=0.04, local_steps=2), None, method, options
+    assert whole.rate == pytest.approx(kernel_regime(*settled).rate, rel=1e-12)
     drawn = method in ("fl-ntk", "fedavg", "fedprox", "fedavgm", "fednova")
-    with pytest.raises(ValueError, match="is not found by quadrature" if drawn else "no error bound|by quadrature"):
-        regime.left_estimate(9)
-    with pytest.raises(ValueError, match="is not found by quadrature" if drawn else "no error bound|by quadrature"):
-        regime.rounds_between(0.5)
+    for dtype, close in PRECISIONS.items():
+        regime = kernel_regime(*given, **SCHEDULES, matrix_free=dtype)
+        for name, (ask, factor) in questions.items():
+            atol = factor * close * np.abs(answers[name]).max()
+            np.testing.assert_allclose(ask(regime), answers[name], rtol=0, atol=atol, err_msg=name)
+        last = kernel_regime(*settled, matrix_free=dtype)
+        assert np.array_equal([regime.rate, *regime.step_limits], [last.rate, *last.step_limits], equal_nan=True)
+        for estimated in (lambda own: own.left_estimate(9), lambda own: own.rounds_between(0.5)):
+            with pytest.raises(
+                ValueError, match="is not found by quadrature" if drawn else "no error bound|by quadrature"
+            ):
+                estimated(regime)
 
 
 @quietly
