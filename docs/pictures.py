@@ -14,8 +14,8 @@ from bounds import Form, Statement, find
 from bounds.papers import own
 from experiments.console.progress_bar import CaseProgress
 from experiments.pictures import as_bytes, drawn, themed
+from verification.case_points import CasePoints
 from verification.judging.check import KEPT
-from verification.seen import Seen
 from verification.statement_picture import seen_of
 
 DATA = Path(__file__).parent / "statement_pictures.json"
@@ -23,16 +23,16 @@ FRONT, FRONT_OF = Path(__file__).parent / "movement.svg", "fl-ntk/B.12"
 ON_A_PHONE = FRONT.with_stem("movement_on_a_phone")
 
 
-def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
+def read(path: Path = DATA) -> dict[str, dict[Form, CasePoints]]:
     """The stored numbers of every statement, form by form."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return {
-        identifier: {Form(form): Seen.from_json(seen) for form, seen in forms.items()}
+        identifier: {Form(form): CasePoints.from_json(seen) for form, seen in forms.items()}
         for identifier, forms in content.items()
     }
 
 
-def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, Seen]]:
+def measured(statements: Sequence[Statement]) -> dict[str, dict[Form, CasePoints]]:
     """The numbers of these statements, measured now, form by form."""
     with CaseProgress() as progress:
         seen = seen_of(statements, progress=progress, limit=KEPT)

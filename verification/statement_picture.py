@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from bounds import Form, Options, Statement
+from verification.case_points import STORED, CasePoints
 from verification.compare import judge
 from verification.engine import Progress, chosen_forms, run_cases
 from verification.judging.check import Check, begun
 from verification.judging.confirm import expected_warnings
-from verification.seen import STORED, Seen
 
 
 def seen_of(
@@ -15,7 +15,7 @@ def seen_of(
     options: Options | None = None,
     progress: Progress | None = None,
     limit: int | None = None,
-) -> dict[tuple[str, Form], Seen]:
+) -> dict[tuple[str, Form], CasePoints]:
     """The measurements of every form on the cases of `verify`, stored cases included, without its mutants and verdicts.
 
     Args:

@@ -11,10 +11,10 @@ from bounds.evidence import evidence
 from bounds.papers import own
 from ntkfl.estimate import Estimate
 from ntkfl.messages import refusing
+from verification.case_points import CasePoints
 from verification.compare import Comparison
 from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Witness
 from verification.json_values import read_as, read_fields, refused, strict_json
-from verification.seen import Seen
 from verification.verdict_page import as_text
 
 NOT_REFUTED = "not refuted"
@@ -103,7 +103,7 @@ class Verdict:
     complete: bool = True
     data: Data = Data.BUILT_IN
     elsewhere: Elsewhere | None = None
-    seen: Seen | None = None
+    seen: CasePoints | None = None
     search: Fact | None = None
 
     @property

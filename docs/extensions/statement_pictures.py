@@ -18,7 +18,7 @@ from tables import html
 from bounds import Form, Statement
 from bounds.papers import own, slug
 from experiments.pictures import as_bytes, drawn, pixels, themed, thumbnail
-from verification.seen import Seen
+from verification.case_points import CasePoints
 
 FOLDER = "pictures"
 OPEN = 12  # the number of pictures of a paper that are shown before the reader unfolds the others
@@ -98,7 +98,7 @@ def draw_all(app: Sphinx) -> None:
 
 
 @cache
-def seen() -> dict[str, dict[Form, Seen]]:
+def seen() -> dict[str, dict[Form, CasePoints]]:
     """The numbers of every statement, in the order of the statements; statements that the file lacks are measured."""
     kept = read()
     new = [statement for statement in own().values() if statement.id not in kept]

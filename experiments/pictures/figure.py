@@ -14,8 +14,8 @@ from experiments.formulas.prose import mathtext, prose
 from experiments.pictures.panels import EDGE, REFUTES, Styles, main_form, panels_of
 from experiments.pictures.words import caption_of
 from experiments.studies.drawing import STYLE
+from verification.case_points import STORED, CasePoints
 from verification.compare import SEVERITY
-from verification.seen import STORED, Seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,12 @@ SET = re.compile(r"\\mathrm|[${}_^]")  # commands of mathtext round a letter, an
 
 
 def drawn(
-    statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0, most: int | None = None, narrow: bool = False
+    statement: Statement,
+    seen: Mapping[Form, CasePoints],
+    *,
+    seed: int = 0,
+    most: int | None = None,
+    narrow: bool = False,
 ) -> Figure:
     """The figure of a statement: a panel for each form, one of the ratio against a varying knob, one of failures.
 
@@ -77,7 +82,7 @@ def drawn(
     return figure
 
 
-def thumbnail(statement: Statement, seen: Mapping[Form, Seen], *, legend: bool = False) -> Figure:
+def thumbnail(statement: Statement, seen: Mapping[Form, CasePoints], *, legend: bool = False) -> Figure:
     """The first panel of the form from which mutants are made, or else of the last form seen.
 
     Args:
@@ -106,7 +111,7 @@ def thumbnail(statement: Statement, seen: Mapping[Form, Seen], *, legend: bool =
     return figure
 
 
-def _styles(seen: Mapping[Form, Seen]) -> Styles:
+def _styles(seen: Mapping[Form, CasePoints]) -> Styles:
     return Styles(
         tuple(dict.fromkeys(name for form_seen in seen.values() for name in form_seen.families if name != STORED))
     )
@@ -144,7 +149,7 @@ class _Legend:
         )
 
 
-def _legend_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles, width: float) -> _Legend:
+def _legend_of(statement: Statement, seen: Mapping[Form, CasePoints], styles: Styles, width: float) -> _Legend:
     """The legend of these forms for a figure of this width in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

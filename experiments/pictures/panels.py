@@ -15,9 +15,9 @@ from bounds import Form, Kind, Outcome, Statement
 from experiments.pictures.scales import APART, Scale, bars, bring_together, linear, scaled
 from experiments.pictures.words import knob_words, left_words, ratio_word, sharpest, short, size_words
 from experiments.studies.drawing import COLORS, MARKERS
+from verification.case_points import STORED, CasePoints, Curve
 from verification.compare import IDENTITIES, SEVERITY
 from verification.intervals import lower_limit, upper_limit
-from verification.seen import STORED, Curve, Seen
 from verification.verdict_list import READ_AS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def points(
             axes.errorbar(x[some], y[some], capsize=1.5 if len(x) < 20 else 0, zorder=2, **style)
 
 
-def by_family(seen: Seen) -> list[tuple[str, list[int]]]:
+def by_family(seen: CasePoints) -> list[tuple[str, list[int]]]:
     """The rows of each family, without rows with an infinite side."""
     finite = [i for i in range(len(seen.x)) if math.isfinite(seen.x[i]) and math.isfinite(seen.y[i])]
     numbered = [(name, [i for i in finite if seen.family[i] == n]) for n, name in enumerate(seen.families)]
@@ -95,7 +95,7 @@ PARTS, FEW = 5, 4  # most parts of a claim that are named below the axis; least 
 Draw = Callable[["Axes"], None]
 
 
-def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -> list[tuple[str, Draw]]:
+def panels_of(statement: Statement, seen: Mapping[Form, CasePoints], styles: Styles) -> list[tuple[str, Draw]]:
     """Titles and drawing functions: a panel for each form, one of the ratio against a knob, one of the failures."""
     panels: list[tuple[str, Draw]] = []
     for form, form_seen in seen.items():
@@ -123,12 +123,12 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     return panels + more
 
 
-def main_form(statement: Statement, seen: Mapping[Form, Seen]) -> Form:
+def main_form(statement: Statement, seen: Mapping[Form, CasePoints]) -> Form:
     """The form from which mutants are made, or else the last form seen."""
     return statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
 
 
-def _sides(statement: Statement, form: Form, seen: Seen, styles: Styles, axes: Axes) -> None:
+def _sides(statement: Statement, form: Form, seen: CasePoints, styles: Styles, axes: Axes) -> None:
     """Left against right, case by case; the side of the line that would refute the claim is shaded."""
     kind = statement.kind
     xs, ys = scaled(seen.x, zero=1e-18), scaled(seen.y, zero=1e-18)
@@ -166,7 +166,7 @@ def _sides(statement: Statement, form: Form, seen: Seen, styles: Styles, axes: A
         axes.set_ylabel(left_words(statement, form))
 
 
-def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
+def _exponents(statement: Statement, seen: CasePoints, styles: Styles, axes: Axes) -> None:
     """Every fitted exponent with its interval, less the claimed exponent."""
     order = statement.kind is Kind.ORDER
     parts = sorted({exponent.part for exponent in seen.exponents})
@@ -241,7 +241,7 @@ def _ladder(statement: Statement, lines: Sequence[Curve], styles: Styles, axes: 
     axes.set_ylabel(what if order else f"{what}; dashed: claimed")
 
 
-def _along(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
+def _along(statement: Statement, seen: CasePoints, styles: Styles, axes: Axes) -> None:
     scale = _ratio_scale(statement, [v for line in seen.curves for v in line.y])
     last = max(line.x[-1] for line in seen.curves)
     first = min(line.x[0] for line in seen.curves)
@@ -254,7 +254,7 @@ def _along(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None
     axes.set_xlabel(word)
 
 
-def _knob(statement: Statement, seen: Seen, name: str, styles: Styles, axes: Axes) -> None:
+def _knob(statement: Statement, seen: CasePoints, name: str, styles: Styles, axes: Axes) -> None:
     scale, values = _ratio_scale(statement, seen.ratio), seen.knobs[name]
     finite = [v for v in values if math.isfinite(v)]
     wide = min(finite) > 0 and max(finite) / min(finite) > 30
@@ -270,7 +270,7 @@ def _knob(statement: Statement, seen: Seen, name: str, styles: Styles, axes: Axe
     axes.set_xlabel(textwrap.fill(knob_words(statement, name), LABEL_LETTERS))
 
 
-def _spread(statement: Statement, seen: Seen, axes: Axes) -> None:
+def _spread(statement: Statement, seen: CasePoints, axes: Axes) -> None:
     scale = _ratio_scale(statement, seen.ratio)
     values = np.sort(scale.place([v for v in seen.ratio if math.isfinite(v)]))
     shares = np.arange(len(values) + 1) / max(len(values), 1)
@@ -284,7 +284,7 @@ def _spread(statement: Statement, seen: Seen, axes: Axes) -> None:
     axes.set_ylabel("share of the cases up to here")
 
 
-def _shares(seen: Mapping[Form, Seen], axes: Axes) -> None:
+def _shares(seen: Mapping[Form, CasePoints], axes: Axes) -> None:
     """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
     forms = [
         (form, form_seen.cases, form_seen.failed, form_seen.allowed)

@@ -9,8 +9,8 @@ import sympy as sp
 from bounds import Form, Kind, Statement
 from bounds.symbols import GLOSSARY
 from experiments.formulas.latex import latex, typed
+from verification.case_points import STORED, CasePoints, Curve
 from verification.compare import IDENTITIES
-from verification.seen import STORED, Curve, Seen
 from verification.verdict_page import ratio_text
 
 WORDS_LETTERS = 48  # most letters of a knob's meaning; a longer one is replaced by its symbol
@@ -27,7 +27,7 @@ def ratio_word(statement: Statement) -> str:
     return "right/left" if statement.kind is Kind.LOWER else "left/right"
 
 
-def sharpest(statement: Statement, seen: Seen) -> str:
+def sharpest(statement: Statement, seen: CasePoints) -> str:
     """The largest ratio of one form; "" if none is finite."""
     finite = [ratio for ratio in seen.ratio if math.isfinite(ratio)]
     if not finite:
@@ -38,7 +38,7 @@ def sharpest(statement: Statement, seen: Seen) -> str:
     return f"largest {'difference' if statement.kind in IDENTITIES else word} {ratio_text(max(finite), 3)}"
 
 
-def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
+def caption_of(statement: Statement, seen: Mapping[Form, CasePoints], seed: int) -> str:
     """The caption: what is drawn, in a line."""
     total = max(form_seen.cases for form_seen in seen.values())
     rows = max(

@@ -6,7 +6,7 @@ from bounds import Outcome
 from verification.verdict import NOT_REFUTED, NOT_RUN, Verdict
 from verification.verdict_list import ORDER
 
-LOOKS = {  # a sign, and the meaning of the word
+SIGNS = {  # a sign, and the meaning of the word
     Outcome.HOLDS: ("✓", "no admitted case broke it"),
     Outcome.TOUCHES: ("≈", "it holds, and some case meets the bound to within the error of both sides"),
     Outcome.VIOLATED: (
@@ -36,7 +36,7 @@ class Shown:
 
 def shown(outcome: Outcome, differs: Outcome | None = None, untried: bool = False, not_run: bool = False) -> Shown:
     """The display of an outcome; *not refuted* ranks a little worse than *holds*."""
-    sign, meaning = MISSING if not_run else UNTRIED if untried else LOOKS[outcome]
+    sign, meaning = MISSING if not_run else UNTRIED if untried else SIGNS[outcome]
     word = NOT_RUN if not_run else NOT_REFUTED if untried else outcome.value
     place = 2 * (ORDER.index(outcome) if outcome in ORDER else len(ORDER)) - untried
     rank = place if differs is not None else place + 2 * len(ORDER) + 2

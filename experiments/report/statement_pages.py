@@ -9,9 +9,9 @@ from bounds.papers import slug
 from experiments.formulas.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile
+from verification.case_points import CasePoints
 from verification.findings.findings_page import Finding
 from verification.plain_text import case_text
-from verification.seen import Seen
 from verification.verdict import Verdict
 from verification.verdict_list import READ_AS
 from verification.verdict_page import (
@@ -75,7 +75,7 @@ class StatementPage:
         return address(self.statement.id)
 
     @property
-    def seen(self) -> dict[Form, Seen]:
+    def seen(self) -> dict[Form, CasePoints]:
         """The numbers of the cases that the verdicts store; verdicts of an older version have none."""
         kept = {form: part.verdict.seen for form, part in self.parts.items() if part.verdict is not None}
         return {form: seen for form, seen in kept.items() if seen is not None}

@@ -18,7 +18,7 @@ from experiments.pictures.panels import EDGE, REFUTES
 from experiments.pictures.scales import linear, scaled
 from experiments.pictures.svg import DARK
 from experiments.studies.drawing import COLORS
-from verification.seen import Seen
+from verification.case_points import CasePoints
 from verification.statement_picture import seen_of
 
 
@@ -32,7 +32,7 @@ def made_up(ratio, **more):
     """Cases of one family with these ratios left/right; the bound is 1."""
     count = len(ratio)
     columns = {"x": (1.0,) * count, "x_error": (0.0,) * count, "y": tuple(ratio), "y_error": (0.0,) * count}
-    return Seen(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
+    return CasePoints(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

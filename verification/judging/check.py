@@ -18,6 +18,7 @@ from ntkfl import interruption
 from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite
 from ntkfl.trajectory import provenance
+from verification.case_points import STORED
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Data, Elsewhere, Fact, Standing, Unmet, Vacuous, Where
 from verification.judging.confirm import confirm, necessity, refined, run_witness
@@ -28,7 +29,6 @@ from verification.judging.replaying import option_words, replay_command
 from verification.judging.tally import Tally
 from verification.judging.way_out import Cases, changed, passes, way_out
 from verification.plain_text import case_text
-from verification.seen import STORED
 from verification.sentences import What
 from verification.verdict import Verdict, Worst
 

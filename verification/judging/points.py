@@ -14,8 +14,8 @@ from bounds.case import case_of
 from bounds.federated_run import FederatedRun
 from bounds.ladders.slopes import Slope
 from ntkfl import Estimate, interruption
+from verification.case_points import STORED, CasePoints, Curve, Exponent, rounded
 from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios
-from verification.seen import STORED, Curve, Exponent, Seen, rounded
 
 Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` gives
 
@@ -126,7 +126,7 @@ class Points:
         if known is None or sharpness > known[0]:
             self.curves[family, part] = sharpness, line
 
-    def seen(self, limit: int | None = None) -> Seen:
+    def seen(self, limit: int | None = None) -> CasePoints:
         """All points so far, as a value.
 
         limit: how many cases of a form are kept at most: those that violate or are sharpest, and some of the others.
@@ -138,7 +138,7 @@ class Points:
         failed = sum(row["outcome"] == len(SEVERITY) - 1 for row in self.rows if row["family"] != STORED)
         lines = [line for _, line in self.curves.values()]
         sharpest = sorted(lines, key=lambda line: -max(line.y, default=0.0))
-        return Seen(
+        return CasePoints(
             cases=drawn[False],
             families=families,
             family=tuple(families.index(row["family"]) for row in rows),

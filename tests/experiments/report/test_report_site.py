@@ -13,14 +13,14 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 
 from bounds import Form, Nature, Outcome, catalogue, get
 from experiments.formulas.prose import prose
-from experiments.report.outcomes import LOOKS
+from experiments.report.outcomes import SIGNS
 from experiments.report.site import built, headline
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
+from verification.case_points import CasePoints
 from verification.facts import Confirmation, Counts, Data, Elsewhere, Fact, Needed, Standing, Vacuous, Where, Witness
 from verification.findings.findings_page import counts_as_printed
 from verification.plain_text import case_text
-from verification.seen import Seen
 from verification.sentences import What
 from verification.verdict import Side, Worst
 from verification.verdict_list import totals
@@ -127,7 +127,7 @@ def matrix_of(site):
 
 
 def test_the_matrix_has_every_form_with_its_outcome_in_words(run, site):
-    assert matrix_of(site) == {(v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}" for v in run.verdicts}
+    assert matrix_of(site) == {(v.id, v.form): f"{SIGNS[v.outcome][0]} {v.outcome.value}" for v in run.verdicts}
 
 
 def test_a_statement_page_has_everything_that_was_found(run, site):
@@ -225,7 +225,7 @@ def test_the_headline_of_own_data_counts_every_outcome_and_the_totals_agree():
     assert headline([weak]) == "On your data, of 1 form, 0 hold, 1 not refuted"
     cells = matrix_of(built(VerdictFile(tuple(mine), {"options": {"data": "mine.csv"}, "complete": True})))
     assert {(v.id, v.form): cells[v.id, v.form] for v in mine} == {
-        (v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}"
+        (v.id, v.form): f"{SIGNS[v.outcome][0]} {v.outcome.value}"
         + (", fails elsewhere" if v.outcome is not Outcome.VIOLATED else "")
         for v in mine
     }
@@ -314,7 +314,7 @@ def test_notes_are_shown_with_the_signs_they_spell(text, shown):
 
 
 def test_a_statement_has_the_picture_of_the_cases_that_its_verdicts_kept():
-    seen = Seen(2, (HOSTILE,), (0, 0), (0, 0), (1.0, 2.0), (0.0, 0.0), (0.5, 0.1), (0.1, 0.0), (0.5, 0.05))
+    seen = CasePoints(2, (HOSTILE,), (0, 0), (0, 0), (1.0, 2.0), (0.0, 0.0), (0.5, 0.1), (0.1, 0.0), (0.5, 0.05))
     provenance = {"seeds": {"first_seed": 77}}
     one = a_verdict("fl-ntk/B.12", Form.STATED, seen=seen, provenance=provenance)
     site = built(VerdictFile((one, a_verdict("fl-ntk/A.1", Form.STATED)), {}))

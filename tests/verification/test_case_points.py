@@ -10,10 +10,10 @@ import pytest
 from bounds import Form, Hypothesis, Kind, Options, Outcome, get
 from bounds.ladders.slopes import Slope, slope
 from ntkfl.estimate import Estimate
+from verification.case_points import STORED, CasePoints
 from verification.compare import SEVERITY, compare, judge, ratios
 from verification.engine import verify
 from verification.judging.points import Points, chosen_knobs, rank_correlation
-from verification.seen import STORED, Seen
 from verification.statement_picture import seen_of
 from verification.verdict import Verdict
 from verification.verdict_page import as_text
@@ -87,8 +87,8 @@ def test_a_verdict_keeps_the_sharpest_cases_and_survives_json():
 
 
 def test_infinite_and_unknown_numbers_survive_json():
-    whole = Seen(1, ("a",), (0,), (2,), (math.inf,), (0.0,), (-1.0,), (0.5,), (math.inf,), {"m": (math.inf,)})
-    assert Seen.from_json(json.loads(json.dumps(whole.to_json(), allow_nan=False))) == whole
+    whole = CasePoints(1, ("a",), (0,), (2,), (math.inf,), (0.0,), (-1.0,), (0.5,), (math.inf,), {"m": (math.inf,)})
+    assert CasePoints.from_json(json.loads(json.dumps(whole.to_json(), allow_nan=False))) == whole
 
 
 @pytest.mark.parametrize("kind", [Kind.UPPER, Kind.LOWER, Kind.EQUALITY])

@@ -41,7 +41,7 @@ class Exponent:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CasePoints:
     """The cases of one form, a row each, to DIGITS digits.
 
     `cases` counts the admitted cases; the rows may be fewer. `family` is an index into `families`. `x` and `y` are the
