@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verification.first_look import Checked, FirstLook
 
 SAMPLES, LARGE = 100, 500  # default rows of built-in data; rows beyond which a file takes over half a minute
-EPS = 1e-6
+TARGET = 1e-6  # the share of the first residual that rounds are counted to
 
 
 @takes_options
@@ -155,15 +155,15 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
     )
     lines = wrapped(text)
     try:
-        best = momentum_rounds(problem, EPS, kernel.value)
+        best = momentum_rounds(problem, TARGET, kernel.value)
     except ModuleNotFoundError:
         return [*lines, *wrapped("how fast momentum at the server trains: that needs PyTorch"), ""]
     if best is not None:
         lines += wrapped(
             f"fedavgm, one local step, momentum {best.options['momentum']:.4g} and the step in closed form: "
-            f"{rounds_said(best)} to {EPS:g} of the residual"
+            f"{rounds_said(best)} to {TARGET:g} of the residual"
         )
-        lines += [] if options.data in BUILT_IN else wrapped(scaled_columns(problem, EPS, best))
+        lines += [] if options.data in BUILT_IN else wrapped(scaled_columns(problem, TARGET, best))
     return [*lines, ""]
 
 

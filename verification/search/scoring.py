@@ -24,7 +24,7 @@ HIGHEST = 50.0
 FAR_ROUND, FARTHEST = 256, 1000.0  # round to which a trend is extrapolated, and the largest score that this may give
 # a case is given up after GLANCE networks if its score is below NEARLY
 GLANCE, NEARLY = 4, np.log(0.5)
-LOOKS = (16, 100, 400)  # further networks of each look, until it is clear whether the claim fails too often
+FURTHER_NETWORKS = (16, 100, 400)  # of each look, until it is clear whether the claim fails too often
 CONFIRMING, CONFIRMING_SEED = (50, 250, 700), 1_000_000  # fresh networks, until they confirm a violation
 SAMPLED_MARGIN = 5  # half-widths by which sampled sides must differ: of hundreds of intervals some miss by chance
 CONFIRMING_LEVEL = 1 - 5e-7 / len(CONFIRMING)  # level of each of these looks: all looks together err with chance 5e-7
@@ -195,7 +195,7 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
     failures, count, allowed, ratios, worst, unmet, late = _count(statement, form, case, GLANCE, 1)
     if worst is None:
         return unmet
-    for more in LOOKS:
+    for more in FURTHER_NETWORKS:
         far = max(ratios) < np.exp(NEARLY) if count <= GLANCE else failures <= allowed * count
         if far or lower_limit(failures, count) > allowed:
             break

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ntkfl.connectivity import Barrier, TwoLayer
     from ntkfl.estimate import Estimate
 
-GRID = 11
+GRID = 11  # points of the grid beside the exact barrier
 LABEL = 19
 Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
 By = Literal["weights", "activations", "outputs"]

@@ -79,9 +79,9 @@ def unpacked(data: bytes, cell: Cell) -> Contents:
     except (SafetensorError, ValueError, KeyError) as error:
         raise DamagedCell(f"no whole safetensors file ({len(data)} bytes): {error}") from None
     if about.pop("sha256", None) != _digest(arrays, about):
-        raise DamagedCell("its content does not have the checksum that was written with it")
+        raise DamagedCell("the content does not have the checksum that was written with it")
     if about.get("inputs") != cell.inputs:
-        raise DamagedCell(f"it holds another cell, {about.get('inputs')}")
+        raise DamagedCell(f"the file holds another cell, {about.get('inputs')}")
     return Contents(arrays, float(about["seconds"]))
 
 
