@@ -96,6 +96,4 @@ def read_fields(kind: Any, content: Any, name: str) -> dict[str, Any]:
     return {part: read_as(types[part], content[part], place + part) for part in declared if part in content}
 
 
-@cache
-def _types(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_types = cache(get_type_hints)

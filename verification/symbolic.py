@@ -100,7 +100,8 @@ def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
         if _nonnegative(expression, piece, MOST_DERIVATIVES):
             continue
         if seen + len(waiting) >= MOST_BOXES:
-            return seen, f"{MOST_BOXES} boxes do not settle it; one left is {_ends(piece)}"
+            ends = (f"{symbol} in [{float(low):.6g}, {float(high):.6g}]" for symbol, (low, high) in piece.items())
+            return seen, f"{MOST_BOXES} boxes do not settle it; one left is {', '.join(ends)}"
         widest = max(
             piece, key=lambda symbol: (piece[symbol][1] - piece[symbol][0]) / (box[symbol][1] - box[symbol][0])
         )
@@ -151,7 +152,3 @@ def _around(low: sp.Rational, high: sp.Rational) -> Estimate:
 def _is_zero(entry: sp.Expr) -> bool:
     entry = sp.sympify(entry)
     return sp.expand(entry) == 0 or sp.cancel(sp.together(entry)) == 0 or sp.simplify(entry) == 0
-
-
-def _ends(box: Box) -> str:
-    return ", ".join(f"{symbol} in [{float(low):.6g}, {float(high):.6g}]" for symbol, (low, high) in box.items())

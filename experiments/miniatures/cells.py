@@ -137,15 +137,11 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
         there = Cell(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
-    for key in {**there.keys, **cell.keys}:
-        value_there, wanted = there.keys.get(key), _plain(cell.keys).get(key)
+    keys = json.loads(json.dumps(dict(cell.keys)))  # as JSON gives them back: lists for tuples
+    for key in {**there.keys, **keys}:
+        value_there, wanted = there.keys.get(key), keys.get(key)
         if value_there != wanted and key != "path":  # the data may have been moved
             raise ValueError(
                 f"{path} is of another run: {key} is {value_there!r} there and {wanted!r} here; name a new folder"
             )
     return there
-
-
-def _plain(keys: Keys) -> Keys:
-    """The keys as JSON gives them back: lists for tuples."""
-    return json.loads(json.dumps(dict(keys)))

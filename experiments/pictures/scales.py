@@ -44,7 +44,8 @@ class Scale:
             first = self.floor * 10 if self.floor is not None else self.low
             whole = range(math.ceil(math.log10(first) - 1e-9), math.floor(high + 1e-9) + 1)
             powers = [power for power in whole if power % step == 0]
-            places, labels = [10.0**p for p in powers], {10.0**p: _power(p) for p in powers}
+            places = [10.0**p for p in powers]
+            labels = {10.0**p: f"{10.0**p:g}" if -2 <= p <= 3 else f"$10^{{{p}}}$" for p in powers}
             if len(powers) < 2:
                 some = [s * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for s in (1, 2, 3, 5, 7)]
                 some = [place for place in some if self.low <= place <= self.high and place >= first]
@@ -127,7 +128,3 @@ def bars(scale: Scale, at: np.ndarray, errors: Sequence[float]) -> np.ndarray | 
     if not half.any():
         return None
     return np.stack([np.minimum(half, np.maximum(at - scale.low, 0)) if scale.log else half, half])
-
-
-def _power(exponent: int) -> str:
-    return f"{10.0**exponent:g}" if -2 <= exponent <= 3 else f"$10^{{{exponent}}}$"

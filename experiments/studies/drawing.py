@@ -106,14 +106,10 @@ def draw(chart: Chart) -> Figure:
     rows = [chart.panels[first : first + columns] for first in range(0, len(chart.panels), columns)]
     wide = columns == 2 or any(isinstance(panel, Panel) and panel.sideways for panel in chart.panels)
     across = DOUBLE if wide and columns == 1 else SINGLE
-    heights = [
-        height
-        for row in rows
-        for height in (
-            max(_height(panel, across) for panel in row),
-            0.1 + LEGEND_LINE * max(_legend_height(panel, across) for panel in row),
-        )
-    ]
+    heights: list[float] = []
+    for side_by_side in rows:
+        lines = (sum(entry.count("\n") + 1 for entry in _entries(panel, across).values()) for panel in side_by_side)
+        heights += [max(_height(panel, across) for panel in side_by_side), 0.1 + LEGEND_LINE * max(lines)]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(DOUBLE if wide else SINGLE, sum(heights)), layout="constrained")
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
@@ -142,11 +138,6 @@ def shown(text: str, across: float = DOUBLE) -> str:
 def _height(panel: Panel | Heatmap, across: float) -> float:
     places = len(panel.x.names) if isinstance(panel, Panel) and panel.sideways else 0
     return HEIGHT + PLACE * max(places - 8, 0) + TITLE_LINE * shown(panel.title, across - MARGIN).count("\n")
-
-
-def _legend_height(panel: Panel | Heatmap, across: float) -> int:
-    """Height of the legend."""
-    return sum(entry.count("\n") + 1 for entry in _entries(panel, across).values())
 
 
 def _entries(panel: Panel | Heatmap, across: float) -> dict[str, str]:

@@ -67,12 +67,9 @@ class Axis:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"--{self.flag} has {value:g}; it must be finite")
             if not isinstance(value, str) and not (self.least <= value < self.below and value > self.above):
-                raise ValueError(f"--{self.flag} has {value:g}; it must be {self._bounds}")
-
-    @property
-    def _bounds(self) -> str:
-        limits = {"at least": self.least, "above": self.above, "below": self.below}
-        return " and ".join(f"{word} {bound:g}" for word, bound in limits.items() if math.isfinite(bound))
+                limits = {"at least": self.least, "above": self.above, "below": self.below}
+                limited = " and ".join(f"{word} {bound:g}" for word, bound in limits.items() if math.isfinite(bound))
+                raise ValueError(f"--{self.flag} has {value:g}; it must be {limited}")
 
     @property
     def flag(self) -> str:

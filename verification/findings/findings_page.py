@@ -93,11 +93,6 @@ class PaperFindings:
 PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # a page of proofs in the text of a source, escaped
 
 
-def _link(page: re.Match[str]) -> str:
-    """The page that proves something, as a link."""
-    return f"[proof]({page[0].replace(chr(92), '')})"
-
-
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
     """The findings of every paper that has verdicts.
 
@@ -289,7 +284,8 @@ def _entry(finding: Finding) -> list[str]:
     items.insert(-1, ("evidence", finding.evidence))
     lines = [f'<a id="{anchor(statement, verdict.form)}"></a>', ""]
     lines += [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
-    lines += [f"*{PROOF.sub(_link, escaped(str(statement.source)))}*", ""]
+    source = PROOF.sub(lambda page: f"[proof]({page[0].replace(chr(92), '')})", escaped(str(statement.source)))
+    lines += [f"*{source}*", ""]
     lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
     lines += [f"- **replay**: `{verdict.replay}`", f"- **cite**: `ntkfl cite {verdict.id}`"]
     lines.append(f"- **object**: [how](docs/how_we_read.md#how-to-object), with `{verdict.id}`, {verdict.form.value}")

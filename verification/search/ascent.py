@@ -82,15 +82,11 @@ def _of_run(case: FederatedRun) -> list[Any]:
         chosen = np.concatenate([np.arange(len(signs)), np.flatnonzero(pattern == g)])
         if len(chosen) <= MOST_NEURONS:
             weights = Weights(hidden[chosen], signs[chosen])
-            norms = [_gram_norm(case.problem.x, net) for net in (case.weights, weights)]
-            eta_global = setup.eta_global * (norms[0] / norms[1] if min(norms) > 0 else 1.0)
+            norms = [np.linalg.norm(gram.finite(case.problem.x, net), 2) for net in (hidden, weights.hidden)]
+            eta_global = setup.eta_global * float(norms[0] / norms[1] if min(norms) > 0 else 1.0)
             wider = replace(setup, width=len(chosen), eta_global=eta_global)
             cases.append(relabelled(case, replace(case, weights=weights, setup=wider)))
     return cases
-
-
-def _gram_norm(x: np.ndarray, weights: Weights) -> float:
-    return float(np.linalg.norm(gram.finite(x, weights.hidden), 2))
 
 
 def relabelled(case: FederatedRun, changed: FederatedRun) -> FederatedRun:
@@ -133,7 +129,7 @@ def coordinates(case: Any) -> tuple[int, Rebuild]:
 
 @coordinates.register
 def _of_a_run(case: FederatedRun) -> tuple[int, Rebuild]:
-    labels, points = _residual_size(case), case.problem
+    labels, points = max(float(np.abs(case.problem.y - initial_outputs(case)).max()), 1e-12), case.problem
     n, d = points.n, points.d
     size = len(STEPS) + n + n * d
     if size > MOST:
@@ -197,10 +193,6 @@ def _moved(problem: Problem, labels: np.ndarray | float, offset: np.ndarray) -> 
         moved = x + offset.reshape(x.shape) * np.linalg.norm(x, axis=1, keepdims=True)
         x = moved / np.linalg.norm(moved, axis=1, keepdims=True) * np.linalg.norm(x, axis=1, keepdims=True)
     return replace(problem, x=x, y=problem.y + labels)
-
-
-def _residual_size(case: FederatedRun) -> float:
-    return max(float(np.abs(case.problem.y - initial_outputs(case)).max()), 1e-12)
 
 
 def initial_outputs(case: FederatedRun) -> np.ndarray:

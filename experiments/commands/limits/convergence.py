@@ -26,11 +26,9 @@ from experiments.console.method_options import method_options
 from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-
     from bounds import Options
-    from ntkfl import Estimate, Problem, Setup
-    from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
+    from ntkfl import Estimate, Problem
+    from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime, SampledRounds
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
@@ -89,7 +87,9 @@ def rate(
     estimated, with its error, by runs that each have their own draws, and no rate or limit is printed. Exit status: 0
     stable, 1 not stable, 2 bad input.
     """
-    from ntkfl import kernel_regime, random_rounds
+    import numpy as np
+
+    from ntkfl import kernel_regime, random_rounds, sampled_rounds
     from ntkfl.estimate import Rigour
     from ntkfl.exact_dynamics import MovingWindow
 
@@ -146,8 +146,9 @@ def rate(
             named = "".join(f", {name} = {value}" for name, value in chosen.items()) + _drawn_said(drawn, by_round)
             of = "" if network == TWO_LAYER else f"{network}, "
             title = f"{of}{method}{named}, {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}"
-            counted = {"rounds": options.rounds or ROUNDS, "runs": runs, "seed": options.seed}
-            _print_estimates(problem, setup, own, method, chosen, title, **counted, **drawn, **rounds)
+            shown = sorted({int(t) for t in np.geomspace(1, options.rounds or ROUNDS, SHOWN).round()})
+            drawn |= {"runs": runs, "seed": options.seed, **rounds}
+            _print_estimates(sampled_rounds(problem, setup, shown, own, method, chosen, **drawn), problem.n, title)
         return
     with bad_input():
         matrices = kernels(network, problem, setup, finite=options.width is not None)
@@ -313,35 +314,21 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
         return f"over {counted[1]}" if counted else "never"
 
 
-def _print_estimates(
-    problem: "Problem",
-    setup: "Setup",
-    gram: "ndarray | None",
-    method: str,
-    options: dict[str, Any],
-    settings: str,
-    *,
-    rounds: int,
-    runs: int,
-    seed: int,
-    **drawn: Any,
-) -> None:
-    """Print the mean of the loss and its spread over runs, after some rounds up to the last."""
+def _print_estimates(sampled: "SampledRounds", n: int, settings: str) -> None:
+    """Print the mean of the loss of n samples and its spread over runs, after some rounds up to the last."""
     import numpy as np
 
     from experiments.console.tables import print_table
-    from ntkfl import sampled_rounds
 
-    shown = sorted({int(t) for t in np.geomspace(1, rounds, SHOWN).round()})
-    sampled = sampled_rounds(problem, setup, shown, gram, method, options, runs=runs, seed=seed, **drawn)
-    mean, error = sampled.mean_square.value / problem.n, sampled.mean_square.error / problem.n
+    mean, error = sampled.mean_square.value / n, sampled.mean_square.error / n
     print_lines(
-        f"expected after {rounds} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three standard "
-        f"errors of {runs} runs",
+        f"expected after {sampled.rounds[-1]} rounds: a mean square error of {mean[-1]:.4g} ± {error[-1]:.1g}, three "
+        f"standard errors of {sampled.squares.shape[-1]} runs",
         f"  setting: {settings}",
         "",
     )
     columns = ["rounds", "mean square error", "±", "its deviation from run to run"]
-    spread = np.sqrt(np.maximum(sampled.square_variance.value, 0)) / problem.n
-    rows = [(f"{t}", f"{m:.6g}", f"{e:.2g}", f"{s:.2g}") for t, m, e, s in zip(shown, mean, error, spread, strict=True)]
+    spread = np.sqrt(np.maximum(sampled.square_variance.value, 0)) / n
+    table = zip(sampled.rounds, mean, error, spread, strict=True)
+    rows = [(f"{t}", f"{m:.6g}", f"{e:.2g}", f"{s:.2g}") for t, m, e, s in table]
     print_table(columns, rows, numbers=columns)

@@ -35,7 +35,8 @@ def compare(
         from experiments.method_comparison import compare_methods
 
         given = {key: value for key, value in keys.items() if value is not None}
-        with if_stopped(lambda: _kept(out)), bad_input(ValueError, OSError, FloatingPointError):
+        kept = "nothing is kept: no --out" if out is None else f"the runs are in {out}; the same command goes on"
+        with if_stopped(lambda: kept), bad_input(ValueError, OSError, FloatingPointError):
             comparison = compare_methods(
                 methods,
                 seeds,
@@ -49,10 +50,6 @@ def compare(
     if comparison.shortfalls:
         typer.echo("\n" + "\n".join(f"{method}, seed {seed}: {why}" for method, seed, why in comparison.shortfalls))
         raise typer.Exit(NOTHING_LEARNED)
-
-
-def _kept(out: Path | None) -> str:
-    return "nothing is kept: no --out" if out is None else f"the runs are in {out}; the same command goes on"
 
 
 def _lines(comparison: "MethodComparison") -> list[str]:

@@ -199,7 +199,8 @@ def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
     for quantity in QUANTITIES:
         y = Label(quantity, log=True)
         for label, members in families.items():
-            powers = {power: f"m^({power:g})" for power in (POWER[quantity], *_also(quantity, label))}
+            of_kinks = [-0.5] if quantity in TO_OWN and label.split(":")[2] in KINKED else []
+            powers = {power: f"m^({power:g})" for power in (POWER[quantity], *of_kinks)}
             panels += width_panels(f"{quantity}, {label}", y, cells[quantity], "network", members, powers)
     description = "; ".join(f"{name}: {says}" for name, says in QUANTITIES.items())
     return Chart(
@@ -209,11 +210,6 @@ def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
         "kernel regime and the drift of that kernel fall as m^(-1), for ReLU more slowly at large widths.",
         tuple(panels),
     )
-
-
-def _also(quantity: str, label: str) -> tuple[float, ...]:
-    """The power of the width with which the effect of kinks falls."""
-    return (-0.5,) if quantity in TO_OWN and label.split(":")[2] in KINKED else ()
 
 
 def _setting(cells: Cells) -> str:

@@ -94,16 +94,11 @@ def off_limit(cells: Cells) -> Numbers:
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5
 
 
-def _per_seed(cells: Cells) -> Cells:
-    """The RMS over the clients, who share the network of a seed."""
-    return (cells**2).mean("client") ** 0.5
-
-
 def charts(cells: Cells) -> Iterable[Chart]:
     """The drift against the local steps for each beta, and its approach to the limit against the width."""
     widest, series = int(cells.width.max()), list[Series]()
     for beta in cells.beta.to_numpy():
-        at, name = _per_seed(cells.sel(beta=beta, width=widest)), f"network, beta = {beta:g}"
+        at, name = (cells.sel(beta=beta, width=widest) ** 2).mean("client") ** 0.5, f"network, beta = {beta:g}"
         series += [points(name, at.network, "local_steps"), line("kernel regime", at.limit, "local_steps", of=name)]
     approach = points("networks", off_limit(cells), "width")
     theory = power_line(-0.5, approach.x, approach.y[-1], name="m^(-1/2)", of="networks")

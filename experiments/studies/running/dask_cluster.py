@@ -115,7 +115,8 @@ class DaskCluster:
 
         try:
             while left or there or suspects:
-                room = self._room()
+                with _connected():
+                    room = AHEAD * max(1, sum(self._client.nthreads().values()))
                 while left and len(there) < room:
                     cell, claim = left.pop(), ExitStack()
                     if not claim.enter_context(self.store.claim(cell)):
@@ -143,10 +144,6 @@ class DaskCluster:
                 future.cancel()
             for _, claim in (*there.values(), *suspects):
                 claim.close()
-
-    def _room(self) -> int:
-        with _connected():
-            return AHEAD * max(1, sum(self._client.nthreads().values()))
 
 
 def _in_thread(make: Callable[[], Client]) -> Client:
