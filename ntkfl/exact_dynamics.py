@@ -206,15 +206,7 @@ def kernel_regime(
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
     schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    another = (
-        method != "fl-ntk"
-        or options
-        or momentum
-        or client_steps is not None
-        or step_factors is not None
-        or ima
-        or schedules
-    )
+    another = method != "fl-ntk" or options or momentum or ima or schedules or not client_steps is step_factors is None
     if loss is not None:
         if another:
             raise ValueError(

@@ -19,7 +19,7 @@ from ntkfl.estimate import Estimate
 Activation = Callable[[np.ndarray], np.ndarray]
 
 SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, far above rounding
-GRID = 256  # angles at which smooth networks are evaluated
+CIRCLE_POINTS = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
 FINITE = 0.01  # allowance for higher powers of Delta in an exponent at these scales
@@ -181,7 +181,7 @@ def _on_circle(angles: np.ndarray) -> np.ndarray:
 
 
 def _circle() -> np.ndarray:
-    return _on_circle(2 * np.pi * np.arange(GRID) / GRID)
+    return _on_circle(2 * np.pi * np.arange(CIRCLE_POINTS) / CIRCLE_POINTS)
 
 
 def relu(a: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from flint import arb, fmpq
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
+from bounds.case import Case, described
 from bounds.family import Family
 from bounds.part_strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
@@ -28,9 +28,7 @@ class GaussianTail(Case):
         with precision():
             return enclosure((ball(self.t) / (ball(self.sigma) * arb(2).sqrt())).erf())
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"t": self.t, "sigma": self.sigma}
+    describe = described("t", "sigma")
 
 
 def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:

@@ -196,10 +196,6 @@ def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.nda
     return signs if loss == "logistic" else signs * 1e3
 
 
-def _steep_pair(seed: int) -> NetworkPair:
-    return _steep(seed % 2 == 0, *np.exp(np.random.default_rng([seed, 37]).uniform(-1, 1, 3)))
-
-
 def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
     """Two units on the input 1; the first has the preactivations `one`, -`two` (with `kink`) or `one + two`, `one`.
 
@@ -218,7 +214,7 @@ def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
 # a kink, in odd seeds from the product of the layers' differences.
 STEEP_PAIRS = Family(
     "steep pairs, 3 outputs, cross-entropy",
-    _steep_pair,
+    lambda seed: _steep(seed % 2 == 0, *np.exp(np.random.default_rng([seed, 37]).uniform(-1, 1, 3))),
     st.builds(_steep, st.booleans(), *[st.floats(0.1, 4)] * 3),
     trials=10,
 )

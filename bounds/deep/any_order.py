@@ -42,7 +42,7 @@ def _measure_method(case: MethodRounds) -> tuple[Estimate, Estimate]:
     )
 
 
-CLEAR = 1e4  # least distance for which a change is measured, in units of the rounding
+ABOVE_ROUNDING = 1e4  # least distance for which a change is measured, in units of the rounding
 
 sigma, largest, entries, jacobian = sp.symbols("sigma_0 Lambda M_0 J_F", positive=True)
 bend, turn, radius, residual = sp.symbols("L L_J rho r", positive=True)
@@ -85,7 +85,7 @@ def _measure(case: OrderedWindows) -> tuple[Estimate, ...]:
     """(distance to a fit after / before)^2 by window; the first distance; the largest distance from the checkpoint."""
     run, off = case.run, case.run.rounding
     before, after = run.distance[:-1], run.distance[1:]
-    told = before > CLEAR * off  # training that has reached a fit stays there
+    told = before > ABOVE_ROUNDING * off  # training that has reached a fit stays there
     ratio = np.where(told, (after / np.where(told, before, 1)) ** 2, 0)
     error = np.where(told, ((after + off) / np.where(told, before - off, 1)) ** 2 * (1 + 1e-9) - ratio, 0)
     return (

@@ -11,13 +11,13 @@ from bounds.fedgucci.cases.segment_terms import (
     ROUNDING,
     accuracy,
     crossings,
+    end_preactivations,
     gap,
     loss_at,
     mean_loss,
     mean_of,
     mean_square,
     pair,
-    sides,
 )
 from bounds.fedgucci.families.far_labels import far_label_families, small_families, with_far_labels
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, scaled, sign_flipped, without
@@ -101,7 +101,7 @@ NO_DEAD_INPUT = Hypothesis(
     "no-dead-input",
     "every input has a unit that is on at both ends: where all are off f is 0 and its sign is rounding's "
     "(a limit of this tool)",
-    lambda case: float(np.minimum(*sides(case)).max(axis=1).min()) - 1e-12,
+    lambda case: float(np.minimum(*end_preactivations(case)).max(axis=1).min()) - 1e-12,
 )
 
 

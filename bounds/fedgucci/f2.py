@@ -8,6 +8,7 @@ from flint import arb
 from hypothesis import strategies as st
 
 from bounds import FEDGUCCI, Case, Change, Claim, Family, Kind, Nature, Outcome, Source, Statement
+from bounds.case import described
 from bounds.cases.network_pair import lipschitz_constant
 from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
@@ -70,9 +71,7 @@ class LossSteepness(Case):
 
         return (loss(1) - loss(0)) / arb(2).sqrt()
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"loss": self.loss, "outputs": self.outputs, "reach": self.reach}
+    describe = described("loss", "outputs", "reach")
 
 
 def _loss(seed: int) -> LossSteepness:
@@ -84,15 +83,10 @@ def _loss(seed: int) -> LossSteepness:
     return LossSteepness(loss, outputs, float(2.0 ** rng.uniform(-3, 3)))
 
 
-def _scalar_loss(seed: int) -> LossSteepness:
-    """The absolute and the logistic loss in turn."""
-    return LossSteepness(("absolute", "logistic")[seed % 2])
-
-
 _REACH = st.floats(0.01, 100)
 SCALAR_LOSSES = Family(
     "losses of a scalar output",
-    _scalar_loss,
+    lambda seed: LossSteepness(("absolute", "logistic")[seed % 2]),
     st.builds(LossSteepness, st.sampled_from(["absolute", "logistic"])),
     trials=2,  # the seed does not change a loss's constant
     needs=2,
@@ -146,9 +140,7 @@ class CircleNeuron(Case):
             sizes = [(part[0] ** 2 + part[1] ** 2).sqrt() for part in (change, moved)]
             return enclosure(sizes[0] / (ball(self.length) * sizes[1]))
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"v": self.readout, "|u|": self.length, "|x|": self.radius, "turn": self.turn}
+    describe = described("turn", **{"v": "readout", "|u|": "length", "|x|": "radius"})
 
 
 def _unit(seed: int) -> CircleNeuron:

@@ -5,7 +5,7 @@ import sympy as sp
 
 from bounds import BEYOND, FEDGUCCI, Change, Claim, Kind, Source, Statement
 from bounds.cases.cube_networks import EPS, CubeNetworks, cube_families
-from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, kink_terms, pair, rounding, sides
+from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, end_preactivations, gap, kink_terms, pair, rounding
 from bounds.fedgucci.families.cube_families import counted, gap_families, scattered, sharp_families
 from bounds.fedgucci.premises.cube_bound import GROUP_GAP, MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, SYMBOLS, K, b, d_anc, h, side
@@ -31,7 +31,7 @@ product, first_kinks, second_kinks = sp.symbols("P J_1 J_2", real=True)
 
 
 def _constants(case: CubeNetworks) -> dict:
-    (a, c), (first, second) = sides(case), pair(case)
+    (a, c), (first, second) = end_preactivations(case), pair(case)
     kinks = kink_terms(case, ALPHAS)
     change = np.maximum(a, 0) - np.maximum(c, 0)
     errors = 4 * rounding(case) + EPS

@@ -9,11 +9,11 @@ from bounds.fedgucci.cases.segment_terms import (
     ALPHAS,
     ROUNDING,
     distance_of_sides,
+    end_preactivations,
     gap,
     kink_terms,
     mean_of,
     pair,
-    sides,
 )
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -26,7 +26,7 @@ HALF_WAY = 0.5
 
 def relu_change(case: CubeNetworks) -> Estimate:
     """relu(g) - relu(U_1 x) at the first input and alpha = 1/2, (h,); exactly 0 for units that are surely off."""
-    a, c = (side[0] for side in sides(case))
+    a, c = (side[0] for side in end_preactivations(case))
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
     error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x[0]) * rows
     middle = HALF_WAY * a + (1 - HALF_WAY) * c
@@ -81,7 +81,7 @@ def _rounding(case: CubeNetworks, active: np.ndarray) -> np.ndarray:
 
 
 def _as_printed(case: CubeNetworks) -> Estimate:
-    a, c = sides(case)
+    a, c = end_preactivations(case)
     share = ALPHAS[:, None, None]
     change = np.maximum(share * a + (1 - share) * c, 0) - np.maximum(a, 0)
     value = ALPHAS[:, None] * np.abs(change @ case.anchor.readout)

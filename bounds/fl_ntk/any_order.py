@@ -40,7 +40,7 @@ def _measure_method(case: MethodTraining) -> tuple[Estimate, Estimate, Estimate]
 
 
 STEPS_RUN = 24
-EPS = 2e-3  # every step stays below the limit 2 by this share of the limit
+BELOW_LIMIT = 2e-3  # every step stays below the limit 2 by this share of the limit
 PROBES = 5
 SMALL, TRIES, FEW_TRIES = 100, 6, 2  # an adversary's batches: TRIES, or FEW_TRIES if there are over SMALL neurons
 TRAINED = 5  # seeds of trained networks
@@ -95,7 +95,7 @@ class OrderedTraining(Case):
             self.fit[0],
             steps=STEPS_RUN,
             aim=self.aim,
-            eps=EPS,
+            eps=BELOW_LIMIT,
             probes=self.probes,
             tries=TRIES if len(self.weights.signs) <= SMALL else FEW_TRIES,
             seed=self.seed,
@@ -195,7 +195,7 @@ def ordered_families(options: Options) -> tuple[Family, ...]:
     )
 
 
-CLEAR = 1e6  # a step's ratio is known if the step's eps eta r^2 is above this multiple of the rounding
+ABOVE_ROUNDING = 1e6  # a step's ratio is known if the step's eps eta r^2 is above this multiple of the rounding
 NEVER = 1e9  # the ratio of a step without a decrease
 
 D = sp.Symbol("D", positive=True)
@@ -207,7 +207,7 @@ def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
     distance, spent = run.distance, case.claimed * run.spent
     step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
     doubt = 2 * off * (distance[:-1] + distance[1:]) + 2 * off**2
-    told = step > CLEAR * doubt  # in later steps the residual is of the size of rounding
+    told = step > ABOVE_ROUNDING * doubt  # in later steps the residual is of the size of rounding
     surely = lowered > doubt
     ratio = np.where(surely, step / np.where(surely, lowered, 1), NEVER)[told].astype(float)
     error = np.where(surely, 2 * doubt * step / np.where(surely, lowered, 1) ** 2, 0)[told].astype(float)

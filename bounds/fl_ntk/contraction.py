@@ -58,7 +58,7 @@ def _exponent(change) -> Mutant:
     return Mutant(f"rate {change}", lambda expression: (1 - change * rho * lam) ** t * r0**2)
 
 
-HUGE = 1e4  # with labels 1e4 sqrt m / eta_l a step moves active neurons by 1e4; neurons start within 5 of 0
+LABEL_SIZE = 1e4  # with labels 1e4 sqrt m / eta_l a step moves active neurons by 1e4; neurons start within 5 of 0
 
 
 def opposed_run(
@@ -77,7 +77,7 @@ def opposed_run(
     weights = draw(width, 2, seed, sigma)
     lowest, highest = np.linalg.eigvalsh(gram.finite(x, weights.hidden))
     eta_local = float(0.99 * lowest**2 / (4000 * highest * local_steps))
-    size = HUGE * np.sqrt(width) / eta_local if label is None else label
+    size = LABEL_SIZE * np.sqrt(width) / eta_local if label is None else label
     problem = Problem(x, np.full(2, size), name=f"two points at angle {angle:g}, y = {size:.3g}")
     setup = Setup(width, sigma, eta_local, local_steps=local_steps, rounds=1, seed=seed)
     return federated_run(problem, setup, weights)

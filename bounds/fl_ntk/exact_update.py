@@ -124,8 +124,8 @@ AVERAGED = eta_local / (N * sp.sqrt(m))
 def _update_constants(case: FederatedRun) -> dict:
     path, steps = weight_path(case), case.setup.local_steps
     return run_values(case, eta_local, N, m) | {
-        pull: path.each(lambda round_: path.pulls(round_, range(steps))),
-        pull_printed: path.each(lambda round_: path.pulls(round_, range(1, steps + 1))),
+        pull: path.each(lambda round_: path.negative_gradients(round_, range(steps))),
+        pull_printed: path.each(lambda round_: path.negative_gradients(round_, range(1, steps + 1))),
     }
 
 
@@ -142,7 +142,7 @@ def _constants_eq2(case: FederatedRun) -> dict:
 
     def step(round_: WeightRound) -> np.ndarray:
         """eta_g Delta u(t), Delta u(t) from the display below Eq (2) with k = 0..K-1."""
-        total = path.pulls(round_, range(setup.local_steps))
+        total = path.negative_gradients(round_, range(setup.local_steps))
         return ball(setup.eta_global) * ball(setup.eta_local) / (path.root_m * case.problem.n_clients) * total
 
     return {

@@ -7,7 +7,6 @@ import numpy as np
 import sympy as sp
 from flint import arb_mat
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds import BEYOND, FL_NTK, Case, Change, Claim, Family, Hypothesis, Kind, Limit, Source, Statement, with_own
 from bounds.cases.kernel_case import KernelCase, kernel_families
@@ -127,15 +126,12 @@ def antipodal_pairs(seed: int) -> AntipodalFamily:
     return AntipodalFamily(x, cramer(x))
 
 
-def _directions(d: int) -> SearchStrategy[np.ndarray]:
-    """d+1 different directions, on a coarse grid or spread out."""
-    return unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True)
-
-
 ANTIPODAL_PAIRS = Family(
     "antipodal pairs",
     antipodal_pairs,
-    st.integers(2, 4).flatmap(_directions).map(lambda x: AntipodalFamily(x, cramer(x))),
+    st.integers(2, 4)
+    .flatmap(lambda d: unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True))
+    .map(lambda x: AntipodalFamily(x, cramer(x))),
     trials=24,
     fixed=True,
 )

@@ -37,7 +37,7 @@ def _measure(case: DrawnMemory) -> tuple[Estimate, ...]:
     """For each method the lower side over the rate, and the rate over the upper side."""
     measured = []
     for method in OPTIONS:
-        rate, (low, high) = case.radius(method).sqrt(), case.library(method).mean_square.sides
+        rate, (low, high) = case.radius(method).sqrt(), case.library(method).mean_square.rate_bounds
         root, error = float(rate.value), float(rate.error)
         measured += [
             Estimate(low / root, error * low / root**2, rate.method),

@@ -54,10 +54,6 @@ def _gram_coefficient(ladder: InitialLadder) -> float:
     return float(np.sqrt((h * (inner - h)).sum()))
 
 
-def _initial_coefficient(ladder: InitialLadder) -> float:
-    return ladder.sigma * float(np.sqrt((ladder.problem.x**2).sum() / (2 * ladder.problem.n)))
-
-
 def _limit(name: str, exponent: sp.Rational) -> Callable[[WidthLadder], float]:
     """The leading coefficient of a statistic, as `RunStatistics` has it."""
 
@@ -290,7 +286,7 @@ RATES = (
                 _at_start(lambda s, _: np.sqrt((s.outputs**2).mean())),
                 False,
                 True,
-                _initial_coefficient,
+                lambda ladder: ladder.sigma * float(np.sqrt((ladder.problem.x**2).sum() / (2 * ladder.problem.n))),
             ),
         ),
         source=EXACT,

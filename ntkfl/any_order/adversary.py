@@ -22,7 +22,7 @@ DEPTH = 30  # rounds of one run
 DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
 MODELS = 3  # models in a mean
 NEAREST = 10  # kinks that a run may aim at
-CLEAR = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
+ABOVE_ROUNDING = 1e6  # a ratio of two distances is trusted if the smaller one is this many times its rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ class _Search:
     def _judge(self, w: np.ndarray, after: np.ndarray, *last: Round) -> None:
         """Raise `_Broken` if a round breaks a claim; `last` is this round, if it is not yet in the order."""
         before, now, residual = self.distance(w), self.distance(after), self.residual(after)
-        if before > CLEAR * self.rounding and now <= before + self.rounding:
+        if before > ABOVE_ROUNDING * self.rounding and now <= before + self.rounding:
             self.kept = max(self.kept, now / before)
         if now <= before + self.rounding and residual <= self.allowed:  # a NaN breaks a claim
             return

@@ -137,7 +137,7 @@ class TilesFile:
 
 TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
 SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
-LOOKED_AT = 64  # samples of either side of the pairs that test the kernel's symmetry; also rows of a call for diagonals
+PROBED = 64  # samples of either side of the pairs that test the kernel's symmetry; also rows of a call for diagonals
 UNEVEN = 1e-12  # largest asymmetry, relative to the largest entry, that is averaged out
 UNIT = 2.0**-53
 STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
@@ -487,9 +487,9 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     roots = np.full(len(x), np.nan)
 
     def fill(slab: np.ndarray, start: int, end: int) -> None:
-        for first in range(0, start, LOOKED_AT):
+        for first in range(0, start, PROBED):
             if np.isnan(roots[first]):  # the file has this slab already: compute its diagonal
-                some = x[first : min(first + LOOKED_AT, start)]
+                some = x[first : min(first + PROBED, start)]
                 roots[first : first + len(some)] = np.sqrt(np.maximum(np.diagonal(_values(kernel, some, None)), 0))
         own = _values(kernel, x[start:end], None)
         _require_mirrored(own, own.T)
@@ -500,7 +500,7 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
         if start:
             beside = _values(kernel, x[start:end], x[:start])
-            rows, columns = (np.linspace(0, size - 1, LOOKED_AT).astype(int) for size in beside.shape)
+            rows, columns = (np.linspace(0, size - 1, PROBED).astype(int) for size in beside.shape)
             _require_mirrored(beside[np.ix_(rows, columns)], _values(kernel, x[columns], x[start + rows]).T)
             slab[:, :start] = _allowed(beside, roots[start:end], roots[:start])
 
@@ -555,7 +555,7 @@ def tiles_room(n: int, dtype: str) -> float:
 def _mark(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> bytes:
     """The mark of a file of tiles: a hash of the samples, the slabs and some entries of the kernel."""
     digest = hashlib.sha256(f"{dtype} {SLAB} {x.shape}".encode())
-    for part in (x, _values(kernel, x[-1:], x[:LOOKED_AT])):
+    for part in (x, _values(kernel, x[-1:], x[:PROBED])):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.digest()
 
@@ -607,7 +607,7 @@ def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 
 
 def _require_symmetric(kernel: Kernel, x: np.ndarray) -> None:
-    first, last = x[:LOOKED_AT], x[-LOOKED_AT:]
+    first, last = x[:PROBED], x[-PROBED:]
     _require_mirrored(_values(kernel, first, last), _values(kernel, last, first).T)
 
 

@@ -157,9 +157,9 @@ class Margins:
                     for owned, (turning, off) in zip(work.clients.members, errors.of_clients, strict=True)
                 ]
             )
-        wrong_response, found_most, alone, blocks, relative, *others = of_all.max(axis=0).tolist()
-        found_least, steepest, grown, turned = others
-        largest, found_least = float(of_all[:, 2].sum()), -found_least
+        wrong_response, largest_response, alone, blocks, relative, *others = of_all.max(axis=0).tolist()
+        least_response, steepest, grown, turned = others
+        largest, least_response = float(of_all[:, 2].sum()), -least_response
         return cls(
             LocalErrors(
                 SAFE * (tiles.error + tiles.product_rounding),
@@ -172,8 +172,8 @@ class Margins:
                 SAFE * grown if grown > 1 else 1.0,
             ),
             SAFE * (tiles.largest_own + tiles.error),
-            found_least / SAFE,
-            SAFE * found_most,
+            least_response / SAFE,
+            SAFE * largest_response,
             SAFE * largest,
             SAFE * alone,
             steepest,

@@ -193,10 +193,10 @@ class LinearRegime(Regime):
     at_server_rate: Callable[[float], LinearRegime] | None = None
     before: Schedule | None = None
     no_answer: ClassVar = {
-        "at": "it is of Algorithm 1 (method fl-ntk) alone; call kernel_regime with the other steps",
-        "nu": "it is of Algorithm 1 (method fl-ntk) alone, without the server's step; use `response_eigenvalues`",
-        "local_outputs": "it is of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
-        "trajectory": "it has clients' local outputs, of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
+        "at": "only Algorithm 1 (method fl-ntk) takes other steps so; call kernel_regime with the other steps",
+        "nu": "nu is of Algorithm 1 (method fl-ntk) alone, without the server's step; use `response_eigenvalues`",
+        "local_outputs": "clients' outputs are of Algorithm 1 (method fl-ntk) alone; `outputs` has the server's model",
+        "trajectory": "a trajectory is of Algorithm 1 (method fl-ntk) alone; `outputs` has all rounds",
     }
 
     @cached_property

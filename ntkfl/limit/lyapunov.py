@@ -24,7 +24,7 @@ from ntkfl.limit.round_modes import ClientModes
 SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, that a search for constants looks at
 ROUNDING = 1e-12  # numbers of order 1 below this may be 0 up to rounding
 LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether the growth suffices
-HUGE = 1e300  # a search that takes differences has this number in place of infinity
+INFINITE = 1e300  # a search that takes differences has this number in place of infinity
 REFUSED = "no error bound is proved for these steps"
 
 
@@ -215,7 +215,9 @@ def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) ->
 
     def at(numbers: np.ndarray) -> float:
         interruption.check()
-        return min(function(Constants(*numbers.tolist())), HUGE)  # the search subtracts values, so none may be infinite
+        return min(
+            function(Constants(*numbers.tolist())), INFINITE
+        )  # the search subtracts values, so none may be infinite
 
     nearest = minimize(at, min(starts, key=at), method="Nelder-Mead", options={"maxiter": 300, "fatol": 1e-4})
     return Constants(*nearest.x.tolist())

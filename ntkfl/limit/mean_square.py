@@ -33,7 +33,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
-from ntkfl.limit.radius import EPSILON, side_of_one, sides
+from ntkfl.limit.radius import EPSILON, radius_bounds, side_of_one
 from ntkfl.memory import require
 
 if TYPE_CHECKING:
@@ -182,13 +182,13 @@ class StateMoments:
     def rate(self) -> float:
         """Factor per round of the root mean square; a ValueError where the search for this factor does not end.
 
-        The search gives an estimate, which the bounds of `sides` correct: computed eigenvalues of a Jordan chain are
-        far from exact.
+        The search gives an estimate, which `rate_bounds` corrects: computed eigenvalues of a Jordan chain are far from
+        exact.
         """
-        return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.sides))
+        return float(np.clip(self._radius[0] ** (0.5 / self.rounds), *self.rate_bounds))
 
     @cached_property
-    def sides(self) -> tuple[float, float]:
+    def rate_bounds(self) -> tuple[float, float]:
         """Two numbers between which the rate is, rounding included.
 
         The radius is never below that of the mean round. If 1 is between these bounds, the limit of a driven state
@@ -201,7 +201,7 @@ class StateMoments:
                 tried = self._radius[1]
                 least, most = (least, most) if tried is None else self._beside(tried)
         if least == 0:
-            below, above = (float(side) ** 2 for side in sides(self.mean))
+            below, above = (float(side) ** 2 for side in radius_bounds(self.mean))
             least, most = below, above if self.noise is None else most
         level = WITH_RESTS if self.rests else 1.0
         if least <= level <= most:
@@ -215,12 +215,12 @@ class StateMoments:
     def grows(self) -> bool:
         """Whether some mean square is known to grow; where no part stays, also whether some mean square is known not to
         fall."""
-        return self.sides[0] > 1 if self.rests else self.sides[0] >= 1
+        return self.rate_bounds[0] > 1 if self.rests else self.rate_bounds[0] >= 1
 
     @property
     def stable(self) -> bool:
         """Whether every mean square is known to go to 0."""
-        return not self.rests and self.sides[1] < 1
+        return not self.rests and self.rate_bounds[1] < 1
 
     @property
     def undecided(self) -> bool:
@@ -521,7 +521,7 @@ class MeanSquare:
         return max(float(np.sqrt(square)), least)
 
     @cached_property
-    def sides(self) -> tuple[float, float]:
+    def rate_bounds(self) -> tuple[float, float]:
         """Two numbers between which the rate is, rounding included: levels at which the mean square grows and falls."""
         least = 1.0 if self.rests else 0.0
         low, high = least, float("inf") if len(self.nu) else least

@@ -21,7 +21,7 @@ WRITTEN_OUT = 4  # up to so many rows a Lyapunov equation is solved as a general
 ROUNDED = 16  # number of rounded terms in a sum, for each row
 
 
-def sides(
+def radius_bounds(
     matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | None = None
 ) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
     """For each matrix, a lower and an upper bound of the spectral radius of every matrix near it.
@@ -59,7 +59,7 @@ def side_of_one(
 ) -> Float[np.ndarray, "*k"]:
     """-1 if every matrix near the given one has a radius below 1, 1 if none has, 0 if neither is known.
 
-    The bounds of `sides` may decide. Otherwise let D = X - M X M^T be positive definite. If X is positive definite, the
+    `radius_bounds` may decide. Otherwise let D = X - M X M^T be positive definite. If X is positive definite, the
     radius is below 1. If X is not, the radius is at least 1, since otherwise X would be the sum of M^k D M^kT. A matrix
     is near if it differs by at most `error` in the Frobenius norm.
     """
@@ -83,5 +83,5 @@ def side_of_one(
     known &= np.linalg.eigvalsh((left + np.swapaxes(left, -1, -2)) / 2)[..., 0] > off
     least = np.linalg.eigvalsh(solved)[..., 0]
     side = np.where(known & (np.abs(least) > ROUNDED * n * EPSILON * size), -np.sign(least), 0.0)
-    low, high = sides(matrix, n * EPSILON * length + error)
+    low, high = radius_bounds(matrix, n * EPSILON * length + error)
     return np.where(low > 1, 1.0, np.where(high < 1, -1.0, side))

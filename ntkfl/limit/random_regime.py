@@ -261,7 +261,7 @@ class RandomRegime(Regime):
 
         Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
         """
-        return Estimate.between(*self.mean_square.sides, "both sides of a radius")
+        return Estimate.between(*self.mean_square.rate_bounds, "both sides of a radius")
 
     @property
     def stable(self) -> bool:
@@ -693,7 +693,7 @@ class RandomRegime(Regime):
         return replace(self, noise=replace(self.noise, gaussian=0.0)) if self.noise.gaussian else self
 
     @property
-    def _wanders(self) -> bool:
+    def _keeps_noise(self) -> bool:
         """Whether the server keeps the sum of all Gaussian noise."""
         return False
 
@@ -755,7 +755,7 @@ class StateRegime(RandomRegime):
         return StateMoments(self._map, None if nothing else noise, rests)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows or (self._wanders and self.gram.any()):
+        if self.mean_square.grows or (self._keeps_noise and self.gram.any()):
             return float("inf")
         if self.mean_square.rests:
             raise ValueError(

@@ -231,16 +231,16 @@ class DrawnMemoryRegime(StateRegime):
         return StateMoments(moments.mean, noise, rests, onward=moments.following, between=size)
 
     @property
-    def _wanders(self) -> bool:
+    def _keeps_noise(self) -> bool:
         return bool(self.noise.gaussian and self.drawn.remembered)
 
     @property
     def _jump(self) -> Float[np.ndarray, " p"]:
         # clients' memories do not contain the noise of the round
-        return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._wanders else 2]
+        return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._keeps_noise else 2]
 
     def _size(self, points: int) -> int:
-        return (2 if self._wanders else 1) * points + self.problem.n  # memories are kept as coefficients
+        return (2 if self._keeps_noise else 1) * points + self.problem.n  # memories are kept as coefficients
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
         drawn, n = self.drawn, self.problem.n
@@ -253,7 +253,7 @@ class DrawnMemoryRegime(StateRegime):
             noise -= own * self.noise.blocks.moved(states[:n], drift, self.noise.pull)
             move, changes = move + drawn.noise[0][:, None] * noise, changes + drawn.noise[1][:, None] * noise
         after = states[:n] - self.gram @ move
-        if self._wanders:
+        if self._keeps_noise:
             after -= states[2 * n :]
         return np.concatenate([after, states[n : 2 * n] + changes, states[2 * n :]])
 
@@ -352,7 +352,7 @@ class ScheduledRegime(RandomRegime):
         return StateMoments(mean, drawn, rests, self.period)
 
     def stationary_mean_square(self, initial_outputs=None) -> float:
-        if self.mean_square.grows or (self.of_round(self.settled)._wanders and self.gram.any()):
+        if self.mean_square.grows or (self.of_round(self.settled)._keeps_noise and self.gram.any()):
             return float("inf")
         if self.mean_square.stable:
             if not self.noise.gaussian:

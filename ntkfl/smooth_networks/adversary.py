@@ -21,7 +21,7 @@ from ntkfl.smooth_networks.float_network import FloatNetwork
 ROUNDING = 1e-13  # error of a distance in float64, relative to the larger of |theta| and |y| / sigma_min(J)
 RUN = 20  # windows of a run; every run starts at the checkpoint
 PROBES, NEWTON = 5, 4
-CLEAR = 1e4  # least distance whose change is measured, as a multiple of the error of a distance
+LEAST_DISTANCE = 1e4  # least distance whose change is measured, as a multiple of the error of a distance
 MODES = "random", "largest", "smallest", "pieces", "clients", "slow", "far"
 CLAIMS = {
     "factor": "how a window lowers the squared distance to the fits",
@@ -231,7 +231,7 @@ class Windows:
             before, fit = self.to_fit(theta)
             for _ in range(RUN):
                 interruption.check()
-                if before < CLEAR * self.off or self.windows >= count or self.broken() is not None:
+                if before < LEAST_DISTANCE * self.off or self.windows >= count or self.broken() is not None:
                     break
                 theta, before, fit = self.window(theta, before, fit, mode)
             else:

@@ -59,7 +59,7 @@ class Checkpoint:
             ValueError: a network that does not fit the data. TooLittleMemory: the certificate does not fit.
         """
         require_fit(layers, problem)
-        require_memory([(layer.weight.size, layer.gives, _copied(layer)) for layer in layers], problem, memory)
+        require_memory([(layer.weight.size, layer.n_outputs, _copied(layer)) for layer in layers], problem, memory)
         try:
             norms = weight_norms(layers)
             done = passed(layers, problem.x, norms)
@@ -146,11 +146,11 @@ def require_memory(layers: Iterable[tuple[int, int, int]], problem: Problem, mem
 
 
 def _copied(layer: Layer) -> int:
-    return 0 if layer.image is None else layer.weight.size + layer.takes * layer.image.side**2
+    return 0 if layer.image is None else layer.weight.size + layer.n_inputs * layer.image.side**2
 
 
 def require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
-    features, outputs = layers[0].takes, len(layers[-1].weight)
+    features, outputs = layers[0].n_inputs, len(layers[-1].weight)
     require_features(problem, features)
     labels = problem.y[0].size
     if outputs != labels:

@@ -100,8 +100,8 @@ def _gather(layer: Layer) -> csr_array:
     assert isinstance(image, Image)
     channels, edge = layer.weight.shape[1] // image.side**2, image.side // 2
     place, channel, down, across = np.indices((image.places, channels, image.side, image.side)).reshape(4, -1)
-    row = place // image.gives[1] * image.stride + down - edge
-    column = place % image.gives[1] * image.stride + across - edge
+    row = place // image.output_shape[1] * image.stride + down - edge
+    column = place % image.output_shape[1] * image.stride + across - edge
     inside = (row >= 0) & (row < image.height) & (column >= 0) & (column < image.width)
     at = np.flatnonzero(inside)
     pixel = (row[at] * image.width + column[at]) * channels + channel[at]

@@ -103,14 +103,14 @@ class Image:
         return self.height * self.width
 
     @property
-    def gives(self) -> tuple[int, int]:
+    def output_shape(self) -> tuple[int, int]:
         """Height and width of the output."""
         return -(-self.height // self.stride), -(-self.width // self.stride)
 
     @property
     def places(self) -> int:
         """Number of pixels at which the convolution acts."""
-        return math.prod(self.gives)
+        return math.prod(self.output_shape)
 
     @property
     def overlap(self) -> int:
@@ -164,20 +164,20 @@ class Layer:
         return self.scale * (self.image.overlap if self.image else 1)
 
     @property
-    def takes(self) -> int:
+    def n_inputs(self) -> int:
         """Number of the layer's inputs."""
         columns = self.weight.shape[1]
         return columns * self.image.pixels // self.image.side**2 if self.image else columns
 
     @property
-    def gives(self) -> int:
+    def n_outputs(self) -> int:
         """Number of the layer's outputs, before any mean over pixels."""
         return len(self.weight) * (self.image.places if self.image else 1)
 
     @property
     def passes_on(self) -> int:
         """Number of inputs of the next layer."""
-        return len(self.weight) if self.pools else self.gives
+        return len(self.weight) if self.pools else self.n_outputs
 
     @property
     def shift(self) -> float:
@@ -286,7 +286,7 @@ def of_module(module: nn.Module, params: Mapping[str, Any] | None, features: int
                     )
                 weight = reordered
             layers.append(Layer(where, weight, bias, 1.0, 1.0, IDENTITY, trained.pop(), opened, image=image))
-            opened, shape = 0, (len(weight), *image.gives) if image else None
+            opened, shape = 0, (len(weight), *image.output_shape) if image else None
             continue
         phi = _activation(part)
         if phi is None:
@@ -347,7 +347,7 @@ def _standing_in(where: str, layers: list[Layer], shape: tuple[int, ...] | None,
     if shape is not None:
         size, image = shape[0], Image(shape[1], shape[2], 1)
     elif before is not None and before.image is not None and not before.pools:  # the image, flattened pixel by pixel
-        size, image = len(before.weight), Image(*before.image.gives, 1)
+        size, image = len(before.weight), Image(*before.image.output_shape, 1)
     else:
         size = features if before is None else before.passes_on
     if size is None:
@@ -411,7 +411,7 @@ def _image(part: Any, shape: tuple[int, ...] | None, where: str) -> Image | None
 def _pixels_first(weight: np.ndarray, layers: list[Layer]) -> np.ndarray:
     """The weight for images that store pixel after pixel; torch's images store channel after channel."""
     before = layers[-1] if layers else None
-    if before is None or before.image is None or before.pools or weight.shape[1:] != (before.gives,):
+    if before is None or before.image is None or before.pools or weight.shape[1:] != (before.n_outputs,):
         return weight
     if 1 in (len(before.weight), before.image.places):  # for one channel or one pixel both orders are the same
         return weight

@@ -401,7 +401,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
     """The transpose of `unfolded`: (n, C, places, k side^2) to (n, C, P k)."""
     n, outputs = b.value.shape[:2]
     side, edge = image.side, image.side // 2
-    squares = reshaped(b, (n, outputs, *image.gives, -1, side, side))
+    squares = reshaped(b, (n, outputs, *image.output_shape, -1, side, side))
     total: Estimate | None = None
     for down, across in np.ndindex(side, side):
         part = squares[..., down, across]

@@ -59,19 +59,19 @@ def layers_of(
     if layers[-1].image is not None:
         raise ValueError(f"layer {layers[-1].name} is a convolution; the last layer must be a Linear one")
     for before, after in pairwise(layers):
-        if before.passes_on != after.takes:
+        if before.passes_on != after.n_inputs:
             raise ValueError(
-                f"layer {after.name} takes {after.takes} numbers; layer {before.name} gives {before.passes_on}"
+                f"layer {after.name} takes {after.n_inputs} numbers; layer {before.name} gives {before.passes_on}"
             )
     aside: list[int] = []
     for layer in layers:
-        aside += [layer.takes] * layer.opens
+        aside += [layer.n_inputs] * layer.opens
         for _ in range(layer.closes):
             before_block = aside.pop()
-            if before_block != layer.gives:
+            if before_block != layer.n_outputs:
                 raise ValueError(
                     f"the residual block that ends with layer {layer.name} takes {before_block} numbers and gives "
-                    f"{layer.gives}; they must be as many"
+                    f"{layer.n_outputs}; they must be as many"
                 )
     if not any(layer.trained for layer in layers):
         raise ValueError("no layer of the network is trained: nothing can change")
@@ -99,7 +99,7 @@ def _require_same(module: nn.Module, layers: tuple[Layer, ...], params: Mapping[
     import torch
 
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((PROBES, layers[0].takes))
+    x = rng.standard_normal((PROBES, layers[0].n_inputs))
     try:
         done = passed(layers, x)
         b = rng.standard_normal(done.outputs.value.shape)

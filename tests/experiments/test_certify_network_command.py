@@ -210,7 +210,7 @@ def _size(model, params, problem, eta, steps, shares):
 def test_the_memory_of_weights_that_are_not_drawn_yet_is_that_of_the_layers(spec, outputs):
     network = wide(spec)
     layers = layers_of(network, network.model((16,), 6, outputs).initial(0), 16)
-    wanted = [(layer.weight.size, layer.gives, _copied(layer)) for layer in layers]
+    wanted = [(layer.weight.size, layer.n_outputs, _copied(layer)) for layer in layers]
     assert list(_sizes(network, (16,), 6, outputs)) == wanted
 
 

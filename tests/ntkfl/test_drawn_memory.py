@@ -289,7 +289,7 @@ def test_state_and_modes_have_one_rate_and_one_limit(drawn):
     regime = random_rounds(problem, Setup(eta_local=0.4), None, "fedavgm", options, noise=0.1, **drawn)
     state = StateMoments(regime._map, lambda second: regime._following(second) - shaken(regime, second), rests=False)
     assert state.rate == pytest.approx(regime.rate, rel=1e-9)
-    assert state.sides[0] <= regime.rate * (1 + 1e-12) and regime.rate <= state.sides[1] * (1 + 1e-12)
+    assert state.rate_bounds[0] <= regime.rate * (1 + 1e-12) and regime.rate <= state.rate_bounds[1] * (1 + 1e-12)
     rest = np.trace(state.resting(regime._added)[: problem.n, : problem.n])
     assert rest == pytest.approx(regime.stationary_mean_square(), rel=1e-8)
 
@@ -331,7 +331,7 @@ def test_no_sides_are_claimed_without_eigenvectors():
     """The search overestimates the radius of a chain of Jordan's form."""
     mean = 0.8 * np.eye(14) + np.diag(np.full(13, 0.02), 1)
     for noise, rate in ((None, 0.8), (lambda second: 0.3 * second, 0.94**0.5)):
-        least, most = StateMoments(mean, noise, rests=False).sides
+        least, most = StateMoments(mean, noise, rests=False).rate_bounds
         assert least <= rate * (1 + 1e-12) and rate <= most * (1 + 1e-12)
 
 
@@ -351,7 +351,7 @@ def test_the_sides_of_a_radius_are_close_and_right(kind):
             part[:7, 7:] *= kind != "apart"
         radius = np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in (mean, *others)))).max()
         moments = StateMoments(mean, lambda z, parts=tuple(others): sum(a @ z @ a.T for a in parts), rests=False)
-        least, most = moments.sides
+        least, most = moments.rate_bounds
         assert least <= radius**0.5 * (1 + 1e-9) and radius**0.5 * (1 - 1e-9) <= most
         assert moments.rate == pytest.approx(radius**0.5, rel=1e-8)
         assert most - least <= 1e-3 * radius**0.5 or kind == "all but defective"
@@ -361,14 +361,14 @@ def test_the_sides_of_a_radius_are_close_and_right(kind):
 def test_the_sides_of_a_radius_scale_with_it(scale):
     """A map times a factor has the sides times the factor, even beyond single precision."""
     parts = scale * np.random.default_rng(3).standard_normal((2, 14, 14)) / 5
-    least, most = StateMoments(parts[0], lambda z: parts[1] @ z @ parts[1].T, rests=False).sides
+    least, most = StateMoments(parts[0], lambda z: parts[1] @ z @ parts[1].T, rests=False).rate_bounds
     rate = scale * np.abs(np.linalg.eigvals(sum(np.kron(part, part) for part in parts / scale))).max() ** 0.5
     assert rate * (1 - 1e-4) <= least <= rate <= most <= rate * (1 + 1e-4)
 
 
 def test_a_map_to_zero_has_sides():
     moments = StateMoments(np.zeros((14, 14)), np.zeros_like, rests=False)
-    assert moments.rate == 0 and moments.stable and moments.sides[0] == 0
+    assert moments.rate == 0 and moments.stable and moments.rate_bounds[0] == 0
 
 
 def test_summed_noise_that_reaches_no_output_has_no_infinite_loss():

@@ -7,7 +7,7 @@ from mpmath import mp
 import ntkfl
 from ntkfl import Setup, random_rounds
 from ntkfl.limit.mean_square import StateMoments
-from ntkfl.limit.radius import side_of_one, sides
+from ntkfl.limit.radius import radius_bounds, side_of_one
 
 CHAINS = [(0.8, 0.02), (0.8, 0.2), (0.99, 0.02), (0.9, 1.0), (0.99, 1.0), (1.0, 0.01), (1.005, 0.02), (1.02, 0.02)]
 
@@ -25,7 +25,7 @@ def test_no_chain_is_taken_for_what_it_is_not(value, beside, share):
     """S -> M S M' + share S has the radius value^2 + share, whatever eigenvalues a computer finds."""
     state = StateMoments(chain(value, beside), (lambda second: share * second) if share else None, rests=False)
     rate = (value**2 + share) ** 0.5
-    low, high = state.sides
+    low, high = state.rate_bounds
     assert low <= rate * (1 + 1e-12) and rate <= high * (1 + 1e-12)
     assert low <= state.rate <= high
     assert not (state.stable and rate >= 1) and not (state.grows and rate < 1)
@@ -48,7 +48,7 @@ def test_sides_enclose_the_radius_in_forty_digits(seed):
     matrix = rng.standard_normal((7, 7)) / 3
     with mp.workdps(40):
         radius = max(abs(value) for value in mp.eig(mp.matrix(matrix.tolist()), left=False, right=False))
-        low, high = sides(matrix)
+        low, high = radius_bounds(matrix)
         assert mp.mpf(float(low)) <= radius <= mp.mpf(float(high))
     assert high / low < 1.02
     radius = float(radius)
@@ -63,7 +63,7 @@ def test_one_matrix_of_many_spoils_no_other():
     )
     assert side_of_one(stack).tolist() == [-1, 0, 1, 0, -1]
     assert side_of_one(stack, np.full(5, 10.0)).tolist() == [0] * 5
-    low, high = sides(stack)
+    low, high = radius_bounds(stack)
     assert (low <= [0.5, 1, 1.1, 1, 0]).all() and ([0.5, 1, 1.1, 1, 0] <= high).all()
 
 

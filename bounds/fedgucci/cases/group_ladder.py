@@ -16,7 +16,9 @@ from ntkfl.initialisation import draw
 
 WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
 COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width
-GRID = 2048  # points of the circle over which the limit is averaged; the integrand is smooth except at isolated points
+CIRCLE_POINTS = (
+    2048  # points of the circle over which the limit is averaged; the integrand is smooth except at isolated points
+)
 FREQUENCIES = 3
 
 
@@ -70,7 +72,7 @@ class GroupLadder(Rungs):
     @cached_property
     def limit(self) -> float:
         """-E_x Var_k f_k, f_k the clients' predictions at infinite width."""
-        angles = 2 * np.pi * np.arange(GRID) / GRID
+        angles = 2 * np.pi * np.arange(CIRCLE_POINTS) / CIRCLE_POINTS
         x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         setup = Setup(eta_local=self.eta_local, local_steps=self.local_steps, rounds=1)
         clients = [Problem(self.problem.x[own], self.problem.y[own]) for own in self.problem.members]

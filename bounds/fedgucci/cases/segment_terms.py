@@ -21,7 +21,7 @@ def pair(case: CubeNetworks) -> tuple[TwoLayer, TwoLayer]:
     return case.networks[0], case.networks[1]
 
 
-def sides(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray]:
+def end_preactivations(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray]:
     """a = U_1 x and c = U_2 x, (n, h)."""
     first, second = pair(case)
     return case.x @ first.hidden.T, case.x @ second.hidden.T
@@ -90,7 +90,7 @@ def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
 
 def crossings(case: CubeNetworks) -> np.ndarray:
     """0, 1 and every alpha at which a unit changes its sign on an input, ascending."""
-    a, c = sides(case)
+    a, c = end_preactivations(case)
     where = np.divide(-c, a - c, out=np.zeros_like(c), where=a != c)
     return np.unique(np.concatenate([[0.0, 1.0], where[(where > 0) & (where < 1)]]))
 
@@ -104,6 +104,6 @@ def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
 
 def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
     """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
-    a, c = sides(case)
+    a, c = end_preactivations(case)
     shares = alphas[:, None, None]
     return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)

@@ -21,7 +21,7 @@ TIMES = np.linspace(0, TIME, 65)  # times at which the hypotheses are checked
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
 DRAWS = 200  # most draws of data and network until a network has HELD held neurons; a third of networks have HELD
-CLEAR = 0.3  # least distance from its kink of a pair that is not held
+KINK_MARGIN = 0.3  # least distance from its kink of a pair that is not held
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
 
@@ -160,14 +160,18 @@ def sliding_case(
         residual = rng.uniform(0.5, 1.5, SAMPLES) * rng.choice([-1.0, 1.0], SAMPLES)
         signs = rng.choice([-1.0, 1.0], WIDTH)
         rows = 2 * rng.standard_normal((40 * WIDTH, FEATURES))
-        hidden = rows[(np.abs(rows @ x.T) > CLEAR).all(axis=1)][:WIDTH]
+        hidden = rows[(np.abs(rows @ x.T) > KINK_MARGIN).all(axis=1)][:WIDTH]
         pairs: list[tuple[int, int]] = []
         problem = Problem(x, np.zeros(SAMPLES))
         for neuron in range(WIDTH):
             sample = int(rng.integers(SAMPLES))
             row = hidden[neuron] - (hidden[neuron] @ x[sample]) * x[sample]
             z = np.delete(x @ row, sample)
-            if len(pairs) == held or (signs[neuron] * residual[sample] < 0) == repelled or (np.abs(z) <= CLEAR).any():
+            if (
+                len(pairs) == held
+                or (signs[neuron] * residual[sample] < 0) == repelled
+                or (np.abs(z) <= KINK_MARGIN).any()
+            ):
                 continue
             pair = sliding(problem, Weights(row[None], signs[neuron : neuron + 1]), np.array([[0, sample]]))
             if BETWEEN[0] < pair.activations(residual)[0] < BETWEEN[1]:

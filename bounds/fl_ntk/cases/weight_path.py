@@ -55,7 +55,7 @@ class WeightPath:
         with precision(self.run.bits):
             return BALL.estimate(np.array([quantity(round_) for round_ in self.rounds], dtype=object))
 
-    def pulls(self, round_: WeightRound, steps: Iterable[int]) -> np.ndarray:
+    def negative_gradients(self, round_: WeightRound, steps: Iterable[int]) -> np.ndarray:
         """Minus sqrt(m) times the gradients at w_{k,c}(t), summed over the clients and the k in `steps`, (m, d)."""
         weighted = np.array([round_.active[k].T * round_.residual[k] for k in steps]).sum(axis=0)
         return self.signs[:, None] * (weighted @ self.x)

@@ -243,7 +243,7 @@ def _undecided(regime: "AnyRegime") -> str:
         return ""
     if not isinstance(regime, RandomRegime):
         return f"the factor per round is {regime.rate:.9g}, and 1 is within its error"
-    low, high = regime.mean_square.sides
+    low, high = regime.mean_square.rate_bounds
     return f"the factor per round is known to be from {low:.9g} to {high:.9g} only"
 
 

@@ -16,7 +16,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
-HUGE = 2.0**100  # outputs are divided by g k only if it is between 1 / HUGE and HUGE
+LARGEST_DIVISOR = 2.0**100  # outputs are divided by g k only if it is between 1 / LARGEST_DIVISOR and LARGEST_DIVISOR
 
 
 def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_rate: float = 1.0) -> Method:
@@ -145,7 +145,9 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     ahead = server_rate * walked
     motion = {"ahead": ahead, "passed": later / walked, "unit": ahead / clients}
     feedback = Feedback(outer, 1 / clients, response, wobble, slips, **motion)
-    spared = again if 1 / HUGE < server_rate * walked < HUGE else None  # in this range the quotient is exact enough
+    spared = (
+        again if 1 / LARGEST_DIVISOR < server_rate * walked < LARGEST_DIVISOR else None
+    )  # in this range the quotient is exact enough
     return LinearRound(step, 1, outer=outer, feedback=feedback, again=spared)
 
 

@@ -152,7 +152,7 @@ def convolutional(seed, image, channels, activations, pools=True, blocks=(), bia
                 pools and last,
             )
         )
-        image = replace(image, height=image.gives[0], width=image.gives[1])
+        image = replace(image, height=image.output_shape[0], width=image.output_shape[1])
     columns = layers[-1].passes_on
     weight = rng.standard_normal((1, columns))
     return (*layers, Layer("readout", weight, None, 1 / np.sqrt(columns), 0.0, IDENTITY, True))

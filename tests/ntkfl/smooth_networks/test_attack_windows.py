@@ -202,7 +202,7 @@ GENERAL = {
 def test_its_networks_are_those_that_are_certified(name):
     """The adversary's networks have torch's outputs and torch's gradients, sample by sample and summed."""
     layers, rng = GENERAL[name], np.random.default_rng(0)
-    x, mine = rng.standard_normal((3, layers[0].takes)), FloatNetwork(layers)
+    x, mine = rng.standard_normal((3, layers[0].n_inputs)), FloatNetwork(layers)
     theta = mine.start() + 0.1 * rng.standard_normal(len(mine.start()))
     f, j = mine.jacobian(theta, x)
     np.testing.assert_allclose(f, outputs(layers, torch.tensor(theta), x).numpy(), rtol=1e-10, atol=1e-12)

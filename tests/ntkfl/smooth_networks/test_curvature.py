@@ -243,7 +243,7 @@ CONVOLUTIONS = st.builds(
 def test_convolutions_keep_to_their_bounds(made, radius):
     """Bounds hold for outputs, gradients and kernel at the checkpoint, and for Hessians and sizes in the ball."""
     rng, layers = made
-    x, theta = rng.standard_normal((2, layers[0].takes)), trained(layers)
+    x, theta = rng.standard_normal((2, layers[0].n_inputs)), trained(layers)
     done, products, curvature = bounds(layers, x)
     j = jacobian(layers, theta, x).numpy()
     for enclosure, exact in (
