@@ -173,7 +173,7 @@ def test_a_series_of_thousands_of_rounds_is_bounded_by_the_root_of_their_number(
     whole = kernel_regime(problem, setup, None, "fedavg", options)
     regime = kernel_regime(problem, setup, None, "fedavg", options, matrix_free="float32")
     rounds = np.array([100, 400, 1600, 6400])
-    assert regime._series(rounds, regime._margins.largest) is not None
+    assert regime._series(rounds, regime._margins.largest, lambda: None) is not None
     residual, predicted = regime.residual_estimate(rounds), regime.predict_estimate(points, rounds)
     off = np.abs(predicted.value - whole.predict(points, rounds)).max(axis=1)
     assert (np.abs(residual.value - whole.residual(rounds)) <= residual.error + 1e-11).all()
