@@ -29,6 +29,7 @@ nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects, whose pages
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_use_type_comments = False
 autodoc_class_signature = "mixed"
 napoleon_numpy_docstring = False
 

@@ -64,7 +64,7 @@ def site(tmp_path_factory) -> Path:
     """The site, built with warnings as errors and without a network; of most pictures only the first panel is drawn."""
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-d", str(out / ".trees")]
-    command += ["-D", "whole_pictures_every=8"]
+    command += ["-D", "whole_pictures_every=32"]
     done = subprocess.run([*command, str(DOCS), str(out)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out
@@ -93,7 +93,7 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_place_on_it(pages):
 def test_pictures_of_statements_say_how_large_they_are_before_they_are_loaded(site):
     """Without sizes, text below pictures moves while they load, and a link leads to a wrong place."""
     images = re.findall("<img [^>]*pictures/[^>]*>", "".join(path.read_text() for path in site.rglob("*.html")))
-    assert len(images) > len(own()) * 9 / 8 - 10
+    assert len(images) > len(own()) * 33 / 32 - 10
     assert [image for image in images if not re.search('width="\\d+" height="\\d+"', image)] == []
 
 
