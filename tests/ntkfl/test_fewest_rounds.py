@@ -156,7 +156,7 @@ def test_a_dense_grid_is_hardly_better(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(14), 31, 37])  # 4, 31 and 37 catch searches from too few starts
 def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
     for label, tuned, rounds in behind_a_grid(seed, set(METHODS) - set(SWINGING)):
         assert tuned <= (1.25 if label == "scaffold" else 1.15) * rounds + 1, label
