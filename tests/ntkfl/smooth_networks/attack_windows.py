@@ -96,7 +96,7 @@ def quoted(rows: list[dict[str, Any]]) -> list[str]:
         f"trained {len(rows)} certified networks further",
         f"Every window lowered the squared distance by at least {_digits(1 / worst['fall'], False)} times the claimed "
         f"amount. The fit that Newton steps found was at most {_digits(worst['distance'], True)} of the certified "
-        f"distance away. Models went at most {_digits(worst['reach'], True)} of the reach, and outputs moved at most "
+        f"distance away. Models moved by at most {_digits(worst['reach'], True)} of the reach, and outputs by at most "
         f"{_digits(worst['outputs'], True)} of what their intervals allow.",
         "with two layers it is {} to {} times that norm (median {}), with three {} to {} ({}), with four {} to {} "
         "({}).".format(*depths[2], *depths[3], *depths[4]),
