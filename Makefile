@@ -28,8 +28,9 @@ test-slow: $(STAMP)
 	$(PYTEST) -m slow
 
 # Quick and slow tests at once, as in .ci/run: tests are collected once, and quick files at the end let no worker wait.
+# On two cores a third worker computes while others wait for the processes that slow tests start and stop.
 test-all: $(STAMP)
-	$(PYTEST)
+	$(PYTEST) -n 3
 
 # The pages, read at docs/_build/html/index.html; docs-execute runs the code on them again (PAGES=name for some).
 docs: $(STAMP)

@@ -29,6 +29,7 @@ TESTS = Path(__file__).parent
 LONGEST = [  # files whose tests take many seconds: first files that wait for processes, then by falling time
     TESTS / "experiments" / "studies" / "test_study_killed.py",
     TESTS / "experiments" / "test_interrupts.py",
+    TESTS / "experiments" / "test_verify_processes.py",
     TESTS / "meta" / "test_statements.py",
     TESTS / "docs" / "test_pages.py",
     TESTS / "docs" / "test_site.py",
