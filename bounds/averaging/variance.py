@@ -1,4 +1,4 @@
-"""The variance of clients' models: Theorem 2 (I7), of clients with one law (I10), and after IMA's window (I11)."""
+"""Variance of a client's model (Theorem 2, I7), of the mean of clients with one law (I10), of IMA's average (I11)."""
 
 from dataclasses import dataclass
 from fractions import Fraction

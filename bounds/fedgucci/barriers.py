@@ -57,7 +57,7 @@ def _constants_f1(case: CubeNetworks) -> dict:
 
 
 def _measure_f1(case: CubeNetworks) -> tuple[Estimate, Estimate, Estimate]:
-    """For each loss 0 and 0, the barrier at the ends, and the exact barrier; the largest losses; the largest gap."""
+    """For each loss the barrier at both ends, 0, and the exact barrier; the largest losses; the largest gap."""
     barriers, largest, farthest = _suprema(case)
     zero = Estimate.exact(0.0)
     parts = [part for barrier in barriers for part in (zero, zero, barrier.value)]

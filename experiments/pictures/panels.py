@@ -1,4 +1,4 @@
-"""The panels of a picture: points in the families' colours, curves, exponents, and the shade that refutes a claim."""
+"""The panels of a picture: points in the families' colours, curves, exponents, and a shade where a claim is refuted."""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ def test_no_sides_are_claimed_without_eigenvectors():
 
 @pytest.mark.parametrize("kind", ["any", "apart", "one reads the other", "all but defective", "slow"])
 def test_the_sides_of_a_radius_are_close_and_right(kind):
-    """The sides enclose the largest eigenvalue of the whole map; S is singular if a half of the state evolves alone."""
+    """The sides enclose the largest eigenvalue of the whole map; S may be singular if a half evolves alone."""
     rng, size = np.random.default_rng(len(kind)), 14
     for _ in range(4):
         mean, *others = (rng.standard_normal((3, size, size)) / size**0.5 * rng.uniform(0.1, 0.9, (3, 1, 1))).copy()

@@ -118,7 +118,7 @@ def kept_apart(work: Sequence[Unit], processes: int) -> list[Unit]:
 
 
 def next_for(loaded: frozenset[str], elsewhere: frozenset[str], waiting: Sequence[Unit]) -> int:
-    """The unit to hand out: the first that loads nothing new, else the first that loads nothing of `elsewhere`."""
+    """Place of the next unit: the first that loads nothing new, else the first that loads nothing of `elsewhere`."""
     known = [place for place, unit in enumerate(waiting) if loaded and unit.loads <= loaded]
     free = [place for place, unit in enumerate(waiting) if not unit.loads & elsewhere]
     return [*known, *free, 0][0]
