@@ -34,7 +34,7 @@ class Applies(StrEnum):
 
 @dataclass(frozen=True)
 class Applicability:
-    """One form on one case.
+    """Whether one form applies to one case.
 
     Args:
         plan: the plan by which the form was checked.
@@ -68,9 +68,9 @@ def applicable(
 ) -> tuple[list[Applicability], int]:
     """The forms about the user's data that are not known to fail, the most useful first, and the number of other forms.
 
-    Left out, and counted: forms recorded violated, forms that are not about data, and forms about more than one setup
-    (rates, orders, networks of several widths). Each form is judged on the case of the options' seed; to be quick, no
-    stored case is run.
+    The other forms are counted and not judged: forms recorded violated, forms that are not about data, and forms about
+    more than one setup (rates, orders, networks of several widths). Each form is judged on the case of the options'
+    seed; to be quick, no stored case is run.
 
     Args:
         statements: statements to check.

@@ -14,7 +14,7 @@ COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_erro
 
 @dataclass(frozen=True)
 class Curve:
-    """Values along one axis: `along` is "size" (of a ladder), "round" or "entry" (of an array, with the ratio there).
+    """Values along one axis: `along` is "size" (of a ladder), or "round" or "entry" (for the ratios of an array).
 
     claimed: the claimed power of the size. part: part of the claim. error: empty where none is known.
     """
@@ -100,7 +100,7 @@ class CasePoints:
 
 
 def rounded(value: float) -> float:
-    """A number to DIGITS digits; NaN becomes infinite, which is not drawn and equals itself.
+    """A number to DIGITS digits; NaN becomes infinity, which is not drawn and, unlike NaN, equals itself.
 
     Args:
         value: any number, infinities and NaN too.

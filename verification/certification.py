@@ -55,7 +55,7 @@ def best_certificate(
         problem: data with scalar labels.
         setup: sizes and steps.
         weights: the network to certify.
-        round_: how many rounds it has been trained, for the report; default 0.
+        round_: how many rounds the network has been trained, for the report; default 0.
         theorems: the theorems to try, by name; default X.11 and X.12.
     """
     candidates = [Certified(name, round_, theorem(problem, setup, weights)) for name, theorem in theorems.items()]

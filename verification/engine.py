@@ -65,8 +65,8 @@ def verify_all(
     Raises:
         TypeError: as `verify`.
 
-    Interrupted (Ctrl-C), it returns verdicts on the cases counted so far, marked as incomplete; after a second
-    interrupt it returns only the verdicts that are settled by then.
+    If interrupted (Ctrl-C), the function returns verdicts on the cases counted so far, marked as incomplete; after a
+    second interrupt it returns only the verdicts that are settled by then.
     """
     if not isinstance(options, Options):
         raise TypeError(f"the options are {options!r:.40}; options come before forms, and are bounds.Options(...)")

@@ -47,7 +47,7 @@ def ladders(
         networks: the most networks of a width; default no limit.
 
     Raises:
-        ValueError: fewer than four widths or two networks are left.
+        ValueError: fewer than four widths, or fewer than two networks, are left.
     """
     if networks is not None and networks < FEWEST_NETWORKS:
         raise ValueError(f"networks is {networks}; a spread needs at least {FEWEST_NETWORKS} at each width")

@@ -19,7 +19,7 @@ class FormRuns:
     """One true form on fresh cases: the runs that were judged, and how many of them were called violated or left open.
 
     A run is one judged case; for a claim with a failure probability, or about a whole ladder, a run is the verdict on a
-    batch. `uncounted`: judged cases that are no runs: they could not be evaluated, or have the description of an
+    batch. `uncounted`: judged cases that are no runs: they could not be evaluated, or have the same description as an
     earlier case, which happens in families that are not random. `errors`: batches that an exception ended. `where`: the
     command that replays each violation or error.
     """

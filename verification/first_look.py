@@ -46,7 +46,8 @@ class FirstLook:
     Args:
         checked: the most informative statements, on a few cases each.
         looked: the forms, each judged on one case.
-        left_out: number of forms that are known to fail, not about one setup, or about certificates or deep networks.
+        left_out: number of forms that are known to fail, that are not about one setup, or that are about certificates
+            or deep networks.
         identities: number of forms of equalities about data that were not judged, since there were enough bounds.
     """
 
@@ -57,7 +58,7 @@ class FirstLook:
 
     @property
     def easiest(self) -> tuple[str, tuple[Statement, ...]]:
-        """The change of options that makes most further statements testable, and these statements; empty if none does.
+        """The option change that makes the most further statements testable, and these statements; empty if none does.
 
         The change never includes steps: each statement finds its own step.
         """

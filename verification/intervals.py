@@ -8,7 +8,7 @@ UPPER, LOWER = 0.025, 5e-7  # probability that a limit is wrong by chance
 
 
 def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
-    """The smallest probability that `failures` or fewer in `trials` refute.
+    """The smallest failure probability that the observation of `failures` or fewer failures in `trials` trials refutes.
 
     The level is one-sided; by default it is the level of one end of a two-sided interval of 95%.
     """
@@ -16,7 +16,7 @@ def upper_limit(failures: int, trials: int, level: float = 1 - UPPER) -> float:
 
 
 def lower_limit(failures: int, trials: int, level: float = 1 - LOWER) -> float:
-    """The largest probability that `failures` or more in `trials` refute.
+    """The largest failure probability that the observation of `failures` or more failures in `trials` trials refutes.
 
     The level is one-sided; by default it is the level of one end of a two-sided interval of 1 - 1e-6.
     """

@@ -193,9 +193,10 @@ class Verdict:
     def contradicts_record(self) -> bool:
         """Whether the outcome differs from the recorded outcome.
 
-        With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
-        recorded to hold counts, and a check that an exception ended. The same holds for an interrupted check. A
-        violated form that is recorded open contradicts nothing; see `refutes_open`. Nor does a check that was not run.
+        With the user's own data, on which the recorded outcomes were not settled, only two things count: the violation
+        of a form that is recorded to hold, and a check that an exception ended. The same holds for an interrupted
+        check. A violated form that is recorded open contradicts nothing; see `refutes_open`. A check that was not run
+        contradicts nothing either.
         """
         if self.not_run:
             return False

@@ -70,7 +70,7 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 
 
 def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Verdicts that differ from the record or refute an open form, each with its replay; or that nothing is new.
+    """Verdicts that differ from the record or refute an open form, each with its replay; or one line: nothing is new.
 
     Args:
         verdicts: as `verify` gives them.

@@ -48,7 +48,7 @@ def recorded_page(statements: Iterable[Statement]) -> str:
 
 
 def recorded_list(cards: Iterable[Card], width: int) -> str:
-    """The same forms for a terminal: title, and what the difference means for a reader.
+    """The forms of `recorded_page` for a terminal: title, and what the difference means for a reader.
 
     Args:
         cards: the words of statements of any papers: `verification.cards.cards`.

@@ -22,7 +22,7 @@ def boundary(
     hardest: float,
     ratio: float = 1.1,
 ) -> Boundary:
-    """The hardest value that `succeeds`; a value harder by at most the factor `ratio` does not.
+    """The hardest value found to succeed; the next harder value tried, harder by at most the factor `ratio`, fails.
 
     If success is not monotone, there may be other boundaries.
 

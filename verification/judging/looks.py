@@ -4,9 +4,9 @@ For a ladder the looks take a quarter, half and all of the networks of each widt
 squares of these shares of the seeds. The first look draws at least as many seeds as a verdict needs, in all families of
 the form together; the second look draws as many in each family. A look decides if three things hold: the form is
 settled; every mutant is caught, so that the cases tell this formula from wrong ones; and the next look cannot confirm a
-probability that this look leaves open. A ladder on which a look settles the form is not enlarged while other ladders of
-the form are, unless a mutant is left. docs/verdicts.md, "Cases are drawn until they decide", proves that a wrong
-outcome is no likelier.
+probability that this look leaves open. A ladder on which a look settles the form is not enlarged further, unless a
+mutant is left, even if other ladders of the form are enlarged. docs/verdicts.md, "Cases are drawn until they decide",
+proves that a wrong outcome is no likelier.
 """
 
 from collections.abc import Mapping, Sequence

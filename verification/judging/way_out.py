@@ -129,8 +129,8 @@ def passing_step(
 ) -> tuple[float, str]:
     """The largest eta_local, to three digits, with which the case of the first seed passes, and what limits it.
 
-    The step has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: their
-    verdicts say which options would meet them.
+    The step has two digits where a hypothesis needs a run. Hypotheses that no smaller step meets are left out: the
+    verdicts of their forms say which options would meet them.
 
     Args:
         statements: to be checked.

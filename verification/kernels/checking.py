@@ -37,9 +37,9 @@ def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
 
     Raises:
         ValueError: an entry that is not finite, a zero row, or a depth below 1.
-    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only; antipodal points: fl-ntk/X.7.
-        Deeper ones: the kernel of unit rows is a power series in their product with positive coefficients. With two
-        layers the first odd power is the only one; with three there are all odd powers, which separate all rows
+    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only; antipodal points: fl-ntk/X.7. Deeper
+        ones: the kernel of unit rows is a power series in their product with positive coefficients. With two layers the
+        first power is the only odd power; with three layers there are all odd powers, which separate all rows
         (Schoenberg 1942).
     """
     require_size("depth, the number of layers of weights,", depth, optional=True)
@@ -88,8 +88,8 @@ def check(
             entry, and eigenvalues of n rows, at unit diagonal, may be as low as -n times this share. The default passes
             kernels that take arccos of a dot product, which lose half their digits at equal and opposite rows.
         smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
-            Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
-            needs 1e-5, the default at depth 1.
+            Default: 1e-11, where a kernel that takes arccos of a dot product fails; a smooth kernel, whose eigenvalue
+            falls as angle^2, needs 1e-5, the default at depth 1.
         widths: the widths at which `finite` is run, at least 4, ascending; default (64, 128, 256, 512, 1024, 2048,
             4096).
         networks: seeds at each width, at least 8; default 32.

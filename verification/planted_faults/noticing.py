@@ -55,10 +55,11 @@ class Noticed:
 
 
 def noticed(mutants: Iterable[PlantedFault], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
-    """Plant each fault in turn, and ask the statement that rests on the faulty function whether it notices.
+    """Plant each fault in turn, and find whether the statement that uses the faulty function notices the fault.
 
-    Its forms are judged in this process on few cases, first without a fault: a form whose verdict differs even then,
-    because the cases are few, counts as noticing nothing. Interrupted (Ctrl-C), it returns what was found so far.
+    The forms of the statement are judged in this process on few cases, first without a fault: a form whose verdict
+    differs from the recorded one even then, because the cases are few, counts as noticing nothing. If interrupted
+    (Ctrl-C), the function returns what was found so far.
 
     Args:
         mutants: the faults.

@@ -30,9 +30,9 @@ def attack_held(
 
     Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated,
     *broken by search*; a counterexample for which no second computation was possible is reported and decides nothing.
-    On a user's own data the outcome stays that of these data, and the verdict says where the form fails. Nothing is
-    written. If interrupted (Ctrl-C), the function returns all verdicts; a verdict whose search is missing says that it
-    is not complete.
+    On a user's own data the outcome stays the outcome on these data, and the verdict says where the form fails. Nothing
+    is written. If interrupted (Ctrl-C), the function returns all verdicts; a verdict whose search is missing says that
+    it is not complete.
 
     Args:
         verdicts: as `verify` gives them.

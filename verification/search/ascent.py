@@ -58,7 +58,7 @@ def neighbours(case: Any) -> list[Any]:
 
 @neighbours.register
 def _of_run(case: FederatedRun) -> list[Any]:
-    """Runs with rounds or local steps doubled or one fewer, or with the neurons of one activation pattern doubled.
+    """Runs with one round or local step less, or twice the rounds, local steps or neurons of one activation pattern.
 
     Rounds also grow eightfold, since a quotient that grows in the end often falls in the first rounds. When neurons are
     doubled the server step changes too, so that it is the same in units of 1/|H(0)|.

@@ -143,7 +143,8 @@ def attack(
 
     Cases from a family's strategy are searched first, since they are small; then the family's own cases, as many as
     `verify` draws, and for seed 0 the same cases. A rate's own cases are ladders, which are expensive; they are
-    searched only if the form has no other cases. Interrupted (Ctrl-C), it returns the simplest violation so far.
+    searched only if the form has no other cases. If interrupted (Ctrl-C), the function returns the simplest violation
+    so far.
 
     Args:
         statement: the claim.
@@ -244,7 +245,7 @@ class Hunt:
     first: tuple[int, float, str] | None = None
 
     def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
-        """Search one family; stops at the first violation that stands, which Hypothesis shrinks if it drew it.
+        """Search one family; stops at the first violation that stands. Hypothesis shrinks a violation that it drew.
 
         Drawing has half of the time; the ascent has the rest.
         """

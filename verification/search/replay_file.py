@@ -111,7 +111,8 @@ def read(text: str) -> Replay:
 
     Raises:
         ValueError: no JSON, another format, missing entries, a digest that does not fit, an impossible case.
-        KeyError: an unknown statement; it may be of a file, which a replay file cannot cause to be executed.
+        KeyError: an unknown statement, for example of a user's file: a replay file cannot cause that file to be
+            executed.
     """
     try:
         content = json.loads(text)

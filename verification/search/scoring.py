@@ -210,7 +210,7 @@ def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
 
 def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
     """Numbers of failures and of admitted networks, the largest probability allowed, the ratios, the worst comparison,
-    the unmet hypotheses (of the rejected network that comes nearest), and the largest `late`."""
+    the unmet hypotheses of the rejected network that is nearest to meeting its hypotheses, and the largest `late`."""
     late: float | None = None
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
     ratios: list[float] = []
