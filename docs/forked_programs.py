@@ -4,8 +4,9 @@
 
 does what `python -m MODULE WORD ...` does. This client sends the server one datagram: its folder, environment, streams
 and two pipes. By one pipe the client passes signals on; by the other the server tells how the fork ended. The server
-alone is the parent of the forks and waits for them, so no third process can end before it has told a status; if the
-server itself dies, its clients say so. A fork ends with its client and with the server, the server with its user.
+alone is the parent of the forks and waits for them, so there is no third process that could end before it reports a
+status. If the server itself dies, its clients say so. A fork ends if its client or the server ends; the server ends if
+the process that started it ends.
 """
 
 import atexit
@@ -133,8 +134,8 @@ def serve(address: str, *imported: str) -> list | None:
 def run(words: list[str], folder: str, environment: dict[str, str]) -> None:
     """Run a module as a program with these words, in this folder, with this environment.
 
-    It ends as the interpreter ends, but leaves the modules as they are: to take them down copies a third of the memory.
-    Where the interpreter would print something, it is left to do so.
+    The process then ends as an interpreter does, but without taking down the modules, which would copy a third of the
+    memory. Only where the interpreter would print something at the end does the interpreter itself end the process.
     """
     os.chdir(folder)
     os.environ.clear()

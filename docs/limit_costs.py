@@ -130,7 +130,8 @@ def between(begun: tuple[float, float], end: tuple[float, float]) -> list[float]
 def compared(own: Problem, method: str, rounds: Sequence[int]) -> Row:
     """Errors of tiles and their bounds after these rounds, the whole matrix in float64 being the truth.
 
-    Errors of residuals are over |y|, of movements over the movement; entries are of the residual, not divided.
+    Errors of residuals are divided by |y|, and errors of movements by the movement. The largest error of an entry of
+    the residual is not divided.
     """
     begun, t, (_, name, options) = time.process_time(), np.array(rounds), METHODS[method]
     base = algorithm1_limit(own, Setup(local_steps=STEPS))

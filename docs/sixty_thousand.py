@@ -154,7 +154,7 @@ KERNELS: dict[str, Callable[[Problem, int], gram.Features]] = {
 
 
 def against_exact(problem: Problem, state: Path, names: list[str], rounds: tuple[int, ...] = (1, 10, 32)) -> Iterator:
-    """The page's table, a row for each kernel, exact or named: distances over |y|, largest differences, accuracies.
+    """The page's table, a row for the exact and each named kernel: distances over |y|, largest differences, accuracies.
 
     names: such as "1000 landmarks".
     """

@@ -1,8 +1,8 @@
 """A process that repeats one candidate's work on request, and reports the time of each repetition.
 
 `python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` builds the work, does it once and prints the times
-with the result's numbers. Then it does the work again for every line of input. Times are JSON: seconds on the
-clock, on the processor, and the largest memory so far.
+with the result's numbers. Then it does the work again for every line of input. A report is JSON: the seconds on the
+clock, the seconds on the processor, and the largest memory so far.
 """
 
 import json

@@ -35,7 +35,7 @@ def how_to_get(peer: str) -> str:
 
 
 def interpreters(pairs: list[str]) -> dict[str, str]:
-    """PEER=PATH, parsed.
+    """The interpreters by peer, from texts PEER=PATH.
 
     Raises:
         ValueError: a text of another form, an unknown peer, or a path without a file.
@@ -53,7 +53,7 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
     """The last result, and `counted` times the median time of the repetitions after the first.
 
-    The time is thus that of `counted` repetitions, although more may run.
+    The time is thus the time of `counted` repetitions, although more may run.
 
     Raises:
         RuntimeError: the script failed; the message has the end of its output.

@@ -1,11 +1,11 @@
 """neural-tangents 0.6.5 on current JAX, for benchmarks, and as the independent reference for kernels in the tests.
 
-It is imported on first use. It imports names that JAX has since moved or dropped; they are supplied only during the
-import. The tests compare these parts with independent computations: stax kernels of fully connected networks, eager
-`predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3 walks JAX's internals as they were
-for neural-tangents 0.6.5, and implementation 0 may choose 3. The kernels of convolutional networks agree with
-`gram.convolutional` on a few images. In blocks of many images they end this process (jax 0.10.2: a segmentation fault
-in an elementwise operation on arrays of six dimensions), so they must not be used there.
+The package is imported on first use. It imports names that JAX has since moved or dropped; this module supplies these
+names only during the import. The tests compare these parts with independent computations: stax kernels of fully
+connected networks, eager `predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3 walks JAX's
+internals as they were for neural-tangents 0.6.5, and implementation 0 may choose 3. The kernels of convolutional
+networks agree with `gram.convolutional` on a few images. In blocks of many images they end this process (jax 0.10.2: a
+segmentation fault in an elementwise operation on arrays of six dimensions), so they must not be used there.
 """
 
 import importlib

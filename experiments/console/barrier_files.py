@@ -19,7 +19,7 @@ EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; exact barriers need one hi
 
 @dataclass(frozen=True)
 class Compared:
-    """Two-layer networks and samples, (n, l) and their labels.
+    """Two-layer networks, samples (n, l), and the labels of the samples.
 
     `constant`: the samples have a last feature that is 1, for biases. `unit`: the last unit holds the output's bias.
     """

@@ -159,7 +159,7 @@ Write = Callable[[str | bytes], None]
 
 @contextmanager
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
-    """A function for each path that writes text or bytes there in one step; None for a path None.
+    """For each path a function that writes text or bytes to the path in one step; for a path that is None, None.
 
     The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. An
     earlier file at the path stays until then; without a call nothing changes.

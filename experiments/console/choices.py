@@ -136,7 +136,7 @@ def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) 
 
 
 def numbers_of(name: str, typed: str, kind: Callable[[str], Number]) -> list[Number]:
-    """The numbers of an option as they are typed, 1,5,20.
+    """The numbers of an option, which are typed with commas between them: 1,5,20.
 
     Raises:
         ValueError: a part is no number, or no whole number where `kind` is int.

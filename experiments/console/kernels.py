@@ -97,7 +97,7 @@ def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
 def problem_and_gram(
     options: Options, spec: str, samples: int, duplicates: str, first: Callable[[Problem], None] | None = None
 ) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
-    """Digits unless the options name other data, and the kernel matrix of a network; None for FL-NTK's, the default.
+    """The problem (default: digits) and the kernel matrix of the network; no matrix for FL-NTK's network, the default.
 
     `first` raises if the problem is too large, before its rows are compared.
 
@@ -116,7 +116,7 @@ def problem_and_gram(
 def network_of(
     spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
 ) -> tuple[Model, WideNetwork | None]:
-    """The network of this name for these data at the setup's width; and the network of any width, if it has a limit.
+    """The network of this name for these data at the setup's width; and this network at any width, or None for a file.
 
     Raises:
         ValueError: as `kernels`.

@@ -124,7 +124,7 @@ def terms(value: sp.Basic) -> list[str]:
 
 
 def typed(text: str) -> str:
-    """A formula in plain text, as statements have for their left sides: "max_r |u_r(t) - u_r(0)|".
+    """The LaTeX of a formula in plain text, as statements have for their left sides: "max_r |u_r(t) - u_r(0)|".
 
     Words stay words, functions and sums are set as functions and sums, w~ and w^ are letters with an accent.
     """

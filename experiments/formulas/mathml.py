@@ -37,7 +37,8 @@ Names = list[tuple[sp.Basic, sp.Basic]]  # symbols, and what each stands for
 def named(formula: sp.Tuple, others: Sequence[sp.Basic] = (), earlier: Names | None = None) -> tuple[sp.Tuple, Names]:
     """The formulas with a name for each long part that is repeated or a power's base; and what each name stands for.
 
-    `others`: formulas shown beside these. `earlier`: the names in them, none of which gets a second meaning.
+    `others`: formulas shown beside these. `earlier`: the names in those formulas; none of these names gets a second
+    meaning.
     """
     earlier = earlier or []
     seen: Counter[sp.Basic] = Counter()

@@ -163,9 +163,10 @@ def measured_exponent(
 
 
 def at_most(claim: str, source: str, measured: Estimate, bound: float, note: str = "") -> Answer:
-    """A number that theory only bounds: the claim holds if its interval is below, and is violated if it is above.
+    """A number that theory only bounds, against this bound.
 
-    A power is violated only if the ladder refutes the bound too.
+    The claim holds if the number's interval is below the bound, and is violated if the interval is above the bound. A
+    power is violated only if the ladder refutes the bound too.
 
     Args:
         claim: the claim in words.
@@ -217,7 +218,8 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
 def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:
     """A mean or a share against theory, by intervals.
 
-    It holds if theory is within its 99% interval, and is violated if theory is outside its interval at level `SURE`.
+    The claim holds if theory is within the 99% interval of the measured number, and is violated if theory is outside
+    the number's interval at level `SURE`.
 
     Args:
         claim: the claim in words.

@@ -109,8 +109,8 @@ class Answer:
         outcome: holds, violated, unresolved or untested.
         note: a remark for the reader.
         recorded: the known outcome; violated for a claim that is wrong as printed.
-        settled_by: while it is unresolved or untested, names of the axes of which further values may settle it; default
-            the seeds'.
+        settled_by: while the answer is unresolved or untested, names of the axes of which further values may settle it;
+            default the seeds'.
     """
 
     claim: str
@@ -150,7 +150,8 @@ class Study:
         name: the study's name on the command line.
         question: the question in one line.
         source: paper and label of the question's origin.
-        axes: axes of the grid, the seeds' (named SEED) last if it has one; the result's dimensions in this order.
+        axes: axes of the grid; if there is an axis of seeds, it is named SEED and is the last. The results have the
+            axes as dimensions, in this order.
         inner: axes of a cell's measurement.
         quantities: the measured quantities, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME and
@@ -162,8 +163,8 @@ class Study:
             measurement.
 
     Raises:
-        ValueError: a name that no option or file can have, one used twice, seeds that are not last, or a quantity along
-            an axis that is not among the inner ones.
+        ValueError: a name that no option or file can have, a name used twice, seeds that are not last, or a quantity
+            along an axis that is not among the inner ones.
     """
 
     name: str

@@ -72,8 +72,8 @@ def measured_until(
         budget: seconds of processor time of all cells; None: no more seeds.
         tell: a function that gets a sentence with the next number of seeds, or the reason to stop; default None.
 
-    With a budget, one seed is measured first: it may take longer, but then no other is added. Answers whose errors do
-    not shrink with four times the seeds add no seeds.
+    With a budget, one seed is measured first. This seed may take longer than the budget; then no other seed is added.
+    Answers whose errors do not shrink with four times the seeds add no seeds.
 
     Returns: the last grid, its results, its answers, none where no cell is there, and how many cells failed.
 

@@ -1,7 +1,7 @@
-"""Rounds of Algorithm 1, clients of equal size, five full-batch steps, against a loop with autograd and simulators.
+"""Rounds of Algorithm 1 (clients of equal size, five full-batch steps), against a loop by autograd and simulators.
 
-The amount of work depends on the step: with N = 10, in a round one neuron in seven hundred may switch on a sample at
-step 1/500, and one in thirty at step 1/20.
+The amount of work depends on the step: with N = 10, one neuron in seven hundred may switch on a sample in a round at
+step 1/500, and one neuron in thirty at step 1/20.
 """
 
 from collections.abc import Callable

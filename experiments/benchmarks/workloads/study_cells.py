@@ -1,4 +1,4 @@
-"""The cells of a study, in this process, in others and on a Dask cluster, against bare hashing.
+"""The cells of a study, measured in this process, in other processes and on a Dask cluster, compared with bare hashing.
 
 This file is also the study that is run: its cells do nothing, or hash a given number of MiB.
 """

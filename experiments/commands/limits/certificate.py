@@ -77,12 +77,12 @@ def certify(
 ) -> None:
     """Certify a network: prove that Algorithm 1 converges on it, at which rate, and how far a neuron moves at most.
 
-    Without --after or --watch, it is the network drawn from the seed, before any training. From a later round on, two
-    theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
-    network at that round. --any-order certifies something else: that every further training, SGD included, fits the
-    data; --network does so for networks of any depth, if every sample is visited about equally often; --method proves
-    that one method converges, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg, fedavgm,
-    fedprox, scaffold or feddyn.
+    Without --after or --watch, the network is the one drawn from the seed, before any training. At a later round two
+    theorems are tried (fl-ntk/X.11 and X.12), and the stronger result is printed; the y(0), H and R of this result are
+    those of the network at that round. --any-order certifies something else: that every further training, SGD included,
+    fits the data; --network does so for networks of any depth, if every sample is visited about equally often; --method
+    proves that one method converges, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg,
+    fedavgm, fedprox, scaffold or feddyn.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
     have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,

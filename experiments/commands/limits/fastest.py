@@ -53,15 +53,15 @@ def fastest(
     Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
     momentum, mu or alpha, and eta_local (from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client alone diverges)
     are searched for, for the fewest rounds to eps, or with --budget for the least residual after it. The search
-    promises no optimum: on random problems dense grids had up to 15% fewer rounds for averaging and cyclic training, a
-    quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
-    any method whose clients use their own data only can reach, and the rounds that the best momentum at the server then
-    takes for the worst labels; labels along large eigenvalues may take fewer. Of more than 150 samples steps are
-    searched for on 60, and the best ones tuned on all. --train tests the ranking on one two-layer network, drawn from
-    --seed and trained with the best setting of each method. With --tiles steps are searched for in the labels' Krylov
-    space, eta_local among six values, and each best setting is run; for SCAFFOLD, FedDyn and cyclic training every
-    setting is run, most on 1000 of the samples and some ten on all. The rate and the floor are not resolved. After
-    Ctrl-C no file is written.
+    promises no optimum: on random problems dense grids found up to 15% fewer rounds for averaging and cyclic training,
+    a quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
+    any method can reach if its clients use only their own data, and the rounds that the best momentum at the server
+    then takes for the worst labels; labels along large eigenvalues may take fewer. If there are more than 150 samples,
+    steps are searched for on 60 of them, and the best steps are tuned on all. --train tests the ranking on one
+    two-layer network, drawn from --seed and trained with the best setting of each method. With --tiles steps are
+    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; for SCAFFOLD,
+    FedDyn and cyclic training every setting is run, most on 1000 of the samples and some ten on all. With --tiles the
+    rate and the floor are not resolved. After Ctrl-C no file is written.
     """
     with bad_input():
         refuse_steps(options, UNUSED)

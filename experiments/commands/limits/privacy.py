@@ -198,7 +198,7 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
 def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float, delta: float, clipped: float) -> None:
     """Print the number of rounds from which on no clip is known to be inactive with this cohort, if so many were tried.
 
-    Further rounds of the other cohorts would be simulated for this line alone.
+    The line leaves out the other cohorts: further rounds of them would be simulated for this line alone.
     """
     from experiments.console.tables import print_paragraph
 

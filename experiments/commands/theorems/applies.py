@@ -45,10 +45,10 @@ def applies(
     """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
 
     One case of every form is looked at: the network of the seed, or its run, of width 1024 (less for more than 1024
-    columns) and 20 rounds unless you choose. Where you give no --eta-local and the default one is unstable, half the
-    largest stable one is taken. For a hypothesis that is not met you get the value, the limit and, where one was found,
-    an option that meets it. Left out are forms that are known to fail, forms that are not about data, and statements
-    about growth with the size or about networks of several widths.
+    columns) and 20 rounds, unless you choose others. Where you give no --eta-local and the default one is unstable,
+    half the largest stable one is taken. For a hypothesis that is not met you get the value, the limit and, where one
+    was found, an option that meets it. Left out are forms that are known to fail, forms that are not about data, and
+    statements about growth with the size or about networks of several widths.
     Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
     from bounds import catalogue, find

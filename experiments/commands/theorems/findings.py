@@ -27,8 +27,8 @@ def findings(
 ) -> None:
     """List where printed forms differ from what holds: what is recorded, without running anything.
 
-    With --output it is a page of Markdown, with formulas, reasons and evidence. With --measure or --from that page has
-    the verdicts too, by how much each form differs, and replay commands.
+    With --output it is a page of Markdown, with formulas, reasons and evidence. With --measure or --from the page also
+    has the verdicts, by how much each form differs, and replay commands.
     """
     from bounds import Options, catalogue
     from experiments.console.progress_bar import CaseProgress
