@@ -362,8 +362,8 @@ print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.s
 # 2,000 windows with orders, batches, clients and step lengths chosen to break the claims. No window, model or output
 # broke a claim. Every window lowered the squared distance by at least 5.3 times the claimed amount. The fit that Newton
 # steps found was at most .68 of the certified distance away. Models moved by at most .19 of the reach, and outputs by
-# at most .12 of what their intervals allow. The script keeps a row for each network, and a test trains some of these
-# networks further again.
+# at most .12 of what their intervals allow. The script keeps a row for each network, and a test repeats some of these
+# attacks.
 #
 # $L_i$, the bound on second derivatives, was never below the largest norm of a Hessian found at the checkpoint and on
 # the border of the ball: with two layers it is 1.2 to 2.3 times that norm (median 1.5), with three 1.3 to 7.1 (3.3),

@@ -68,12 +68,12 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # %% [markdown]
 # The answers stand worst first. Each exponent is a slope in the log-log plot. Its interval covers the noise over
 # seeds and the change when the smallest widths are dropped, since a power law holds only in the limit. An interval
-# wider than ±0.2 decides nothing: *unresolved*. A power outside its interval is *violated* only if noise and a second
-# term, up to the size of the first at the smallest width, cannot explain it (level 99.9%). One answer is violated, *as recorded*: the printed Eq (18) leaves out
-# a part that does not fall with the width when clients take several local steps (see the [findings](../findings)).
-# The claims that hold say: the movement of every single neuron falls like $m^{-1/2}$, the movement of all neurons
-# together does not fall, and outputs approach the limit like $m^{-1/2}$. **A hundred times the width for one more
-# digit.**
+# wider than ±0.2 decides nothing: *unresolved*. A stated power outside its interval is *violated* only if
+# noise and a second term, up to the size of the first at the smallest width, cannot explain the measured slope (level
+# 99.9%). One answer is violated, *as recorded*: the printed Eq (18) leaves out a part that does not fall with the width
+# when clients take several local steps (see the [findings](../findings)). The claims that hold say: the movement of
+# every single neuron falls like $m^{-1/2}$, the movement of all neurons together does not fall, and outputs approach
+# the limit like $m^{-1/2}$. **A hundred times the width for one more digit.**
 
 # %%
 from IPython.display import SVG

@@ -96,7 +96,7 @@ plt.show()
 # labels have ten columns, and one thread computes. Each number is the mean of ten rounds, and includes the error
 # bounds. The build of the tiles took 2.6 s and the clients' blocks .2 s, with .75 GB in all. On the clock, beside some
 # fifteen other programs on two cores, the build took 67 s and a round 2.1 to 2.5 s. A round of cyclic training, which
-# visits clients one by one, took 34 s:
+# visits clients one by one, took 34 s.
 #
 # | FedAvg | FedProx | FedNova | momentum | Nesterov | SCAFFOLD | FedDyn | cyclic |
 # |---|---|---|---|---|---|---|---|
@@ -272,7 +272,7 @@ plt.show()
 # Alphas between .2 and 5 were not run at this size. With 10,000 of the images, ten settings were run in two runs (89 s
 # of processor, `eta_local` .0294). FedDyn then leaves .287 at alpha .03, .277 at .05, .272 at .09, .278 at .13, .297 at
 # .2, .366 at .5 and .417 at 1, each proved to .007. With 10,000 images a client has a sixth of the images that it has
-# with 60,000, and its eigenvalues are a sixth as large. So alpha .09 at 10,000 images corresponds to about .5 at
+# with 60,000, and its eigenvalues are about a sixth as large. So alpha .09 at 10,000 images corresponds to about .5 at
 # 60,000.
 #
 # With similar clients (`--partition iid --rounds 100`, `eta_local` .0217 for all) four methods in one run took 1044 s

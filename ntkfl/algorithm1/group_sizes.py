@@ -20,7 +20,7 @@ def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
 
 
 def grouped_bytes(largest: int, d: int, width: int) -> float:
-    """The least bytes of a run without movements that trains client by client: four networks and one client."""
+    """The fewest bytes that a run without movements takes, computed client by client: four networks and one client."""
     return 8 * width * (4 * d + largest / 8 + min(d, 2 * largest))
 
 

@@ -1,6 +1,6 @@
 """The passes of `CompiledNeurons`: importing this module compiles them, in some three seconds, or reads kept code.
 
-The passes are functions of this module, not of another function: see `ntkfl.compiled_once.machine_code`.
+The passes are not defined within another function, for the reason that `ntkfl.compiled_once.machine_code` gives.
 Arguments are the fields of `CompiledNeurons`.
 """
 
