@@ -187,8 +187,8 @@ def kernel_regime(
             largest entry, and a smaller asymmetry is averaged out; negative eigenvalues are tested to 1e-12 of its
             norm. An unknown method or option; a method that is not linear in the weights (and why); eta_global beside a
             server_rate, or for a method without one. An unknown loss, labels that it does not take, a loss together
-            with another method, momentum, steps or window. Labels whose squares vanish or overflow; rows whose
-            squares do, where no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
+            with another method, momentum, steps or window. Labels whose squares vanish or overflow, or rows of x
+            whose squares do where no `gram` is given. With matrix_free: a matrix for `gram`, a window, a problem
             `per_output`, a kernel that is complex, or not symmetric where that is compared, or tiles that do not fit
             the memory (of a worker).
         OverflowError: steps of another method than fl-ntk with which one round overflows float64.
@@ -206,7 +206,8 @@ def kernel_regime(
     named = {"eta_local": eta_local, "eta_global": eta_global, "local_steps": local_steps}
     schedules: dict[str, Any] = {name: schedule for name, schedule in named.items() if schedule is not None}
     regime: KernelRegime | LinearRegime | ConvexRegime
-    another = method != "fl-ntk" or options or momentum or ima or schedules or not client_steps is step_factors is None
+    unlike = client_steps is not None or step_factors is not None
+    another = method != "fl-ntk" or options or momentum or ima or schedules or unlike
     if loss is not None:
         if another:
             raise ValueError(
