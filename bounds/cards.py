@@ -1,6 +1,6 @@
-"""The texts of the catalogue, kept in cards.json: a reader need not build formulas, which takes seconds.
+"""The texts of the catalogue, kept in cards.json: reading them builds no formulas, which would take seconds.
 
-`python -m verification.cards` writes the file anew after a change of `bounds`; until then it is not read.
+`python -m verification.cards` writes the file anew after a change of `bounds`; until then the file is not read.
 """
 
 import hashlib

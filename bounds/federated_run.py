@@ -372,7 +372,7 @@ def federated_families(
         label: name of the choice in `defaults`, for reports.
         linearised: the patterns stay as at the start.
         movements: record movements too, which takes 1.5 times as long.
-        defaults: fields of Setup whose values differ from the defaults; `label` names this choice in reports.
+        defaults: fields of Setup whose values differ from the defaults.
     """
     setup = options.setup(**defaults)
     overruled = any(getattr(options, name) is not None for name in defaults)

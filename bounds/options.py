@@ -9,6 +9,8 @@ from ntkfl.problem import Setup
 class Options:
     """Data and sizes of the cases on which statements are checked.
 
+    Options that are not listed below replace the fields of `Setup` of the same name.
+
     Args:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file.
         unit: normalise the rows.
@@ -20,7 +22,7 @@ class Options:
             `trials` None.
         seed: the first seed.
         device: torch's name of the device on which the training engine computes runs of Algorithm 1; None: the
-            simulator computes them. Further options replace the fields of `Setup` of the same name.
+            simulator computes them.
     """
 
     data: str | None = None

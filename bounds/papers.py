@@ -1,4 +1,4 @@
-"""This project's statements, from the files in the papers' folders: a file has one statement, or those of one topic.
+"""This project's statements, from the files in the papers' folders; a file has one statement or one topic's statements.
 
 A new folder with a PAPER is a new paper.
 """

@@ -93,7 +93,7 @@ class Statement:
         source: its source.
         kind: decides the check, for example Kind.UPPER for an upper bound.
         note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
-        stated: the claim as printed; default, as for the next three: there is no such form.
+        stated: the claim as printed. Default, here and for the next three: there is no such form.
         proved: the claim as its proof gives it.
         repaired: the claim with the condition or the correction that the printed one lacks.
         new: the claim, if it is this project's own.

@@ -157,7 +157,7 @@ def cubes_of(pairs: Family) -> Family:
 
 
 def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
-    """Two networks of two units in opposite orders, on one input along which a unit switches between the networks.
+    """Two networks of two units in opposite orders, on one input for which a unit is active in one network only.
 
     After alignment the networks differ by 1 in every weight of one hidden unit and nowhere else; the input is along
     that difference.

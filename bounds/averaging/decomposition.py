@@ -35,7 +35,8 @@ share = sp.Symbol("u", real=True)
 def up_to_distance(loss: sp.Expr) -> sp.Expr:
     """The ensemble's loss plus O(Delta^2) written out, since |f_WENS - f_FMA| <= |x| Delta^2 / 2 between kinks.
 
-    The remainder R has |R| <= 2 sqrt(L E gap^2) + E gap^2, L the ensemble's loss, and E gap^2 <= b^2 Delta^4 / 4.
+    The remainder R has |R| <= 2 sqrt(L E gap^2) + E gap^2, where L is the ensemble's loss, gap = f_FMA - f_WENS, and
+    E gap^2 <= b^2 Delta^4 / 4.
     """
     return loss + share * (radius * distance**2 * sp.sqrt(loss) + radius**2 * distance**4 / 4)
 

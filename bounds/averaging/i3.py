@@ -27,7 +27,7 @@ FINITE = 0.01  # allowance for higher powers of Delta in an exponent at these sc
 
 @dataclass(frozen=True, eq=False)
 class ScaleLadder(Case):
-    """Networks f(x) = v . act(U x) on the plane; client k is the average plus Delta times its move.
+    """Networks f(x) = v . act(U x) on the plane; client k has the average weights plus Delta times its move.
 
     Moves are centred with the clients' weights and scaled so that the farthest client is at distance Delta.
 
@@ -167,7 +167,7 @@ class ScaleLadder(Case):
 
 
 def exponent(values: np.ndarray) -> Estimate:
-    """The power of Delta in values (s,), one a scale, with its interval.
+    """The power of Delta in values (s,), one value for each scale, with the power's interval.
 
     Raises:
         NoSlope: a value that is not positive.

@@ -104,7 +104,7 @@ class KernelLadder(Case):
     def remainders(self, power: int, *, unbiased: bool) -> Estimate:
         """E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D) by rung, MMD with the kernel K^power.
 
-        `unbiased`: the U-statistic, which leaves out the pair of a sample with itself; else the V-statistic.
+        `unbiased`: MMD^2 is the U-statistic, which leaves out the pair of a sample with itself; else the V-statistic.
         """
         with precision():
             pairs = zip(self.kernels, self.posterior_variances, strict=True)

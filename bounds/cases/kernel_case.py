@@ -149,7 +149,7 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 
 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, or 10 where balls are slow.
+    """The default families, or the user's data, at infinite width; 50 seeds each, or 10 where ball arithmetic is slow.
 
     `reach`: the largest eta_l q. `most`: the largest number of seeds, for statements that take long on each case.
     `steps`:

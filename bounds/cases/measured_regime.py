@@ -48,8 +48,9 @@ class MeasuredRegime:
         """Compute a quantity of the regime in two orders of the samples.
 
         `quantity` is called with the regime, the order, and, if there is one, `start` in that order. `samples` are the
-        quantity's axes of samples. `size` is the size of the numbers that the quantity adds or subtracts. `start` are
-        outputs (n, ...) rounded to float64; for the second order each of them is moved by one rounding.
+        axes of the quantity that run over the samples. `size` is the size of the numbers that the quantity adds or
+        subtracts. `start` are outputs (n, ...) rounded to float64; for the second order each of them is moved by one
+        rounding.
 
         Raises:
             OverflowError: the quantity is too large for float64.

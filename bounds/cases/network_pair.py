@@ -197,9 +197,11 @@ def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.nda
 
 
 def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
-    """Two units on the input 1; the first has the preactivations `one`, -`two` (with `kink`) or `one + two`, `one`.
+    """Two networks of two units on the input 1.
 
-    The second unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1.
+    The first unit has the preactivation `one` in the first network and -`two` in the second if `kink`, otherwise
+    `one + two` and `one`. The second unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap
+    is along e_0 - e_1.
     """
     along, lead = np.zeros(3), -np.ones(3)
     along[:2], lead[0] = (-readout, readout), 1

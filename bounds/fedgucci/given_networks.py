@@ -113,8 +113,8 @@ R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l +
 def mean_gap(case: CubeNetworks) -> Estimate:
     """sup over alpha of E_x |z_x(alpha)|_2, enclosed between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
-    Both are means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein bounds
-    (Maurer and Pontil 2009) at the level 1 - MISSED.
+    Both ends are means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein
+    bounds (Maurer and Pontil 2009) at the level 1 - MISSED.
     """
     first, second = case.networks[:2]
     a, c = (np.asarray(case.x @ net.hidden.T) for net in (first, second))

@@ -67,10 +67,10 @@ def opposed_run(
     """One round on one client at eta_l = .99 lambda/(1000 kappa n^2 K), the step of B.3's proof, with eta_g = 1.
 
     The label None stands for 1e4 sqrt m / eta_l. This label moves a neuron with a = -1 that is active on one point
-    alone by about 1e4 in the opposite direction, and there the neuron is active on the other point. From the output at
-    that point, to which it added nothing before, the neuron then subtracts |cos(angle)| times what a neuron with a = 1
-    adds, and the residual falls by a tenth of the decrease that H(0) promises. The width 4096 exceeds lambda^-4 n^4
-    log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
+    alone by about 1e4 away from this point, and the neuron is then active on the other point. From the output at the
+    other point, to which the neuron contributed nothing before, the neuron then subtracts |cos(angle)| times what a
+    neuron with a = 1 adds, and the residual falls by a tenth of the decrease that H(0) promises. The width 4096 exceeds
+    lambda^-4 n^4 log(n/delta), about 1600 at this angle and delta = .1. The angle is in radians.
     """
     x = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     x /= np.linalg.norm(x, axis=1, keepdims=True)

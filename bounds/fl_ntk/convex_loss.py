@@ -154,7 +154,8 @@ def _with_signs(base: FederatedFamily, seed: int) -> ConvexRun:
 def _convex_runs(draw: DrawFn) -> ConvexRun:
     """Small runs on any data with labels -1 and +1, steps on both sides of the limit.
 
-    No neuron is at its kink, where rounding would decide for the engine, but not for H(0), whether it is active.
+    No neuron is at its kink, where rounding would decide for the engine, but not for H(0), whether the neuron is
+    active.
     """
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))

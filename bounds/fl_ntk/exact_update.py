@@ -75,7 +75,8 @@ def updates_by_all_ways(run: FederatedRun) -> list[Estimate]:
     """u(t+1) - u(t) of every round, (T, m, d), by each implementation; an empty list below FEW_NEURONS neurons.
 
     The error is measured, not proved: ten times the difference to a run of the same network with its neurons in the
-    opposite order, plus some roundings of the weights. Fewer neurons than FEW_NEURONS would show too little of it.
+    opposite order, plus some roundings of the weights. Fewer neurons than FEW_NEURONS would show too little of the
+    rounding.
     """
     if run.setup.width < FEW_NEURONS:
         return []

@@ -90,10 +90,11 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
 def _of_passes(
     own: np.ndarray, eta: float, pull: float, passes: int, known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean displacement for (r, e), in two halves, and its covariance for `known`, E (r, e) (r, e)'.
+    """The maps from r and from e to the mean displacement, and the displacement's covariance over the orders.
 
-    The mean and second moments of y = (a, r, e) after a set of samples follow from those after the set without its last
-    sample, which may be any sample of the set.
+    The covariance is averaged over (r, e), whose second moments E (r, e) (r, e)' are `known`. The mean and second
+    moments of y = (a, r, e), a the displacement, after a set of samples follow from those after the set without its
+    last sample, which may be any sample of the set.
     """
     size, unit, length = len(own), np.eye(3 * len(own)), 0.0
     mean = unit[:, size:]

@@ -166,7 +166,8 @@ class WeightBall(Case):
 
         Let Z_r(e) = a_r/sqrt(m) sum_i e_i 1{w_r.x_i >= 0} x_i. The initial features give <U - U(0), Z(e)>, at most B
         |Z(e)|_F. A neuron whose pattern on x_i can change, |w_r.x_i| <= R |x_i|, adds at most R |x_i| / sqrt(m). The
-        member moves along Z(e), with every row cut to length R. In both bounds f(U(0), .) has mean 0 over the signs.
+        member is U(0) moved along Z(e), with every row of the move cut to length R. In both bounds f(U(0), .) has mean
+        0 over the signs.
         """
         x, (hidden, a), m, n = self.problem.x, self.weights, self.width, self.problem.n
         signs = 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1

@@ -28,7 +28,7 @@ class Rungs(Case):
     """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
 
     A class of ladders is a dataclass that has a `problem` too. `spacing`: seeds between two widths. `other`: distance
-    of the second opinion's seeds.
+    of the ladder's seeds from the seeds of its second opinion.
     """
 
     widths: tuple[int, ...]

@@ -57,9 +57,9 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     Samples of different sizes are taken to be independent.
 
     A power outside this interval is refuted only if at the level `REFUTED` no power law with this power and a second
-    term fits: one of the order size^(-1/4), size^(-1/2) or 1/size relative to the first, at the smallest size no larger
-    than the first, and no larger than half of it if it has the opposite sign. On six sizes or more this must be so
-    without the two smallest sizes too.
+    term fits. The second term is of the order size^(-1/4), size^(-1/2) or 1/size relative to the first. At the smallest
+    size it is no larger than the first term, and no larger than half of the first term if their signs are opposite. On
+    six sizes or more, no such law may fit the sizes without the two smallest either.
 
     Raises:
         ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
@@ -111,8 +111,8 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
 def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts: np.ndarray) -> list[float]:
     """Ends of the powers that are not refuted, from all sizes and, on six or more, without the two smallest.
 
-    The noise of a size is that of its own samples or the mean over the sizes, whichever is larger. It is scaled up
-    where no curve fits, and where no size has two samples it is what the best curve leaves.
+    The noise of a size is that of its own samples or the mean over the sizes, whichever is larger; it is scaled up if
+    no curve fits. If no size has two samples, the noise is what the best curve leaves.
     """
     freedom = (counts - 1).sum()
     if freedom:

@@ -236,7 +236,8 @@ class WidthLadder(Rungs):
     def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """The norm of the mean over networks of an array-valued statistic, and the networks' distances from the mean.
 
-        The norms are (widths,), the distances (networks,) for each width. Their mean squares add up, without bias.
+        The norms are (widths,), the distances (networks,) for each width. The squared norm and the mean
+        squared distance add up to the statistic's mean square, without bias.
 
         Raises:
             NoSlope: the mean is lost in the noise: the estimate of its square is negative.

@@ -2,8 +2,8 @@
 
 `python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it. A
 command runs in a session of its own, with a garbage collector that calls its callbacks at almost every allocation,
-because JAX has one, and an interrupt during a callback is lost. What survives is soon frozen, since walks through it
-would double the time of the imports.
+because JAX has such a callback, and an interrupt during a callback is lost. Objects that survive are soon frozen, since
+the collector's walks through them would double the time of the imports.
 """
 
 import argparse

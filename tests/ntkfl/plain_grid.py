@@ -66,9 +66,9 @@ class Grid:
         self.maps = [self.local(eta, pull) for eta, pull in self.steps]
 
     def local(self, eta, pull):
-        """Displacements of the clients, in coefficients of their samples: from a residual, and by a drift.
+        """The maps from a residual and from a drift to the clients' displacements, in coefficients of their samples.
 
-        If the server moves by the clients' mean alone, the first is the outputs' movement at server rate 1.
+        If the server moves by the clients' mean alone, the first map is to the outputs' movement at server rate 1.
         """
         own, eye = np.where(self.mask, self.h, 0), np.eye(self.n)
         moved, drifted = np.zeros_like(own), np.zeros_like(own)

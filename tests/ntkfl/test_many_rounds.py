@@ -1,6 +1,6 @@
 """Many equal rounds at once are these rounds one after the other; what would take too long is refused before it begins.
 
-How many rounds are taken at once is decided by the work, so both ways are asked for here by name.
+The work decides how many rounds are taken at once; the tests overrule this choice, so as to run both ways.
 """
 
 import re

@@ -236,6 +236,8 @@ def rounds_case(
 ) -> FederatedRounds:
     """Three samples of two clients, with a residual along the slowest direction of K D.
 
+    K is the kernel; D has the clients' blocks p_c eta sum_k (I - eta K_cc)^k.
+
     residual: length of the residual, divided by the length that the certificate needs. part: eta_l times the largest
     eigenvalue of the clients' kernels.
     """

@@ -207,8 +207,8 @@ def loss_case(
 ) -> OrderedWindows:
     """Three or four labels +-1; an output misses its minimisers or, if these are an interval, may be well inside it.
 
-    A change of the readout produces these outputs. The vector of misses has `residual` times the certifiable length. It
-    is along the slowest direction of these outputs' kernel, except for signs that the loss does not allow.
+    A change of the readout produces these outputs. The vector of misses has `residual` times the certifiable length.
+    This vector is along the slowest direction of these outputs' kernel, except for signs that the loss does not allow.
     """
     import torch
 
@@ -234,8 +234,9 @@ def loss_case(
 def uneven_case(seed: int, spec: str, width: int, loss: ConvexLoss = SQUARES, inside: float = 0.0) -> OrderedWindows:
     """Two samples, the first visited far more often; steps on it alone lead away from the models that fit both samples.
 
-    The nearest fit is about as far from the first sample's fits, to which its gradient leads, as from the checkpoint:
-    only second derivatives tell which is nearer. `inside`: how far labels are inside the minimisers.
+    The nearest fit of both is about as far from the first sample's fits, to which that sample's gradient leads, as from
+    the checkpoint: only second derivatives tell which of these two is nearer. `inside`: how far labels are inside the
+    minimisers.
     """
     import torch
 

@@ -25,8 +25,8 @@ FREQUENCIES = 3
 class Averaged(NamedTuple):
     """One group of clients.
 
-    barrier: L(FMA) - mean_k L(w_k); for squares exactly the excess less the mean of the clients' variance. gap: rms
-    over the circle of f_FMA - f_WENS. excess: L(FMA) - L(WENS).
+    barrier: L(FMA) - mean_k L(w_k); for squares exactly the excess less the mean over the circle of the variance of the
+    clients' outputs. gap: root mean square of f_FMA - f_WENS over the circle. excess: L(FMA) - L(WENS).
     """
 
     barrier: float

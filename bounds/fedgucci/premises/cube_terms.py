@@ -110,8 +110,8 @@ def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
 def signed_value(case: CubeNetworks) -> Estimate:
     """max(0, E_x z_x) at the alpha where E_x |z_x| is largest, in balls.
 
-    With labels far below the outputs E_x z_x(alpha) is the function whose supremum is the barrier; so this is at most
-    the barrier.
+    With labels far below the outputs, E_x z_x(alpha) is the function whose supremum is the barrier, so that the value
+    is at most the barrier.
     """
     with precision():
         return enclosure((_deviations(case).sum() / len(case.x)).max(arb(0)))

@@ -95,7 +95,7 @@ class MethodTraining(Case):
 
     @cached_property
     def far(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Largest distance of a model from W* in each round; |outputs - those of W*| for unit x; the rounding of both.
+        """For each round the largest distance of a model from W*, and |f(x) - f_W*(x)| at unit x; the rounding of both.
 
         Raises:
             ArithmeticError: there is no W*.

@@ -42,9 +42,10 @@ class DrawnMemory(SmallRound):
         return [sum(passes, ()) for passes in itertools.product(orders, repeat=steps)]
 
     def maps(self, method: str, steps: int) -> list[np.ndarray]:
-        """For each cohort, all equally likely, the maps of (r, m, c), (choices, 3n, 3n), from steps of the weights.
+        """For each cohort (all are equally likely) the maps of (r, m, c), (choices, 3n, 3n), from steps of the weights.
 
-        r is y - f. Client c has the control -Phi_c^T m_c, or the dual Phi_c^T m_c; c is the server's own, in weights.
+        r is y - f. Client k has the control -Phi_k^T m_k, or the dual Phi_k^T m_k; c is the server's own control or
+        dual, a vector of weights.
         """
         residual, _, server = self._parts
         still = np.eye(3 * self.problem.n)

@@ -125,7 +125,7 @@ class TrainedOnSample(Case):
     """Training on n i.i.d. samples of a distribution, at infinite width from f = 0 (the limit sigma -> 0), and a loss.
 
     4 clients, 2 local steps of 1 / max_c tr H_cc (stable for any data), eta_g = 1, and the theorem's number of rounds.
-    `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, n^3 / 20 microseconds.
+    `in_balls`: H_inf and y^T H_inf^-1 y in ball arithmetic, which takes n^3 / 20 microseconds.
     """
 
     source: SphereDistribution | UserData

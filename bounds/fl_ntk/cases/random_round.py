@@ -88,7 +88,7 @@ class RandomRound(SmallRound):
 
     @cached_property
     def choices(self) -> tuple[tuple[float, np.ndarray], ...]:
-        """Probability and map of the residual, (n, n), less I, at eta_g = 1, for every choice of clients and batches.
+        """For every choice of clients and batches its probability, and the residual's map less I, (n, n), at eta_g = 1.
 
         Each choice is trained step by step, in coefficients of the samples' features.
         """

@@ -83,7 +83,7 @@ class SlidingLadder(Case):
 
     @prepared
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
-        """|r_eta - exp(-t H_P) r_0| at the end; distance of the pairs' shares of active steps from the means of psi.
+        """|r_eta - exp(-t H_P) r_0| at the end; distance of the pairs' shares of active steps from psi's time means.
 
         A pair's active steps are counted among the local steps of the client that has its sample.
 

@@ -1,6 +1,7 @@
-"""Small runs of Algorithm 1 in balls: each step with all local weights, by the public `plain_run`, and J(k,t).
+"""Small runs of Algorithm 1 in balls: all local weights of each step; the global weights by `plain_run`; and J(k,t).
 
-Gradients change where patterns change, at neurons near a kink: bounds count these neurons for all distances at once.
+Gradients change where patterns change, at neurons near a kink: the bound `NEAR` on the share of these neurons holds for
+all distances R at once.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The kernel at infinite width of a run's data, H_inf; the remainder of rounds over I - rho H_inf; features of H_inf.
+"""The kernel at infinite width of a run's data, H_inf; its features; the remainder of a round beyond I - rho H_inf.
 
 Appendix C takes lambda and kappa of H_inf; its recursion bounds this remainder.
 """

@@ -201,9 +201,10 @@ def test_nothing_rests_on_inverses_of_float64(monkeypatch):
 
 
 def test_clients_that_overshoot_are_in_the_ball():
-    """Local steps of 2.2 / K swing ever wider while the server converges: only clients leave the distance |W0 - W*|.
+    """Local steps of 2.2 / kernel swing ever wider while the server converges: only clients' models get farther from
+    W* than |W0 - W*|.
 
-    The last of three local models is farthest, but only its distance is claimed: its patterns may change.
+    The last of three local models is farthest, but the certificate claims only its distance: its patterns may change.
     """
     problem, weights = fitted(3, n=1, d=4, width=40, clients=1, distance=1e-3)
     setup, options = Setup(eta_local=2.2 / kernel_of(problem, weights).item(), local_steps=3), {"server_rate": 0.3}

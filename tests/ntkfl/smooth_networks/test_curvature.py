@@ -282,8 +282,9 @@ def weighted(layers, theta):
 @pytest.mark.parametrize("pools", [True, False])
 @pytest.mark.parametrize("radius", [0.0, 2.0, 20.0])
 def test_bounds_of_convolutions_are_nearly_reached(pools, radius):
-    """Linear layers of ones on an image of ones exceed a third of the bound: a bound without a^2 squares a pixel, or
-    divided by P^(1/2), would be wrong. With an untrained readout they exceed 3/4 of the bound in the whole ball."""
+    """The curvature of linear layers of ones on an image of ones exceeds a third of the bound: a bound that forgets
+    that a pixel is in a^2 squares, or a bound divided by P^(1/2), would be wrong. With an untrained readout the
+    curvature exceeds 3/4 of the bound in the whole ball."""
     made = convolutional(0, Image(6, 6, 3), [1, 1, 1], ["identity", "identity"], pools, biases=False)
     x = np.ones((1, 36))
     for frozen, share in (((), 0.35), ((2,), 0.75)):

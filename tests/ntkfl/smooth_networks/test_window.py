@@ -17,7 +17,7 @@ LESS = {False: GIVEN, True: GIVEN | {"residual": 4e-4}}  # targets that are inte
 
 def recomputed(start, separate, together, residual, step, visits, radius):
     """The formulas of docs/proofs/smooth_networks.md in 60 digits: d, R, the radius of the ball, alpha, beta; None
-    where it fails."""
+    if a condition fails."""
     with mpmath.workdps(60):
         m = mpmath.mpf
         s = m(start.least_root) - m(together) * m(radius)

@@ -251,8 +251,9 @@ def test_the_distance_to_the_kernel_regime_falls_as_the_root_of_the_width():
 def test_averaging_weights_or_outputs_of_wide_clients_differs_by_the_three_quarter_power():
     """The gap comes from the neurons with a kink between the clients: m^(1/2) of them, each of the size 1/m.
 
-    At a held-out input their signs are independent: m^(-3/4) (X3). At a training input they are not, since a neuron
-    follows a sample only while it is active there, so that it turns off where its value falls: m^(-1/2).
+    At a held-out input their signs are independent: m^(-3/4) (X3). At a training input the signs are not independent:
+    m^(-1/2). A neuron follows a sample only while it is active on the sample, so that it turns off where its value
+    falls.
     """
     data, widths = problem(3), 4 ** np.arange(4, 8)
     held_out = np.random.default_rng(5).standard_normal((40, data.d))
