@@ -140,7 +140,7 @@ class CircleNeuron(Case):
             sizes = [(part[0] ** 2 + part[1] ** 2).sqrt() for part in (change, moved)]
             return enclosure(sizes[0] / (ball(self.length) * sizes[1]))
 
-    describe = described("turn", **{"v": "readout", "|u|": "length", "|x|": "radius"})
+    describe = described(**{"v": "readout", "|u|": "length", "|x|": "radius", "turn": "turn"})
 
 
 def _unit(seed: int) -> CircleNeuron:

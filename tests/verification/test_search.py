@@ -152,7 +152,7 @@ def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
-    counterexample = found_in("fl-ntk/C.7-error", examples=40)  # from seed 2 400 examples take 1600 cases
+    counterexample = found_in("fl-ntk/C.7-error", examples=40)  # 400 examples from seed 2 take 1600 cases
     assert counterexample.case.setup.rounds > 20
     assert "one of them: run in balls" in str(counterexample.confirmation.how)
 
