@@ -23,7 +23,7 @@ def _not_refuted(trials: int, allowed: float, limit: float) -> str:
 
 
 def _beyond_premise(count: int, sizes: dict[str, float]) -> str:
-    broken = f"{count} of its cases break the conclusion, but lack what it asks for ({sizes_text(sizes)})"
+    broken = f"{count} of its cases break the conclusion, but lack what the premise asks for ({sizes_text(sizes)})"
     return f"{broken}: nothing is said of the statement"
 
 
@@ -94,7 +94,7 @@ class What(StrEnum):
     # options without effect
     NOT_ABOUT_DATA = (
         "not about data",
-        "checked on cases of its own: it is not about data, and those given were not used".format,
+        "checked on cases of its own: it is not about data, and the given data were not used".format,
     )
     ONE_CASE = "one case", "only its first case was looked at, since this case does not meet a hypothesis".format
     NO_ENGINE = (

@@ -292,7 +292,7 @@ def mutants_lines(verdict: Verdict) -> list[str]:
         f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")
     ]
     survivors = [f"{name} ({fate})" for name, fate in verdict.mutants.items() if fate != KILLED]
-    remark = "not told from it on these data" if verdict.own_data else "WEAKLY TESTED, survived"
+    remark = "not killed on these data" if verdict.own_data else "WEAKLY TESTED, survived"
     return lines + ([f"{remark}: {', '.join(survivors)}"] if survivors else [])
 
 

@@ -254,9 +254,9 @@ def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
     "effects, says",
     [
         ((1, 1), "seen on both scales"),
-        ((-1, -1), "the opposite on both scales: the claim, or what both share"),
-        ((-1, 1), "the scale: the sign changes"),
-        ((1, -1), "the scale: the sign changes"),
+        ((-1, -1), "the opposite on both scales: due to the claim, or to what both scales share"),
+        ((-1, 1), "due to the scale: the sign changes"),
+        ((1, -1), "due to the scale: the sign changes"),
         ((0.1, 0.1), "within noise on both scales, with the same sign"),
         ((0.1, -0.1), "within noise on both scales, with the other sign"),
         ((-1, -0.1), "the opposite is seen on the small scale; within noise on the middle one, with the same sign"),

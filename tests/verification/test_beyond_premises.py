@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ntkfl.limit.infinite_width.Unst
 def test_steps_far_beyond_the_premise_leave_the_theorem_untested(form):
     (verdict,) = verify(get("fl-ntk/B.3"), Options(eta_local=3.0, trials=3), form)
     assert verdict.outcome is Outcome.UNTESTED
-    assert "break the conclusion, but lack what it asks for (m of the order" in str(verdict.notes[0])
+    assert "break the conclusion, but lack what the premise asks for (m of the order" in str(verdict.notes[0])
     assert verdict.confirmation is None
 
 

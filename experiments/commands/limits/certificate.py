@@ -40,7 +40,9 @@ def certify(
         "with --any-order or --method: a file of your own network, as ntkfl barrier reads it; with --network: "
         "a file of its parameters by name, layer1.weight to readout.weight; --watch and --after train it further",
     ] = None,
-    momentum: Annotated[bool, "with --any-order or --method: tuned momentum at the server until then"] = False,
+    momentum: Annotated[
+        bool, "with --any-order or --method: tuned momentum at the server in the rounds before the certificate"
+    ] = False,
     test: Annotated[bool, "the share of test samples whose class is final; not for plain certify"] = False,
     plot: Annotated[
         Path | None, "with --test: a picture of margins against the bound on their change, .png or .svg"
@@ -66,13 +68,14 @@ def certify(
     ] = None,
     loss: Annotated[
         str | None,
-        "with --any-order or --network: hinge (squared; labels +-1), huber:DELTA or band:WIDTH, trained on too",
+        "with --any-order or --network: hinge (squared; labels +-1), huber:DELTA or band:WIDTH; the rounds before "
+        "the certificate train on this loss too",
     ] = None,
     method: Annotated[
         str | None, "a proof for this method, begun at the network with an empty memory: scaffold, fedavgm, ..."
     ] = None,
     option: Annotated[
-        list[str] | None, "with --method: an option of it, such as momentum=0.6; repeat it for more"
+        list[str] | None, "with --method: an option of the method, such as momentum=0.6; repeat it for more"
     ] = None,
 ) -> None:
     """Certify a network: prove that Algorithm 1 converges on it, at which rate, and how far a neuron moves at most.

@@ -137,7 +137,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
         if comparison.tiles is not None:
             none = (
                 f"the number of rounds is not known; up to {MOST_RUN} rounds are run, and only if fewer rounds leave "
-                f"so little that {MOST_RUN} may suffice"
+                f"so small a residual that {MOST_RUN} may suffice"
             )
         print_paragraph(f"\n-: {none}")
     if comparison.tiles is not None:

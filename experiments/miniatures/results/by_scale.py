@@ -51,9 +51,9 @@ def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str
     if verdict == two == SEEN:
         return "seen on both scales"
     if verdict == two == OPPOSITE:
-        return "the opposite on both scales: the claim, or what both share"
+        return "the opposite on both scales: due to the claim, or to what both scales share"
     if {verdict, two} == {SEEN, OPPOSITE}:
-        return "the scale: the sign changes"
+        return "due to the scale: the sign changes"
     sign = "with the same sign" if same else "with the other sign"
     if verdict == two:
         return f"within noise on both scales, {sign}"
