@@ -194,9 +194,9 @@ STATEMENTS = (
         Source(BEYOND, "docs/proofs/connectivity.md#the-sure-bound"),
         new=Claim(with_loss(SURE)),
         note="no randomness is used: |V_i - V_anc|_F <= d sqrt(C h)/2, |V_anc J| <= |V_anc| |J| and E_x |(U_1 - "
-        "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right "
-        "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
-        "at delta = .1",
+        "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), this bound is below "
+        "the right side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden "
+        "units at delta = .1",
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
         families=lambda options: loss_families(options) + corner_families(options),

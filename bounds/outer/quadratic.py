@@ -111,8 +111,8 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=SOURCE,
         note="E x_R = ((1 - gamma) I + gamma (I - eta Q)^H)^R x_0 on f(x) = x'Qx/2, for unbiased gradients; here along "
-        "the eigenvectors of Q, with K local steps and T rounds. The conversion lacks the exponent R, since such "
-        "conversions lose exponents; it is read with R",
+        "the eigenvectors of Q, with K local steps and T rounds. The machine's conversion of the paper "
+        "lacks the exponent R; since such conversions lose exponents, the formula is read with R",
         stated=Claim(tuple(ENDS)),
         constants=_constants,
         measure=lambda case: case.iterate(case.outer),
