@@ -101,7 +101,7 @@ def compare(
         Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
         float(nearness.max()),
         float(margins.min()),
-        not isinstance(left, Slope) or left.refutes(right.value),
+        not isinstance(left, Slope) or left.refutes(np.stack([right.lo, right.hi])),
     )
 
 
@@ -170,9 +170,15 @@ def judge(
 
 def _worst(parts: list[Comparison]) -> Comparison:
     """The part that decides, with the smallest margin of all parts."""
-    worst = max(parts, key=lambda part: (SEVERITY.index(part.outcome), part.refuted, part.tightness))
+    worst = max(parts, key=_rank)
     nearest = min(part.margin_in_errors for part in parts)
     return worst if worst.margin_in_errors == nearest else replace(worst, margin_in_errors=nearest)
+
+
+def _rank(part: Comparison) -> tuple[int, bool, float]:
+    """How bad a part is: of two violated ones, one that is refuted is worse than one that a second term explains."""
+    violated = part.outcome is Outcome.VIOLATED
+    return SEVERITY.index(part.outcome), violated and part.refuted, part.tightness
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:

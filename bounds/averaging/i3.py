@@ -1,7 +1,7 @@
 """Lemma 1: the order of the gap between averaged outputs (WENS) and averaged weights (FMA) as clients come together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -172,8 +172,7 @@ def exponent(values: np.ndarray) -> Estimate:
     Raises:
         NoSlope: a value that is not positive.
     """
-    fitted = -slope(1 / SCALES, values)
-    return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite Delta")
+    return (-slope(1 / SCALES, values)).widened(FINITE, "for a finite Delta")
 
 
 def _on_circle(angles: np.ndarray) -> np.ndarray:

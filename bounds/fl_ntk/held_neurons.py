@@ -194,8 +194,7 @@ FINITE = 0.02  # bound on the effect of the next power of the step on a fitted e
 
 def _power(values: np.ndarray) -> Estimate:
     """The fitted power of the step, from values (etas, starts)."""
-    fitted = -slope(1 / STEP_SIZES, list(values), biased=False)
-    return replace(fitted, error=fitted.error + FINITE, method=f"{fitted.method}, {FINITE:g} for a finite step")
+    return (-slope(1 / STEP_SIZES, list(values), biased=False)).widened(FINITE, "for a finite step")
 
 
 STATEMENTS = (

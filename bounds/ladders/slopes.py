@@ -40,6 +40,10 @@ class Slope(Estimate):
         """Whether the ladder excludes this power, noise and second terms admitted."""
         return bool(np.all(np.abs(self.value - power) > self.doubt))
 
+    def widened(self, by: float, reason: str) -> Slope:
+        """The slope with both half-widths larger by a systematic error."""
+        return replace(self, error=self.error + by, doubt=self.doubt + by, method=f"{self.method}, {by:g} {reason}")
+
     def __neg__(self) -> Slope:
         """The power of 1/size."""
         return replace(self, value=-self.value, sizes=1 / self.sizes)

@@ -1,7 +1,7 @@
 """Statements about exponents in the width: measured quantities, with their claimed powers and coefficients."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,10 +36,7 @@ class Quantity:
     def exponent_on(self, ladder: Any) -> Estimate:
         """The measured exponent, with its interval."""
         fitted = slope(ladder.sizes, self.values(ladder), biased=self.biased)
-        if self.exact:
-            return fitted
-        known_by = f"{fitted.method}, {SYSTEMATIC:g} for rare patterns"
-        return replace(fitted, error=fitted.error + SYSTEMATIC, doubt=fitted.doubt + SYSTEMATIC, method=known_by)
+        return fitted if self.exact else fitted.widened(SYSTEMATIC, "for rare patterns")
 
     def coefficient_on(self, ladder: Any) -> float:
         """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""

@@ -121,6 +121,16 @@ def test_a_violation_that_a_second_term_explains_does_not_stand():
         assert refuted or not confirm(None, None, None, seen).stands
 
 
+def test_a_systematic_error_widens_both_intervals_and_the_claims_own_error_counts():
+    sizes = 2.0 ** np.arange(6, 12)
+    fitted = slope(sizes, sizes**-0.5 * (1 + 0.02 * (-1) ** np.arange(6)), biased=False)
+    wider = fitted.widened(0.02, "for a finite step")
+    assert wider.error - fitted.error == pytest.approx(0.02) == wider.doubt - fitted.doubt
+    power = float(fitted.value) - fitted.doubt - 0.1
+    assert fitted.refutes(power) and compare(Kind.RATE, fitted, Estimate.exact(power)).refuted
+    assert not compare(Kind.RATE, fitted, Estimate(power, 0.1 + fitted.doubt / 2)).refuted
+
+
 def test_over_seeds_the_root_mean_square_is_fitted():
     rng = np.random.default_rng(1)
     values = np.abs(rng.standard_normal((7, 5)))

@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import assume, given, settings, strategies as st
 
 from bounds import Claim, Form, Kind, Outcome, Source, Statement
+from bounds.ladders.slopes import slope
 from ntkfl.estimate import Estimate
 from verification.compare import FINE, _growth, compare, judge
 
@@ -221,6 +222,16 @@ def test_of_several_parts_the_worst_decides_and_their_number_must_agree():
     one = statement(Kind.UPPER, lambda case: estimate(1.0), sp.Integer(2), sp.Integer(2))
     with pytest.raises(ValueError, match="test/S measures 1 parts, its stated formula has 2"):
         judge(one, Form.STATED, None)
+
+
+def test_of_parts_that_hold_the_tightest_is_shown_whether_or_not_it_is_a_slope():
+    sizes = 2.0 ** np.arange(6, 12)
+    fitted = slope(sizes, sizes**-0.5 * (1 + 0.02 * (-1) ** np.arange(6)), biased=False)
+    parts = fitted, Estimate(1.0, 0.1)
+    claim = statement(Kind.RATE, lambda case: parts, -sp.Rational(1, 2), sp.Integer(1))
+    seen = judge(claim, Form.STATED, None)
+    assert (seen.outcome, float(seen.left.value)) == (H, float(fitted.value))
+    assert seen.tightness == abs(fitted.value + 0.5) / fitted.error > 0
 
 
 def test_a_two_sided_statement_is_held_against_both_ends():
