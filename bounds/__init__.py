@@ -23,12 +23,11 @@ if TYPE_CHECKING:
         strategies as strategies,
         symbols as symbols,
     )
-    from bounds.brought import load as load
     from bounds.case import Case as Case
     from bounds.family import Family as Family, with_own as with_own
     from bounds.formula import Formula as Formula
     from bounds.hypothesis import Hypothesis as Hypothesis, Limit as Limit
-    from bounds.listing import catalogue as catalogue, find as find, get as get
+    from bounds.listing import catalogue as catalogue, find as find, get as get, load as load
     from bounds.options import Options as Options
     from bounds.statement import Claim as Claim, Statement as Statement
     from bounds.vocabulary import (

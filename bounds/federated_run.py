@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from hypothesis import assume, strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds import symbols
 from bounds.case import Case, TooCostly, another_network, computed_once
 from bounds.drawn_networks import drawn_network
 from bounds.family import needed
 from bounds.options import Options
-from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
-from bounds.strategies import Range, partitions
-from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, data, gram, simulate
+from bounds.strategies import Range, largest_block, largest_eigenvalue, networks, partitions, points, steps, targets
+from ntkfl import Problem, Setup, Trajectory, Weights, data, gram, simulate
 from ntkfl.algorithm1.group_sizes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
 from ntkfl.algorithm1.simulation import GROUPED, checked_weights
-from ntkfl.estimate import Rigour
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.imports import old_names
 from ntkfl.trajectory import provenance
 
@@ -427,6 +429,34 @@ def federated_runs(
     chosen = draw(steps(largest_block(h, owner), largest_eigenvalue(h), problem.n_clients, local_steps, rounds))
     run = FederatedRun(problem, Setup(width=len(weights.signs), **chosen), weights, linearised=linearised)
     return run.with_arithmetic(BALL) if in_balls else run
+
+
+def condition_number(run: FederatedRun) -> Estimate:
+    """Largest over smallest eigenvalue of H(0), certified."""
+    lowest, highest = run.smallest_eigenvalue, run.largest_eigenvalue
+    return Estimate.between(highest.lo / lowest.hi, highest.hi / lowest.lo, lowest.method, lowest.rigour)
+
+
+VALUES: dict[sp.Symbol, Callable[[FederatedRun], Any]] = {
+    symbols.n: lambda run: run.problem.n,
+    symbols.N: lambda run: run.problem.n_clients,
+    symbols.m: lambda run: run.setup.width,
+    symbols.sigma: lambda run: run.setup.sigma,
+    symbols.K: lambda run: run.setup.local_steps,
+    symbols.T: lambda run: run.setup.rounds,
+    symbols.eta_local: lambda run: run.setup.eta_local,
+    symbols.eta_global: lambda run: run.setup.eta_global,
+    symbols.rho: lambda run: run.rho,
+    symbols.lam: lambda run: run.smallest_eigenvalue,
+    symbols.kappa: condition_number,
+    symbols.r0: lambda run: run.initial_residual,
+    symbols.t: lambda run: run.rounds[1:],
+}
+
+
+def run_values(run: Any, *wanted: sp.Symbol) -> dict[sp.Symbol, Any]:
+    """The values of these symbols: sizes and steps, lambda and kappa of H(0), |y - y(0)|, t = 1..T."""
+    return {symbol: VALUES[symbol](run) for symbol in wanted}
 
 
 __getattr__ = old_names(__name__, federated_draws="federated_families")

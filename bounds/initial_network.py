@@ -14,8 +14,7 @@ from bounds.drawn_networks import drawn_network
 from bounds.family import Family
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
-from bounds.part_strategies import log_uniform, points, sizes
-from bounds.strategies import labels
+from bounds.strategies import labels, log_uniform, points, sizes
 from ntkfl import Estimate, Problem, Weights, gram
 from ntkfl.gram.counts import changes_within
 from ntkfl.imports import old_names

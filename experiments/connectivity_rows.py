@@ -18,7 +18,7 @@ from ntkfl.connectivity.barrier import A_CROSSING, accuracy_barrier
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.connectivity.two_layer_training import draw_two_layer, train_two_layer
 from ntkfl.memory import require
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 
 RATE = 1.0
 NETWORKS, CLASSES = 10, 10  # networks in memory beside the clients' networks; outputs of each network

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bounds import catalogue
-from bounds.brought import ID
+from bounds.listing import ID
 from bounds.papers import PAPERS, slug
 from experiments.text_templates import rendered
 

@@ -25,8 +25,8 @@ from ntkfl.limit.random_regime import Noise, RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime, drawn_memory_regime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
+from ntkfl.messages import is_number, require_size
 from ntkfl.problem import LARGE, Problem, Setup, require_magnitudes
-from ntkfl.ranges import is_number, require_size
 from ntkfl.training.engine.local_plan import cohort_size
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime, shared_by_methods
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.rounds_between import left_after, rounds_between
+from ntkfl.messages import require_number, require_size
 from ntkfl.problem import Problem, Setup, finite_array
-from ntkfl.ranges import require_number, require_size
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
 MOST_ROUNDS = 100_000  # the largest number of rounds that is counted for one method

@@ -15,8 +15,8 @@ from ntkfl.initialisation import draw
 from ntkfl.limit.infinite_width import algorithm1_limit
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.memory import require
+from ntkfl.messages import require_size
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.ranges import require_size
 
 PATIENCE = 3  # training ends after this many times the predicted rounds
 DIVERGED = 1e6  # training ends where the residual exceeds this many times the first one

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.memory import require
+from ntkfl.messages import require_number, require_seed, require_size
 from ntkfl.problem import Weights
-from ntkfl.ranges import require_number, require_seed, require_size
 
 CHUNK = 1024  # neurons drawn from one key; another number would change every network
 SIZE = 8192  # values that one compiled call draws

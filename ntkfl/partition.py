@@ -4,9 +4,8 @@ import numpy as np
 from jaxtyping import Int
 
 from ntkfl import interruption
-from ntkfl.messages import did_you_mean
+from ntkfl.messages import did_you_mean, require_size
 from ntkfl.problem import finite_array
-from ntkfl.ranges import require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # the largest number of classes; more distinct labels are a regression target

@@ -33,8 +33,8 @@ from ntkfl.limit.random_regime import Noise, RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import DrawnMemoryRegime, ScheduledRegime
 from ntkfl.memory import require
+from ntkfl.messages import is_number, require_size
 from ntkfl.problem import LARGE, Problem, Setup, require_labels
-from ntkfl.ranges import is_number, require_size
 from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import CALL, require_work
 

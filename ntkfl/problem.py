@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from ntkfl.messages import refusing
-from ntkfl.ranges import require_number, require_seed, require_size
+from ntkfl.messages import refusing, require_number, require_seed, require_size
 
 UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
 SMALL, LARGE = 1e-100, 1e100  # between these sizes squares and products of two squares stay well within float64

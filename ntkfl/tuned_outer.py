@@ -21,9 +21,8 @@ from ntkfl.exact_dynamics import random_of_method
 from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import RandomRegime, require_moments
 from ntkfl.limit.regime import Kernel
-from ntkfl.messages import did_you_mean
+from ntkfl.messages import did_you_mean, require_size
 from ntkfl.problem import Problem, Setup, require_labels
-from ntkfl.ranges import require_size
 from ntkfl.training.engine.local_plan import cohort_size
 from ntkfl.work import require_work
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bounds import catalogue, find
-from bounds.brought import brings_any, brought_by
 from bounds.cards import FILE, Card, ClaimCard, as_json, kept
-from bounds.listing import PART, named, word_for
+from bounds.listing import PART, brings_any, brought_by, named, word_for
 from ntkfl.extensions import is_file
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from ntkfl import interruption
 from verification.applicability import Applicability, Applies, about_data, looked_at
 from verification.compare import IDENTITIES
 from verification.engine import Progress, run_cases
-from verification.judging.check import Check, begun
-from verification.judging.replaying import option_words
+from verification.judging.check import Check, begun, option_words
 from verification.judging.way_out import changed
 
 CASES, MOST = 5, 10  # cases of each statement, and number of statements that are checked

@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from bounds import Form, Options, Statement, catalogue
-from bounds.brought import loaded_files
+from bounds.listing import loaded_files
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 from verification.cores import cores
 from verification.engine import Progress, chosen_forms, verify_all
 from verification.judging.check import begun

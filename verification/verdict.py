@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bounds import Form, Kind, Outcome
-from bounds.brought import NO_TORCH
 from bounds.evidence import evidence
+from bounds.listing import NO_TORCH
 from bounds.papers import own
 from ntkfl.estimate import Estimate
 from ntkfl.messages import refusing

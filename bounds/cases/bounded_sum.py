@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case, described
 from bounds.family import Family
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 

@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from bounds.case import Case
 from bounds.family import needed
 from bounds.options import Options
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from ntkfl import Estimate, data
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs

@@ -1,7 +1,12 @@
-"""Case: the kernel regime of given data and steps, by the library and in balls."""
+"""Case: the kernel regime of given data and steps, by the library and in balls.
 
+The library's numbers have a measured error: the samples are taken in two orders.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat
@@ -9,16 +14,73 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from bounds.case import Case, described
-from bounds.cases.measured_regime import MeasuredRegime
 from bounds.family import Family
-from bounds.federated_run import FederatedFamily, federated_families
+from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
 from bounds.options import Options
-from bounds.part_strategies import largest_block, largest_eigenvalue, points, steps
-from bounds.strategies import labels, partitions
+from bounds.strategies import labels, largest_block, largest_eigenvalue, partitions, points, steps
 from ntkfl import Estimate, Problem, Setup, gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.data.user_files import is_data_file
 from ntkfl.gram.mirror import mirrored
+from ntkfl.limit.infinite_width import KernelRegime
+
+EPS = np.finfo(float).eps
+ROUNDINGS = 16  # least error in units of n eps: on few samples two orders may agree in every bit although both round
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRegime:
+    """The answers of `ntkfl.kernel_regime` for a Gram matrix, as Estimates.
+
+    The error is ten times the difference to the same regime with its samples in the opposite order, plus some roundings
+    of the summed numbers. This error is measured, not proved.
+    """
+
+    problem: Problem  # labels (n,) or (n, C)
+    setup: Setup  # steps, without warnings
+    gram: np.ndarray  # H, (n, n), symmetric
+
+    @cached_property
+    def regime(self) -> KernelRegime:
+        """The regime itself."""
+        return KernelRegime(self.problem, self.setup, self.gram, kernel=None)
+
+    @cached_property
+    def _reversed(self) -> KernelRegime:
+        p = self.problem
+        other = Problem(p.x[::-1], p.y[::-1], p.owner[::-1], name=p.name)
+        return KernelRegime(other, self.setup, np.ascontiguousarray(self.gram[::-1, ::-1]), kernel=None)
+
+    def of(
+        self,
+        quantity: Callable[[KernelRegime, slice], Any] | Callable[[KernelRegime, slice, np.ndarray], Any],
+        samples: tuple[int, ...] = (),
+        size: float = 0.0,
+        start: np.ndarray | None = None,
+    ) -> Estimate:
+        """Compute a quantity of the regime in two orders of the samples.
+
+        `quantity` is called with the regime, the order, and, if there is one, `start` in that order. `samples` are the
+        axes of the quantity that run over the samples. `size` is the size of the numbers that the quantity adds or
+        subtracts. `start` are outputs (n, ...) rounded to float64; for the second order each of them is moved by one
+        rounding.
+
+        Raises:
+            OverflowError: the quantity is too large for float64.
+        """
+        given = () if start is None else (start,)
+        other_given = () if start is None else (np.nextafter(start, np.inf)[::-1],)
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
+            value = np.asarray(quantity(self.regime, slice(None), *given), float)
+            other = np.flip(
+                np.asarray(quantity(self._reversed, slice(None, None, -1), *other_given), float), axis=samples
+            )
+        if not (np.isfinite(value).all() and np.isfinite(other).all()):
+            raise OverflowError("the kernel regime passes the largest float64")
+        difference, largest = (float(np.abs(part).max(initial=0.0)) for part in (value - other, value))
+        error = ORDER_SAFETY * difference + ROUNDINGS * self.problem.n * EPS * max(size, largest)
+        return Estimate(value, np.full(value.shape, error), "two orders of the samples")
+
 
 BITS = 256
 SMALLEST_EIGENVALUE = 1e-9  # least eigenvalue of H_inf for its Cholesky factor to exist in floats

@@ -14,12 +14,12 @@ from hypothesis.strategies import SearchStrategy
 from bounds import BEYOND, Case, Change, Claim, Family, Hypothesis, Kind, Limit, Options, Source, Statement
 from bounds.cases.cube_networks import user_rows
 from bounds.mutants import MILLIONTH_MORE
-from bounds.part_strategies import points
 from bounds.statement import Mutant
+from bounds.strategies import points
 from ntkfl import gram
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.error_free import row_exponents
+from ntkfl.rounding import row_exponents
 
 ROWS = 6  # most rows of the user's data in a case
 BITS = 20  # bits of an entry

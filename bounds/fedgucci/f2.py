@@ -12,12 +12,12 @@ from bounds.case import described
 from bounds.cases.network_pair import lipschitz_constant
 from bounds.formula import evaluate
 from bounds.mutants import MILLIONTH_MORE, power, replaced, scaled, without
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from bounds.symbols import b
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 
 FAR = 80  # outputs at which the slopes of logistic loss and cross-entropy are within e^-80 of the largest
 STEP = 2.0**-40

@@ -15,7 +15,7 @@ from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SURE, SYMBOLS, C
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, sign_flipped, without
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from bounds.symbols import delta
 from ntkfl.connectivity import ABSOLUTE, CROSS_ENTROPY, TwoLayer
 from ntkfl.estimate import Estimate

@@ -14,8 +14,8 @@ from bounds.fl_ntk.certificates.certified_run import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.mutants import Mutant, power, replaced
 from ntkfl import AnyOrderCertificate, Estimate, Problem, Weights, certify_any_order
+from ntkfl.any_order.adversary import Aim, OrderedRun, run_in_order
 from ntkfl.any_order.constraint_rows import Nearest
-from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order
 from ntkfl.connectivity.paths.long_sums import LONG_EPS
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
 

@@ -16,7 +16,7 @@ from bounds.mutants import Mutant, index_shifted, power, replaced, without
 from bounds.symbols import R, r0, t
 from ntkfl import Setup, data
 from ntkfl.estimate import Estimate
-from ntkfl.gram.error_free import row_norms
+from ntkfl.rounding import row_norms
 
 
 def _certifiable(seed: int) -> FederatedRun:

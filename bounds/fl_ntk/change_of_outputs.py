@@ -9,9 +9,8 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds import BEYOND, FL_NTK, Case, Change, Claim, Family, Kind, Source, Statement
-from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.federated_run import FederatedRun, federated_families
+from bounds.federated_run import FederatedRun, federated_families, run_values
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_flipped, without
 from bounds.symbols import K, N, eta_global, eta_local, m, n, r_t
 from ntkfl import Estimate, gram

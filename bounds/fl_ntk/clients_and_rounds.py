@@ -24,7 +24,7 @@ from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.formula import evaluate
 from bounds.ladders.slopes import slope
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, shifted, sign_flipped, without
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from bounds.symbols import K, N, eta_global, n
 from ntkfl import Estimate, Problem, Setup, data, gram, kernel_regime
 from ntkfl.algorithm1.reference import BALL

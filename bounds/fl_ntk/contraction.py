@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Options, Outcome, Source, Statement
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, federated_families, federated_run
+from bounds.federated_run import FederatedRun, federated_families, federated_run, run_values
 from bounds.fl_ntk.families.few_points import long_row
 from bounds.fl_ntk.families.paper_steps import (
     NECESSITY,

@@ -11,14 +11,12 @@ from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
 from bounds import BEYOND, Case, Change, Claim, Family, Hypothesis, Kind, Options, Source, Statement
-from bounds.cases.measured_regime import EPS
-from bounds.cases.run_values import run_values
-from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
+from bounds.cases.kernel_case import EPS
+from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families, run_values
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_flipped
-from bounds.part_strategies import log_uniform, networks, points
-from bounds.strategies import partitions
+from bounds.strategies import log_uniform, networks, partitions, points
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl import Estimate, Problem, Setup, Trajectory, Weights, gram, kernel_regime
 from ntkfl.initialisation import draw as network

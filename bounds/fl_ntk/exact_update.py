@@ -21,8 +21,7 @@ from bounds import (
     Statement,
     with_own,
 )
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs
+from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs, run_values
 from bounds.fl_ntk.cases.weight_path import (
     WeightRound,
     all_jacobians,

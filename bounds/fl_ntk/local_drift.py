@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import FL_NTK, Change, Claim, Kind, Nature, Outcome, Source, Statement
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, distance
+from bounds.federated_run import FederatedRun, distance, run_values
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.few_points import long_row, overshooting_clients, small_step_families
 from bounds.fl_ntk.families.paper_steps import (

@@ -9,8 +9,7 @@ from flint import arb, arb_mat
 
 from bounds import FL_NTK, Change, Claim, Kind, Nature, Outcome, Source, Statement, with_own
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_families
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, federated_run
+from bounds.federated_run import FederatedRun, federated_run, run_values
 from bounds.fl_ntk.cases.weight_path import NEAR, WeightPath, change_constants, crowding, weight_path
 from bounds.fl_ntk.families.few_points import FEW_POINTS, GRADUAL, one_point_run, small_steps
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most

@@ -7,10 +7,8 @@ import sympy as sp
 from flint import arb, arb_mat
 
 from bounds import BEYOND, Change, Claim, Kind, Source, Statement
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_families, orthogonal_points
-from bounds.cases.measured_regime import MeasuredRegime
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
+from bounds.cases.kernel_case import BITS, KernelCase, MeasuredRegime, kernel_families, orthogonal_points
+from bounds.federated_run import FederatedRun, run_values
 from bounds.fl_ntk.families.few_points import linearised_families
 from bounds.fl_ntk.premises import (
     LOCALLY_STABLE,

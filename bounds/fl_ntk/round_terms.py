@@ -8,9 +8,8 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Source, Statement, with_own
-from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import Snapshot, snapshot
-from bounds.federated_run import FederatedRun, federated_run
+from bounds.federated_run import FederatedRun, federated_run, run_values
 from bounds.fl_ntk.families.few_points import (
     aligned_run,
     long_row,
@@ -41,7 +40,7 @@ from bounds.fl_ntk.premises import (
 )
 from bounds.fl_ntk.terms.round_map import STEP, output_changes, run_constants, times
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped, without
-from bounds.part_strategies import log_uniform, sizes
+from bounds.strategies import log_uniform, sizes
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, m, n, r_t
 from ntkfl import gram
 from ntkfl.estimate import Estimate

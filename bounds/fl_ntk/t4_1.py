@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import FL_NTK, Case, Claim, Family, Hypothesis, Kind, Limit, Nature, Options, Outcome, Source, Statement
-from bounds.cases.run_values import run_values
-from bounds.federated_run import federated_families
+from bounds.federated_run import federated_families, run_values
 from bounds.fl_ntk.premises import PACE, SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.mutants import power, replaced
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0

@@ -9,7 +9,7 @@ from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.formula import evaluate
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
 from ntkfl import Problem, gram, interruption
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 
 SETTLED = 1e-9  # relative change of the width at which the iteration with Lemma B.8 ends
 MOST_TURNS = 1000  # most turns of the iteration; a handful is usual, since b(m) grows only as the root of ln m

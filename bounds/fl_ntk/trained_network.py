@@ -7,7 +7,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import BEYOND, Claim, Kind, Source, Statement
-from bounds.cases.measured_regime import MeasuredRegime
+from bounds.cases.kernel_case import MeasuredRegime
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import linearised_families
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
@@ -18,8 +18,7 @@ from bounds.ladders.width_ladder import WidthLadder, ladder_families
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, shifted, sign_flipped, without
 from bounds.symbols import N, T, eta_local, n, r0
 from ntkfl import Estimate, Problem, Setup, gram, kernel_regime
-from ntkfl.finite_width.boundary_layer import PatternChange, pattern_change
-from ntkfl.finite_width.width_correction import drift_correction, gram_correction
+from ntkfl.finite_width.boundary_layer import PatternChange, drift_correction, gram_correction, pattern_change
 from ntkfl.limit.infinite_width import KernelRegime
 
 p = sp.Symbol("p", positive=True)  # number of test points

@@ -13,8 +13,7 @@ from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_
 from bounds.fl_ntk.terms.round_map import COEFFICIENTS, IDENTITY, MAP_SYMBOLS, MOVEMENT, D, H, map_constants, start
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
 from bounds.formula import evaluate
-from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
-from bounds.ladders.width_ladder import WidthLadder, ladder_families
+from bounds.ladders.width_ladder import InitialLadder, WidthLadder, initial_ladder_families, ladder_families
 from bounds.ladders.width_rate import (
     HALF,
     QUARTER,

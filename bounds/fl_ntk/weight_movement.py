@@ -6,8 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds import FL_NTK, Claim, Hypothesis, Kind, Nature, Outcome, Source, Statement, with_own
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
+from bounds.federated_run import FederatedRun, run_values
 from bounds.fl_ntk.cases.weight_path import NEAR, change_constants, crowding, farthest, jacobian_changes
 from bounds.fl_ntk.families.few_points import (
     FOUR_POINTS,

@@ -37,9 +37,8 @@ def bench(
     Every candidate does the same work in a process of its own; times count only if the results agree.
     Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
     """
-    from experiments.benchmarks.bench_report import as_json, bench_page, from_json
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
-    from experiments.benchmarks.runner import measured
+    from experiments.benchmarks.runner import as_json, bench_page, from_json, measured
     from experiments.benchmarks.workloads import catalogue
     from verification.cores import cores
 

@@ -70,9 +70,9 @@ def _data_lines(problem: "Problem") -> list[str]:
     """Rows, features, labels, clients, and the rows' norms."""
     import numpy as np
 
-    from ntkfl.gram.error_free import row_norms
     from ntkfl.messages import number_of
     from ntkfl.problem import UNIT_TOLERANCE
+    from ntkfl.rounding import row_norms
 
     values, counts = np.unique(problem.y, return_counts=True)
     labels = ", ".join(f"{count} of {value:g}" for value, count in zip(values, counts, strict=True))
@@ -169,7 +169,7 @@ def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
 
 def _next(look: "FirstLook", options: "Options") -> list[str]:
     """Three commands to run next."""
-    from verification.judging.replaying import option_words, replay_command
+    from verification.judging.check import option_words, replay_command
 
     words = " ".join(option_words(options))
     own = " ".join(option_words(replace(options, width=None, rounds=None, eta_local=None)))

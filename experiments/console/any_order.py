@@ -180,7 +180,7 @@ def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> b
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes
-    from ntkfl.gram.error_free import row_norms
+    from ntkfl.rounding import row_norms
 
     assert problem.x_test is not None
     outputs, final = certificate.enclosure(problem.x_test), certificate.final(problem.x_test)

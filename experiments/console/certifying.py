@@ -132,7 +132,7 @@ def to_certify(
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
     """The command line that makes the same certificate again."""
     from bounds import Options
-    from verification.judging.replaying import option_words
+    from verification.judging.check import option_words
 
     data = Options(**{name: getattr(options, name) for name in ("data", "n", "clients", "partition")})
     steps = [f"--{name.replace('_', '-')} {getattr(setup, name)}" for name in FIELDS]

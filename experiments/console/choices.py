@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_t
 import typer
 
 from experiments.console.blocks import bad_input, shown_warnings
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 
 if TYPE_CHECKING:
     import numpy as np

@@ -51,7 +51,7 @@ class Smooth(Asked):
         FileExistsError: the folder of the export is there and not empty.
         """
         from ntkfl.any_order.export import require_new
-        from ntkfl.ranges import require_number
+        from ntkfl.messages import require_number
 
         super().check()
         _ = self.trained_on  # raises if there is no such loss

@@ -1,6 +1,6 @@
 """Pictures of statements: left side against bound on the cases of `verify`."""
 
-from experiments.pictures.figure import drawn, thumbnail
+from experiments.pictures.panels import drawn, thumbnail
 from experiments.pictures.svg import pixels, themed
 from experiments.studies.drawing import as_bytes
 

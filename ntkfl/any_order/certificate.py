@@ -22,9 +22,8 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import largest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss, loss_of
-from ntkfl.messages import labels_differ
+from ntkfl.messages import labels_differ, require_number, require_size
 from ntkfl.problem import Problem, Weights, finite_array, require_features, require_kind, require_problem
-from ntkfl.ranges import require_number, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # limit of the number of pairs near their kinks

@@ -37,8 +37,8 @@ from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
 from ntkfl.estimate import Estimate
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.messages import require_number, require_size
 from ntkfl.problem import Problem, Setup, Weights, finite_array, require_kind, require_problem, require_setup
-from ntkfl.ranges import require_number, require_size
 
 if TYPE_CHECKING:
     from ntkfl.training.method import Method

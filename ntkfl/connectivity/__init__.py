@@ -7,6 +7,7 @@ from ntkfl.imports import MovedModules, lazy_names
 
 MOVED = {
     "ntkfl.connectivity.affine_network": "ntkfl.connectivity.network",
+    "ntkfl.connectivity.torch_network": "ntkfl.connectivity, which has TorchNetwork",
     **dict.fromkeys(
         (f"ntkfl.connectivity.units.{name}" for name in ("matching", "numbers", "pairs", "torch_groups")),
         "ntkfl.connectivity.units.torch_alignment",
@@ -55,13 +56,13 @@ if TYPE_CHECKING:
         save_network as save_network,
     )
     from ntkfl.connectivity.planes import plane_losses as plane_losses, plane_through as plane_through
-    from ntkfl.connectivity.torch_network import TorchNetwork as TorchNetwork
     from ntkfl.connectivity.two_layer_training import (
         draw_two_layer as draw_two_layer,
         train_two_layer as train_two_layer,
     )
     from ntkfl.connectivity.unit_orders import LeastBarrier as LeastBarrier, least_barrier as least_barrier
     from ntkfl.connectivity.units.torch_alignment import (
+        TorchNetwork as TorchNetwork,
         align_torch as align_torch,
         align_torch_group as align_torch_group,
     )

@@ -14,10 +14,9 @@ from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
 from ntkfl.connectivity.paths.segment import EPS, Segment, absolute_error, absolute_gap, squared_error
 from ntkfl.estimate import Estimate
-from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require
-from ntkfl.messages import number_of
-from ntkfl.ranges import require_size
+from ntkfl.messages import number_of, require_size
+from ntkfl.rounding import SMALLEST, row_norms
 
 UNDERFLOW = 64 * SMALLEST  # rounding by underflow in float64 operations after long precision, and in the error
 A_CROSSING = 450  # most bytes for each piece of the path, as measured

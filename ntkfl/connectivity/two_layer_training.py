@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from ntkfl import interruption
 from ntkfl.connectivity.losses import CROSS_ENTROPY, checked_labels
 from ntkfl.connectivity.network import TwoLayer, between, checked_inputs
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 
 NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
 SHARES = (5 / 18, 8 / 18, 5 / 18)

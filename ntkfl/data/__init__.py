@@ -22,10 +22,9 @@ from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
 from ntkfl.data.sklearn_tables import table
 from ntkfl.data.user_files import SUFFIXES, breast_cancer, is_data_file, read_arrays, read_idx, wine
 from ntkfl.gram.degeneracy import ParallelRows
-from ntkfl.messages import did_you_mean
+from ntkfl.messages import did_you_mean, require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
-from ntkfl.ranges import require_size
 
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # where the Debian package puts its files
 

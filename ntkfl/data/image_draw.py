@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from ntkfl.messages import require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
-from ntkfl.ranges import require_size
 
 CLASSES = 10
 INPUTS, LABELS = 1, 2  # streams of the seed; the partition has stream 0

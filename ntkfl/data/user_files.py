@@ -27,10 +27,9 @@ from jaxtyping import UInt8
 
 from ntkfl.data.image_draw import INPUTS, describe
 from ntkfl.data.sklearn_tables import table
-from ntkfl.messages import number_of
+from ntkfl.messages import number_of, require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
-from ntkfl.ranges import require_size
 
 UNSIGNED_BYTE = 0x08  # the element type unsigned byte, the only one that the MNIST family uses
 

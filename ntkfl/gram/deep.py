@@ -13,12 +13,12 @@ from jaxtyping import Float
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.dual_kernels import Activation, Erf, Gelu, Pairs, Relu, Rows, U, biased, biased_pairs
-from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import matrix_bytes, pair_of_inputs, signed_angles
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
 from ntkfl.messages import did_you_mean
 from ntkfl.problem import checked_inputs, real_array
+from ntkfl.rounding import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows

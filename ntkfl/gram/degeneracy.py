@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.gram.error_free import row_norms, scaled_rows
 from ntkfl.gram.limit import angles
 from ntkfl.problem import checked_inputs, checked_rows
+from ntkfl.rounding import row_norms, scaled_rows
 
 Pairs = tuple[tuple[int, int], ...]
 Groups = tuple[tuple[int, ...], ...]

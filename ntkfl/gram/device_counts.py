@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ntkfl.double_precision import in_float64
-from ntkfl.gram.error_free import scaled_rows
 from ntkfl.gram.pair_counts import summed
 from ntkfl.gram.patterns import activations, doubt, unit_rows
+from ntkfl.rounding import scaled_rows
 
 
 @in_float64

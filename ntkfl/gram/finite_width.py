@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int, Num
 
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import FAR
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.packing import BITS, active_words
@@ -24,6 +23,7 @@ from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
 from ntkfl.memory import available, require
 from ntkfl.problem import checked_inputs, checked_owner, finite_array, number_array, real_array
+from ntkfl.rounding import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 
 if TYPE_CHECKING:
     import torch

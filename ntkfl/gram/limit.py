@@ -13,7 +13,11 @@ from jaxtyping import Float
 
 from ntkfl.compiled_once import machine_code
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.error_free import (
+from ntkfl.gram.mirror import mirrored
+from ntkfl.gram.threads import worker_threads
+from ntkfl.memory import require
+from ntkfl.problem import checked_inputs, checked_rows
+from ntkfl.rounding import (
     SMALLEST,
     halves,
     product_error,
@@ -22,10 +26,6 @@ from ntkfl.gram.error_free import (
     row_norms,
     scaled_rows,
 )
-from ntkfl.gram.mirror import mirrored
-from ntkfl.gram.threads import worker_threads
-from ntkfl.memory import require
-from ntkfl.problem import checked_inputs, checked_rows
 
 ROUNDOFF = 2.0**-53
 STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times

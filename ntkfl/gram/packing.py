@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt64
 
-from ntkfl.gram.error_free import scaled_rows
 from ntkfl.gram.patterns import CACHED, FEW, SINGLE, activations, decided, doubt, unit_rows
+from ntkfl.rounding import scaled_rows
 
 BITS = 64
 

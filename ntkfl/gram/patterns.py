@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ntkfl.gram.error_free import dot_product, row_exponents, scaled_rows
 from ntkfl.problem import checked_inputs, finite_array, real_array
+from ntkfl.rounding import dot_product, row_exponents, scaled_rows
 
 EPSILON = 2.0**-52
 TINY = 2.0**-1022  # smaller numbers have fewer bits

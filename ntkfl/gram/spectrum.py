@@ -10,9 +10,9 @@ import numpy as np
 from ntkfl import interruption, lapack
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate, NotFinite, Rigour
-from ntkfl.gram.error_free import SMALLEST
 from ntkfl.memory import require
 from ntkfl.problem import real_array
+from ntkfl.rounding import SMALLEST
 
 ROUNDOFF = 2.0**-53
 FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow

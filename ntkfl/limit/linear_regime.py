@@ -24,7 +24,7 @@ from ntkfl.limit.many_rounds import MeanRounds, visited
 from ntkfl.limit.radius import EPSILON, side_of_one
 from ntkfl.limit.regime import Regime
 from ntkfl.memory import left_for, require
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 from ntkfl.work import CALL, SECOND
 
 

@@ -58,8 +58,8 @@ from ntkfl.limit.lyapunov import Moving, Steps
 from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.memory import left_for, require
+from ntkfl.messages import require_size
 from ntkfl.problem import LARGE, SMALL, Problem, finite_array
-from ntkfl.ranges import require_size
 
 if TYPE_CHECKING:
     import torch

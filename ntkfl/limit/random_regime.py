@@ -31,8 +31,8 @@ from ntkfl.limit.mean_square import ESTIMATE, MeanSquare, StateMoments, require_
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import left_for, require
+from ntkfl.messages import require_size
 from ntkfl.problem import finite_array
-from ntkfl.ranges import require_size
 from ntkfl.work import A_ROUND, CALL, SECOND, require_work
 
 MOST_ROUNDS = 100_000  # the largest number of rounds that are counted one by one

@@ -14,7 +14,7 @@ import numpy as np
 from ntkfl import interruption
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.memory import require
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 from ntkfl.smooth_networks.certificate import NetworkCertificate
 from ntkfl.smooth_networks.float_network import FloatNetwork
 

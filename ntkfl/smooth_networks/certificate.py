@@ -18,9 +18,8 @@ from ntkfl.estimate import Estimate, NotFinite
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.memory import require
-from ntkfl.messages import labels_differ
+from ntkfl.messages import is_number, labels_differ, require_number
 from ntkfl.problem import Problem, checked_rows, require_features, require_problem
-from ntkfl.ranges import is_number, require_number
 from ntkfl.smooth_networks.float_network import FloatNetwork
 from ntkfl.smooth_networks.layers import Layer
 from ntkfl.smooth_networks.passes import (

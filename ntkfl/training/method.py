@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tensor, Tree, tree_map, zeros_like
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Batch, Objective, Step
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tensor

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.tree import Params, Tensor, Tree, one_a_row, zeros_like
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 
 #: The local learning rate of a round, by its number from 0.
 Schedule = Callable[[int], float]

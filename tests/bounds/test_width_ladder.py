@@ -12,9 +12,8 @@ from bounds import Options, get
 from bounds.cases.kernel_case import kernel_cases
 from bounds.cases.snapshot import Snapshot
 from bounds.fl_ntk.lazy_training import AT_PRINTED_STEP, CircleLadder, exact_map, printed_round_map, relative_remainder
-from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_families
 from bounds.ladders.slopes import NoSlope
-from bounds.ladders.width_ladder import WidthLadder, ladder_families
+from bounds.ladders.width_ladder import InitialLadder, WidthLadder, initial_ladder_families, ladder_families
 from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
 from ntkfl import gram, kernel_regime
 from ntkfl.initialisation import draw

@@ -11,9 +11,8 @@ import pytest
 from typed import command
 
 from experiments.benchmarks import elsewhere, runner
-from experiments.benchmarks.bench_report import as_json, bench_page, from_json
 from experiments.benchmarks.candidate import compared, timed
-from experiments.benchmarks.runner import Timing, _off, _skipped, exponent, measured
+from experiments.benchmarks.runner import Timing, _off, _skipped, as_json, bench_page, exponent, from_json, measured
 from experiments.benchmarks.workload import Candidate, Timed, Workload
 from experiments.benchmarks.workloads import catalogue
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typed import command
 
-import bounds.brought
+import bounds.listing
 from ntkfl import extensions
 
 HERE = Path(__file__).parent
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 def forget():
     """Forget all loaded files, as in a new process."""
-    bounds.brought._files.clear()
+    bounds.listing._files.clear()
     extensions._files.clear()
     for name in [name for name in sys.modules if name.startswith(extensions.PREFIX)]:
         del sys.modules[name]

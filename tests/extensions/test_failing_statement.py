@@ -5,7 +5,7 @@ import re
 import pytest
 
 import bounds
-from bounds.brought import failure
+from bounds.listing import failure
 from verification.engine import verify
 
 SUM = "value = float(sum(case.values))"

@@ -6,7 +6,7 @@ import pytest
 
 import bounds
 from bounds import Form, Outcome
-from bounds.brought import brought_by
+from bounds.listing import brought_by
 from verification.engine import verify
 from verification.processes import verify_in_processes
 

@@ -24,7 +24,7 @@ from verification.compare import judge
 from verification.engine import verify, verify_all
 from verification.facts import Fact, Needed, Vacuous, Witness
 from verification.judging import check
-from verification.judging.replaying import replay_command
+from verification.judging.check import replay_command
 from verification.judging.tally import Tally
 from verification.sentences import What
 from verification.verdict import Verdict

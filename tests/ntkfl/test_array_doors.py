@@ -34,8 +34,8 @@ from ntkfl.connectivity import (
     train_two_layer,
 )
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer, checked_inputs, with_constant
-from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units import torch_alignment
+from ntkfl.connectivity.units.torch_alignment import TorchNetwork
 from ntkfl.gram.tiles import Tiles
 from ntkfl.limit_curves import limit_curves, several_limit_curves
 from ntkfl.training import FederatedData

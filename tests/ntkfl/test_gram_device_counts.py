@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from ntkfl.gram import activations, device_counts, initial
 from ntkfl.gram.device_counts import summed_on_devices
-from ntkfl.gram.error_free import scaled_rows
 from ntkfl.gram.patterns import doubt, unit_rows
+from ntkfl.rounding import scaled_rows
 
 
 def counted(x, u, size=100):

@@ -18,7 +18,7 @@ from ntkfl.gram import (
     smallest_eigenvalue,
     spectrum,
 )
-from ntkfl.gram.error_free import products_scaled_back, row_norms
+from ntkfl.rounding import products_scaled_back, row_norms
 
 SIZES = st.integers(-1066, 1000)  # exponents of two: from a few bits above the least float64 to 1e301
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ntkfl.ranges import RANGES, require_number, require_size
+from ntkfl.messages import RANGES, require_number, require_size
 
 INSIDE = {
     "be a positive finite number": (1e-300, 3, 1e300),

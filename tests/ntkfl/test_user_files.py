@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from ntkfl import data
 from ntkfl.partition import assign_owners
 from ntkfl.training.config import read_toml
-from ntkfl.training.datasets.tables import table
+from ntkfl.training.datasets.loading import table
 
 entries = st.floats(-1e6, 1e6)
 

@@ -10,8 +10,16 @@ from scipy import stats
 from ntkfl import data, gram
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.finite_width.boundary_layer import _distinct, kink_layers, pairs_near_kinks, pattern_change
-from ntkfl.finite_width.width_correction import drift_correction, gram_correction, map_derivative, response_derivative
+from ntkfl.finite_width.boundary_layer import (
+    _distinct,
+    drift_correction,
+    gram_correction,
+    kink_layers,
+    map_derivative,
+    pairs_near_kinks,
+    pattern_change,
+    response_derivative,
+)
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 

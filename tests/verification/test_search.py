@@ -24,7 +24,7 @@ from bounds.federated_run import FederatedFamily, FederatedRun, federated_run, f
 from bounds.fl_ntk.cases.generalisation_case import Loss, SphereDistribution, TrainedOnSample, samples
 from bounds.initial_network import initial_networks
 from bounds.ladders.width_ladder import WidthLadder, width_ladders
-from bounds.part_strategies import log_uniform
+from bounds.strategies import log_uniform
 from experiments.command_line import app
 from experiments.commands.theorems.attack import NIGHTLY
 from ntkfl.algorithm1.reference import DOUBLE
@@ -35,11 +35,11 @@ from verification.compare import Comparison
 from verification.engine import verify
 from verification.facts import Fact
 from verification.judging.confirm import Confirmation
-from verification.search import attack, hunt, read, rejudge, scoring, written
+from verification.search import attack, hunt, read, rejudge, written
 from verification.search.ascent import climb, coordinates, neighbours
 from verification.search.case_codec import decode, encode
+from verification.search.hunt import FAR_ROUND, Seen, _heading, look, stands
 from verification.search.replay_file import Replay, _digest
-from verification.search.scoring import FAR_ROUND, Seen, _heading, look, stands
 from verification.search.simpler import shrunk, simpler
 from verification.sentences import What
 from verification.verdict import Standing
@@ -362,7 +362,7 @@ def test_a_trend_is_carried_on_to_the_last_round():
 
 def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(monkeypatch):
     counts = iter([(5, 50, 0.1), (30, 250, 0.1), (60, 700, 0.1)])
-    monkeypatch.setattr(scoring, "_count", lambda *_: (*next(counts), [], None, None, None))
+    monkeypatch.setattr("_count", lambda *_: (*next(counts), [], None, None, None))
     statement = get("fl-ntk/C.11")
     confirmation = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
     assert not confirmation.stands

@@ -1,8 +1,9 @@
-"""One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
+"""One form of one statement on its way to a verdict: cases admitted, judged, counted, settled; its command."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from bounds import Form, Formula, Hypothesis, Options, Outcome, Statement
-from bounds.brought import NO_TORCH, brought_by, failure
 from bounds.case import NOT_COMPUTED, case_of
 from bounds.family import AnyFamily
 from bounds.formula import evaluate
+from bounds.listing import NO_TORCH, brought_by, failure, word_for
 from ntkfl import interruption
 from ntkfl.data.user_files import file_digest
 from ntkfl.estimate import NotFinite
@@ -22,15 +23,28 @@ from verification.case_points import STORED
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Data, Elsewhere, Fact, Standing, Unmet, Vacuous, Where
 from verification.judging.confirm import confirm, necessity, refined, run_witness
-from verification.judging.families import families, without_data
 from verification.judging.looks import SHARES, Part, seeds_of
 from verification.judging.points import Points
-from verification.judging.replaying import option_words, replay_command
 from verification.judging.tally import Tally
-from verification.judging.way_out import Cases, changed, passes, way_out
+from verification.judging.way_out import Cases, changed, families, passes, way_out, without_data
 from verification.plain_text import case_text
 from verification.sentences import What
 from verification.verdict import Verdict, Worst
+
+
+def replay_command(statement: Statement, form: Form, options: Options) -> str:
+    """The command that gives this verdict again."""
+    words = [f"ntkfl verify {shlex.quote(word_for(statement))} --form {form.value} --seed {options.seed}"]
+    return " ".join([*words, *option_words(options)])
+
+
+def option_words(options: Options) -> list[str]:
+    """The command line's words for these options, the seed left out."""
+    given = {name.replace("_", "-"): value for name, value in asdict(options).items() if name != "seed"}
+    switches = [f"--{name}" for name, value in given.items() if value is True]
+    chosen = {name: value for name, value in given.items() if value is not None and not isinstance(value, bool)}
+    return [f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items()] + switches
+
 
 # largest width and number of rounds that anyone can run; steps below 1e-6 are out of reach too
 REACH = {"m": 1e9, "T": 1e7}

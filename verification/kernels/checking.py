@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.errors import Flaky
 
 from ntkfl.gram import degenerate_pairs
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 from verification.kernels import properties
 from verification.kernels.kernel_report import Counterexample, KernelReport, PropertyCheck
 from verification.kernels.networks import Networks, beside

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from bounds import Outcome, Statement, catalogue
-from bounds.brought import extension_of, failure
 from bounds.case import case_of
-from bounds.listing import word_for
+from bounds.listing import extension_of, failure, word_for
 from ntkfl import interruption
 from verification.facts import Elsewhere, Fact, Standing, Where
 from verification.search.hunt import EXAMPLES, Attack, attack

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.brought import extensions_of_statements
+from bounds.listing import extensions_of_statements
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
 # modules whose values a file may name; modules that brought a statement are allowed too

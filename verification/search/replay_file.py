@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bounds import Form, Outcome, Statement, catalogue, get
-from bounds.brought import brought_by
+from bounds.listing import brought_by
 from ntkfl.trajectory import provenance
 from verification.facts import Standing
 from verification.judging.confirm import Shown, judged_as_stored, run_witness
 from verification.search.case_codec import decode, encode
-from verification.search.hunt import Counterexample
+from verification.search.hunt import Counterexample, Seen, look, stands
 from verification.search.plain_case import in_words
-from verification.search.scoring import Seen, look, stands
 from verification.verdict_page import witness_text
 
 

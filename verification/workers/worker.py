@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bounds import Form, Options, get
-from bounds.brought import restore
+from bounds.listing import restore
 from ntkfl import interruption
 from ntkfl.exact_dynamics import UnstableSteps
 from ntkfl.extensions import from_source

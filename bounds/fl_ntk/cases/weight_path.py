@@ -15,9 +15,15 @@ from flint import arb
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Family, Options
-from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
-from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
+from bounds.federated_run import (
+    FederatedFamily,
+    FederatedRun,
+    federated_families,
+    federated_run,
+    federated_runs,
+    run_values,
+)
 from bounds.fl_ntk.terms.limit_kernel import limit_kernel
 from bounds.symbols import R, delta, lam, m, n, sigma
 from ntkfl import Estimate, Problem, Setup, gram

@@ -40,9 +40,9 @@ from bounds.fl_ntk.certificates.certificate_record import Condition
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from ntkfl.balls import ball, ball_matrix, enclosure, nonnegative_norm, precision
 from ntkfl.gram.counts import changes_within
-from ntkfl.gram.error_free import row_norms
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.rounding import row_norms
 
 TRIAL_RADII = 60
 LEAST_CHANGE = 1e-6  # least E at the largest radius, relative to the largest |G_ij|

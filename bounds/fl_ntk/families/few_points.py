@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bounds import Family, Options, with_own
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run, federated_runs
-from bounds.part_strategies import log_uniform, sizes
+from bounds.strategies import log_uniform, sizes
 from ntkfl import Problem, Setup, Weights, data, gram
 from ntkfl.algorithm1.reference import BALL
 

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bounds import Family, Hypothesis, with_own
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, federated_run, federated_runs
+from bounds.federated_run import FederatedRun, federated_run, federated_runs, run_values
 from bounds.fl_ntk.families.few_points import aligned_run, small_steps
 from bounds.fl_ntk.premises import PAPER_STEP, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import evaluate

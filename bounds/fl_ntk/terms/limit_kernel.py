@@ -12,8 +12,7 @@ from flint import arb_mat
 
 from bounds import Hypothesis, Limit
 from bounds.cases.kernel_case import KernelCase
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, distance
+from bounds.federated_run import FederatedRun, distance, run_values
 from bounds.fl_ntk.premises import TINY, contracted
 from bounds.fl_ntk.terms.round_map import STEP
 from bounds.formula import evaluate

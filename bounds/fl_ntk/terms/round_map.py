@@ -6,8 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.kernel_case import BITS, KernelCase
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
+from bounds.federated_run import FederatedRun, run_values
 from bounds.symbols import K, N, T, eta_global, eta_local, lam, m, n, r0, r_t
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate, Rigour

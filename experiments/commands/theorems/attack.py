@@ -8,7 +8,7 @@ import typer
 from experiments.console.blocks import bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm
 from experiments.console.durations import duration
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def attack(
             ids, examples = list(NIGHTLY), UNLIMITED
         statements = _wanted(ids, form, examples, budget, seed)
         budget = HOUR / len(statements) if nightly else budget
-    from bounds.brought import failure
+    from bounds.listing import failure
     from ntkfl.extensions import ExtensionError
     from ntkfl.interruption import held
     from ntkfl.messages import number_of

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bounds.ladders.initial_ladder import Start
 from bounds.ladders.rungs import Rungs
-from bounds.ladders.width_ladder import WidthLadder
+from bounds.ladders.width_ladder import Start, WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
 from experiments.studies.answers import on_ladder
 from experiments.studies.study import SEED, Answer, Cells

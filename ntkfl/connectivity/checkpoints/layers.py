@@ -45,7 +45,7 @@ def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> d
     if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
         raise ValueError(
             f"{where} has {given}: it is no two-layer network. Of others, barriers are evaluated on a grid: train them "
-            "with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork; ntkfl certify has --network"
+            "with ntkfl train, or see ntkfl.connectivity.TorchNetwork; ntkfl certify has --network"
         )
     arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
     bias_of = _biases(list(arrays), matrices, vectors)

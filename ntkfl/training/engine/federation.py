@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ntkfl import interruption
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.engine.local_training import LocalTraining, Watch, by_products
 from ntkfl.training.federated_data import FederatedData

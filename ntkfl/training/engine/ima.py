@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from operator import sub
 from typing import TYPE_CHECKING, Literal
 
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 from ntkfl.training.method import Method, Round, ServerRule, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, newest_first, tree_map, zeros_like

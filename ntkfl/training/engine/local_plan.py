@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 
 COHORT, ORDER, DRAWS = 101, 102, 103  # streams of random numbers; ntkfl.partition and ntkfl.data have streams from 0 on
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Method, Objective, Round, ServerOptimizer
 from ntkfl.training.tree import Params, Tensor, Tree, tree_map
 

@@ -1,7 +1,7 @@
 """FedAvgM (Hsu et al. 2019): FedAvg with momentum at the server."""
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, heavy_ball
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Method, Objective, Round, ServerOptimizer, moved
 from ntkfl.training.tree import Params, Tree
 

@@ -10,7 +10,7 @@ from ntkfl.limit.feedback import Feedback, LocalErrors, Wobble, relative
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.scheduled_rounds import DrawnRound
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import cross_entropies

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, ServerOptimizer, moved
 from ntkfl.training.tree import Params, Tensor, Tree, tree_map
 

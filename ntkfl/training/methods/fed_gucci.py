@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ntkfl.ranges import require_number, require_size
+from ntkfl.messages import require_number, require_size
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model

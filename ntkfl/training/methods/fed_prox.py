@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from operator import sub
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Average, LocalRule, Method, Objective, Step, moved
 from ntkfl.training.tree import Params, tree_map
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from operator import mul
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Loss, Method, Objective, moved, plain_gradient
 from ntkfl.training.tree import Params, Tensor, leaves, tree_map
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ntkfl.ranges import require_number
+from ntkfl.messages import require_number
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tensor, Tree

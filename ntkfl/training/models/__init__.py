@@ -11,8 +11,7 @@ import torch
 from ntkfl.extensions import SUFFIX, ExtensionError, from_file, is_file, modules_of
 from ntkfl.messages import did_you_mean
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.model import Model
-from ntkfl.training.models.request import Request
+from ntkfl.training.model import Model, Request
 
 Builder = Callable[[Request], Model]
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from torch import nn
 
-from ntkfl.training.model import Model, from_modules
+from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import convolution, dense, flat_length, readout
-from ntkfl.training.models.request import Request
 
 
 def simple_cnn(request: Request) -> Model:

@@ -7,9 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ntkfl.training.model import Model
+from ntkfl.training.model import Model, Request
 from ntkfl.training.models.encoder import PAD, Encoder, packaged_folder, read_encoder
-from ntkfl.training.models.request import Request
 from ntkfl.training.tree import Params
 
 ADAPTED = ("query", "value")

@@ -2,9 +2,8 @@
 
 from torch import nn
 
-from ntkfl.training.model import Model, from_modules
+from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import dense, readout
-from ntkfl.training.models.request import Request
 
 
 def mlp(request: Request) -> Model:

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ntkfl.training.model import Model, from_modules
+from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu, readout
-from ntkfl.training.models.request import Request
 
 
 class Subsample(nn.Module):

@@ -8,8 +8,7 @@ from torch.nn import functional
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
-from ntkfl.training.model import Model, require_parameters
-from ntkfl.training.models.request import Request
+from ntkfl.training.model import Model, Request, require_parameters
 from ntkfl.training.tree import Params, row_of
 
 LARGEST_NEGATIVE = {

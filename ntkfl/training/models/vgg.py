@@ -7,9 +7,8 @@ from functools import partial
 
 from torch import nn
 
-from ntkfl.training.model import Model, from_modules
+from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu, flat_length, readout
-from ntkfl.training.models.request import Request
 
 FILTERS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)  # 0 is a pooling
 

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from ntkfl.training.model import Model, from_modules
+from ntkfl.training.model import Model, Request, from_modules
 from ntkfl.training.models.layers import attention, readout
-from ntkfl.training.models.request import Request
 
 
 class Layer(nn.Module):

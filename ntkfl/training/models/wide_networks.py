@@ -16,10 +16,9 @@ from torch.nn import functional
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
+from ntkfl.messages import require_number
 from ntkfl.problem import checked_inputs
-from ntkfl.ranges import require_number
-from ntkfl.training.model import Model, require_parameters
-from ntkfl.training.models.request import Request
+from ntkfl.training.model import Model, Request, require_parameters
 from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}

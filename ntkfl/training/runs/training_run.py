@@ -16,7 +16,7 @@ import torch
 
 from ntkfl import extensions, interruption
 from ntkfl.data.user_files import is_data_file
-from ntkfl.ranges import require_size
+from ntkfl.messages import require_size
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked, read_toml
 from ntkfl.training.engine.assembly import federation as assembled, require_round

@@ -8,8 +8,7 @@ import pytest
 from exact_certificate import fitted
 
 from ntkfl import Problem, Weights, certify_any_order
-from ntkfl.any_order.adversary import Round, attack_any_order, replayed
-from ntkfl.any_order.orders import Batch
+from ntkfl.any_order.adversary import Batch, Round, attack_any_order, replayed
 
 NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # number of networks that the slow test attacks
 LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that the slow test tries on each network

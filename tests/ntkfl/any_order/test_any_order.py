@@ -11,7 +11,7 @@ from flint import arb
 from hypothesis import given, settings, strategies as st
 
 from ntkfl import Problem, Weights, certify_any_order
-from ntkfl.any_order.orders import run_in_order
+from ntkfl.any_order.adversary import run_in_order
 from ntkfl.balls import precision
 from ntkfl.connectivity.network import TwoLayer
 

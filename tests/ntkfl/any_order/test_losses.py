@@ -12,7 +12,7 @@ from torch import nn
 from bounds.fl_ntk.any_order import loss_case
 from ntkfl import Problem, Setup, Weights, certify_any_order
 from ntkfl.any_order import attack_any_order, export_any_order
-from ntkfl.any_order.orders import run_in_order
+from ntkfl.any_order.adversary import run_in_order
 from ntkfl.any_order.targets import nearest_in_box
 from ntkfl.any_order.watching import loss_checkpoints, trained_checkpoints
 from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer

@@ -9,8 +9,8 @@ from flint import arb
 
 from ntkfl import Estimate, certify_any_order, lapack
 from ntkfl.any_order import constraint_rows, held_pairs
+from ntkfl.any_order.adversary import Batch, Network, run_in_order
 from ntkfl.any_order.constraint_rows import ConstraintRows
-from ntkfl.any_order.orders import Batch, Network, run_in_order
 from ntkfl.balls import precision
 
 

@@ -12,8 +12,13 @@ from torch import nn
 
 from ntkfl.connectivity.alignment import RULES, align, align_group
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.torch_alignment import align_torch, align_torch_group, permuted, unit_numbers
+from ntkfl.connectivity.units.torch_alignment import (
+    TorchNetwork,
+    align_torch,
+    align_torch_group,
+    permuted,
+    unit_numbers,
+)
 from ntkfl.connectivity.units.walk import units_of
 
 seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)

@@ -17,7 +17,7 @@ from ntkfl.connectivity.ensembles import (
 )
 from ntkfl.connectivity.network import TwoLayer, between, combination
 from ntkfl.connectivity.planes import plane_grid, plane_losses, plane_through
-from ntkfl.connectivity.torch_network import TorchNetwork
+from ntkfl.connectivity.units.torch_alignment import TorchNetwork
 
 QUICK = settings(deadline=None, max_examples=20)
 

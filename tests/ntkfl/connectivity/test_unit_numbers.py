@@ -13,10 +13,10 @@ from torch import nn
 
 from ntkfl.connectivity.alignment import RULES, unit_rows
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units.torch_alignment import (
     STARTS,
     Pair,
+    TorchNetwork,
     align_torch,
     along,
     distance,

@@ -15,10 +15,10 @@ from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.methods.fed_avg import method
+from ntkfl.training.model import Request
 from ntkfl.training.models import build, encoder
 from ntkfl.training.models.encoder import packaged_folder, read_encoder
 from ntkfl.training.models.lora import low_rank
-from ntkfl.training.models.request import Request
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import Adam
 from ntkfl.training.schedules import Exponential
