@@ -116,7 +116,8 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
     """Ends of the powers that are not refuted, from all sizes and, on six or more, without the two smallest.
 
     The noise of a size is that of its own samples or the mean over the sizes, whichever is larger; it is scaled up if
-    no curve fits. If no size has two samples, the noise is what the best curve leaves.
+    no curve fits. If no size has two samples, the noise is what the best curve leaves. The sizes differ in their noise,
+    so that the degrees of freedom are Satterthwaite's for the line's slope: fewer than all samples have.
     """
     freedom = (counts - 1).sum()
     if freedom:
@@ -133,7 +134,9 @@ def _admitted(logs: np.ndarray, heights: np.ndarray, errors: np.ndarray, counts:
         rest = (curves - powers[:, None] * x) ** 2 @ weight
         scale = rest.min() / (len(x) - 3)
         scale = max(1.0, scale) if freedom else scale
-        room = scale * stdtrit(freedom or len(x) - 3, (1 + REFUTED) / 2) ** 2 + rest.min() - rest
+        parts = weight * x**2  # of the slope's variance, by size
+        free = parts.sum() ** 2 / (parts**2 @ (1 / np.maximum(counts[first:] - 1, 1))) if freedom else len(x) - 3
+        room = scale * stdtrit(free, (1 + REFUTED) / 2) ** 2 + rest.min() - rest
         half = np.sqrt(room[room >= 0] / (weight @ x**2))
         ends += [(powers[room >= 0] - half).min(), (powers[room >= 0] + half).max()]
     return ends

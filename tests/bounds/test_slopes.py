@@ -104,6 +104,14 @@ def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thou
     assert sum(refuted) <= 1e-3 * len(refuted) and np.mean(outside) > 0.2
 
 
+def test_noise_that_grows_with_the_size_refutes_a_true_power_at_most_once_in_a_thousand():
+    """The noisy sizes have three degrees of freedom each, not those of all sizes together."""
+    sizes, rng, sigma = 2.0 ** np.arange(6, 11), np.random.default_rng(2), np.geomspace(0.02, 0.3, 5)[:, None]
+    law = (sizes**-0.5 * (1 + sizes[0] / sizes))[:, None] / np.sqrt(1 + sigma**2)
+    seen = np.abs(1 + sigma * rng.standard_normal((1500, 5, 4)))
+    assert sum(slope(sizes, list(law * values), biased=False).refutes(-0.5) for values in seen) <= 1
+
+
 @pytest.mark.parametrize("off", [0.25, -0.25, 0.5, -0.5])
 def test_a_wrong_power_is_refuted_on_a_long_ladder(off):
     sizes, rng = 2.0 ** np.arange(6, 16), np.random.default_rng(0)

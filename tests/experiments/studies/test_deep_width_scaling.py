@@ -193,7 +193,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
     answers = as_planted()
     assert len(answers) == 5 * (2 + len(NETWORKS)) + 2
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"limit": -0.1, "own": -0.1, "drift": -0.4})))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"limit": 0.0, "own": 0.0, "drift": -0.3})))
     violated = {answer.claim for answer in wrong if answer.outcome is Outcome.VIOLATED}
     claims = [answer.claim for answer in wrong]
     expected = {claim for claim in claims if "y_inf" in claim or "y_own" in claim}
