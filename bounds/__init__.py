@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ntkfl.imports import MovedModules, lazy_names, warn_of_other_folders
 
 MOVED = {
-    "bounds.fl_ntk.families.own": "bounds.family, which has with_own",
+    "bounds.family": "bounds.case",
+    "bounds.fl_ntk.families.own": "bounds.case, which has with_own",
     "bounds.fl_ntk.cases.antipodal": "bounds.fl_ntk.initial_kernel",
     "bounds.fl_ntk.method_training": "bounds.fl_ntk.cases.certified_method",
 }
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
         strategies as strategies,
         symbols as symbols,
     )
-    from bounds.case import Case as Case
-    from bounds.family import Family as Family, with_own as with_own
+    from bounds.case import Case as Case, Family as Family, with_own as with_own
     from bounds.formula import Formula as Formula
     from bounds.hypothesis import Hypothesis as Hypothesis, Limit as Limit
     from bounds.listing import catalogue as catalogue, find as find, get as get, load as load

@@ -14,9 +14,8 @@ from hypothesis import assume, strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds import symbols
-from bounds.case import Case, TooCostly, another_network, computed_once
+from bounds.case import Case, TooCostly, another_network, computed_once, needed
 from bounds.drawn_networks import drawn_network
-from bounds.family import needed
 from bounds.options import Options
 from bounds.strategies import Range, largest_block, largest_eigenvalue, networks, partitions, points, steps, targets
 from ntkfl import Problem, Setup, Trajectory, Weights, data, gram, simulate

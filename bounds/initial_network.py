@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds.case import Case, another_network, described
+from bounds.case import Case, Family, another_network, described
 from bounds.drawn_networks import drawn_network
-from bounds.family import Family
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.strategies import labels, log_uniform, points, sizes

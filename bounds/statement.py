@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bounds.family import AnyFamily, Family
+from bounds.case import AnyFamily, Family
 from bounds.formula import Formula
 from bounds.hypothesis import Hypothesis
 from bounds.vocabulary import Change, Form, Kind, Nature, Outcome, Provenance, Source

@@ -17,12 +17,18 @@ from ntkfl.gram.tiles import FeatureGram, Features, HeldGram, kernel_of
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.draws import SampledRounds
-from ntkfl.limit.infinite_width import KernelRegime, StepLimits, UnstableSteps, algorithm1_limit, warn_if_unstable
+from ntkfl.limit.infinite_width import (
+    Kernel,
+    KernelRegime,
+    StepLimits,
+    UnstableSteps,
+    algorithm1_limit,
+    warn_if_unstable,
+)
 from ntkfl.limit.linear_regime import LinearRegime, MovingWindow, Schedule, WindowedRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, shared_by_methods, tiles_of
 from ntkfl.limit.random_regime import Noise, RandomRegime, random_regime
-from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import ScheduledRegime, drawn_memory_regime
 from ntkfl.limit.shuffled_pass import shuffled_blocks
 from ntkfl.messages import is_number, require_size

@@ -13,10 +13,9 @@ from ntkfl import lapack
 from ntkfl.exact_dynamics import base_regime
 from ntkfl.fewest_rounds import LOOKED, METHODS, NO_MODES, Search, above_rounding
 from ntkfl.gram.tiles import HeldGram
-from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.infinite_width import Kernel, KernelRegime
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.matrix_free import MatrixFreeRegime, shared_by_methods
-from ntkfl.limit.regime import Kernel
 from ntkfl.limit.rounds_between import left_after, rounds_between
 from ntkfl.messages import require_number, require_size
 from ntkfl.problem import Problem, Setup, finite_array

@@ -24,9 +24,9 @@ from ntkfl.exact_dynamics import (
 )
 from ntkfl.gram.tiles import UNIT, kernel_of
 from ntkfl.limit.carried_errors import BoundedRound, Progress, run_together
+from ntkfl.limit.infinite_width import Kernel, checked_rounds
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.matrix_free import MatrixFreeRegime, require_tiles, shared_by_methods, tiles_of
-from ntkfl.limit.regime import Kernel, checked_rounds
 from ntkfl.problem import Problem, Setup
 from ntkfl.training.engine.local_plan import cohort_size
 

@@ -28,9 +28,8 @@ from scipy.stats import binom
 from ntkfl import interruption
 from ntkfl.exact_dynamics import random_of_method
 from ntkfl.limit.draws import Draws
-from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
+from ntkfl.limit.infinite_width import Kernel, KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import Noise, RandomRegime, require_moments
-from ntkfl.limit.regime import Kernel
 from ntkfl.limit.scheduled_rounds import DrawnMemoryRegime, ScheduledRegime
 from ntkfl.memory import require
 from ntkfl.messages import is_number, require_size

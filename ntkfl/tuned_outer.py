@@ -18,9 +18,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ntkfl.exact_dynamics import random_of_method
-from ntkfl.limit.infinite_width import KernelRegime, algorithm1_limit
+from ntkfl.limit.infinite_width import Kernel, KernelRegime, algorithm1_limit
 from ntkfl.limit.random_regime import RandomRegime, require_moments
-from ntkfl.limit.regime import Kernel
 from ntkfl.messages import did_you_mean, require_size
 from ntkfl.problem import Problem, Setup, require_labels
 from ntkfl.training.engine.local_plan import cohort_size

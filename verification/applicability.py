@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bounds import Form, Kind, Options, Outcome, Statement
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily
 from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
 from verification.compare import IDENTITIES

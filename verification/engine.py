@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from bounds import Form, Options, Statement
-from bounds.case import NOT_COMPUTED, case_of
-from bounds.family import AnyFamily
+from bounds.case import NOT_COMPUTED, AnyFamily, case_of
 from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bounds import Form, Hypothesis, Options, Statement
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily
 from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
 from verification.engine import Progress, chosen_forms, verdicts_of_claims

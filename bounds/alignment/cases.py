@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Family, Options
+from bounds.case import changed
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs, farthest
-from bounds.family import changed
 from ntkfl.connectivity import CROSS_ENTROPY, SQUARED, Alignment, TwoLayer, align, between, loss_barrier
 from ntkfl.connectivity.alignment import permuted
 from ntkfl.estimate import Estimate

@@ -9,8 +9,7 @@ from flint import arb, fmpq
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case, described
-from bounds.family import Family
+from bounds.case import Case, Family, described
 from bounds.strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate

@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds.case import Case
-from bounds.family import needed
+from bounds.case import Case, needed
 from bounds.options import Options
 from bounds.strategies import log_uniform
 from ntkfl import Estimate, data

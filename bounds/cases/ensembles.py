@@ -11,8 +11,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
-from bounds.case import Case
-from bounds.family import Family
+from bounds.case import Case, Family
 from bounds.federated_run import federated_families
 from bounds.options import Options
 from bounds.strategies import problems

@@ -13,8 +13,7 @@ from flint import arb, arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds.case import Case, described
-from bounds.family import Family
+from bounds.case import Case, Family, described
 from bounds.federated_run import ORDER_SAFETY, FederatedFamily, federated_families
 from bounds.options import Options
 from bounds.strategies import labels, largest_block, largest_eigenvalue, partitions, points, steps

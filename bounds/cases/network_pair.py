@@ -9,9 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds.case import Case
+from bounds.case import Case, Family
 from bounds.cases.cube_networks import user_rows
-from bounds.family import Family
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
 from ntkfl.connectivity import CROSS_ENTROPY, SQUARED, TwoLayer, loss_barrier

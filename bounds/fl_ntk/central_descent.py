@@ -7,9 +7,8 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds import BEYOND, Case, Claim, Family, Kind, Nature, Options, Outcome, Source, Statement
-from bounds.case import described, prepared
+from bounds.case import AnyFamily, described, prepared
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_families
-from bounds.family import AnyFamily
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
-from bounds.family import Family
+from bounds.case import Case, Family
 from ntkfl.gram.threads import blas_threads
 
 Result = TypeVar("Result")

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ntkfl import interruption
 from ntkfl.limit.convex_loss import ConvexLoss
-from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.limit.infinite_width import Regime, checked_rounds
 
 NEWTON = 100  # steps of Newton's method at most
 PRECISE = 1e-13  # the search ends at a relative decrease below this

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from ntkfl import interruption
-from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.infinite_width import Regime, StepLimits
 from ntkfl.limit.linear_round import LinearRound, Memory, Vectors
 from ntkfl.limit.many_rounds import MeanRounds, visited
 from ntkfl.limit.radius import EPSILON, side_of_one
-from ntkfl.limit.regime import Regime
 from ntkfl.memory import left_for, require
 from ntkfl.messages import require_size
 from ntkfl.work import CALL, SECOND

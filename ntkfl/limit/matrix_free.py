@@ -49,13 +49,12 @@ from ntkfl.limit.carried_errors import (
     run_together,
     summed,
 )
-from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.infinite_width import STREAMED, StepLimits, checked_rounds
 from ntkfl.limit.kept_run import KeptRun
 from ntkfl.limit.lanczos import KRYLOV, TOGETHER, WHOLE, Lanczos, LargestEigenvalues, RitzRounds, WholeSpectrum
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks, LinearRound
 from ntkfl.limit.lyapunov import Moving, Steps
-from ntkfl.limit.regime import STREAMED, checked_rounds
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.memory import left_for, require
 from ntkfl.messages import require_size

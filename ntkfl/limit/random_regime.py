@@ -23,12 +23,11 @@ from ntkfl import interruption
 from ntkfl.estimate import Estimate
 from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.limit.draws import Draws, FourthMoments, SampledRounds, require_few
-from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.infinite_width import Regime, StepLimits, checked_rounds
 from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.many_rounds import DrawnRounds, QuietRounds, Rounds, visited
 from ntkfl.limit.mean_square import ESTIMATE, MeanSquare, StateMoments, require_search
-from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.limit.shuffled_pass import ShuffledBlocks
 from ntkfl.memory import left_for, require
 from ntkfl.messages import require_size

@@ -12,7 +12,7 @@ from scipy.special import erf as error_function
 from bounds import Form, Options, Outcome, get
 from bounds.deep.kernel import DeepRows, Recursion, bias, first, inner, rows_families, second
 from verification.compare import judge
-from verification.planted_faults.kernels import MUTANTS
+from verification.planted_faults.catalogue import KERNELS
 from verification.planted_faults.noticing import noticed
 
 SLOPES = {
@@ -101,6 +101,6 @@ def test_rows_are_the_users_where_there_are_some():
 
 
 def test_faults_of_the_library_are_noticed():
-    own = [mutant for mutant in MUTANTS if mutant.function.startswith("ntkfl.gram.deep:")]
+    own = [mutant for mutant in KERNELS if mutant.function.startswith("ntkfl.gram.deep:")]
     assert len(own) == 2
     assert [fault.id for fault in noticed(own)] == ["deep/kernel"] * 2

@@ -7,7 +7,7 @@ from hypothesis import find, strategies as st
 from number_cases import Number
 
 from bounds import Family, Form, Options, get
-from bounds.family import changed
+from bounds.case import changed
 
 
 def number(least, seed):

@@ -207,7 +207,7 @@ def test_the_pages_name_what_they_show():
     assert {
         ("ntkfl.gram.limit", "infinite"),
         ("ntkfl.problem", "Problem.require_unit"),
-        ("ntkfl.limit.regime", "Regime.outputs"),
+        ("ntkfl.limit.infinite_width", "Regime.outputs"),
         ("ntkfl.training.methods.fed_prox", "method"),
     } <= named()
     assert not [name for _, name in named() if name.split(".")[-1].startswith("_")]

@@ -14,8 +14,7 @@ from hypothesis import given, settings, strategies as st
 from number_cases import Number
 
 from bounds import Case, Change, Claim, Family, Form, Hypothesis, Kind, Options, Outcome, Source, Statement
-from bounds.case import prepared
-from bounds.family import needed
+from bounds.case import needed, prepared
 from bounds.mutants import scaled
 from bounds.statement import Mutant
 from ntkfl.balls import PRECISION

@@ -49,7 +49,7 @@ def test_the_import_of_a_moved_module_says_where_it_is(old, new):
         with pytest.raises(ImportError, match=f"^there is no {re.escape(old)}; it is {re.escape(new)}$"):
             exec(statement)
     module = importlib.import_module(new.partition(",")[0])
-    names = {"bounds.family, which has with_own": "with_own", "bounds.fl_ntk.initial_kernel": "AntipodalFamily"}
+    names = {"bounds.case, which has with_own": "with_own", "bounds.fl_ntk.initial_kernel": "AntipodalFamily"}
     assert hasattr(module, names.get(new, "__name__"))
     with pytest.raises(ModuleNotFoundError, match=r"^No module named 'bounds\.fl_ntk\.nothing'$"):
         importlib.import_module("bounds.fl_ntk.nothing")

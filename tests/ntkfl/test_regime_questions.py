@@ -9,8 +9,8 @@ from linear_methods import quietly, ragged
 
 from ntkfl import Setup, kernel_regime, random_rounds, sampled_rounds
 from ntkfl.exact_dynamics import KernelRegime, MovingWindow
+from ntkfl.limit.infinite_width import Regime
 from ntkfl.limit.linear_regime import LinearRegime
-from ntkfl.limit.regime import Regime
 from ntkfl.limit_curves import limit_curves
 
 PROBLEM = replace(ragged((3, 1, 2)), y=np.array([1.0, -1, 1, 1, -1, -1]))

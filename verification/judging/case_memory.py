@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup
 

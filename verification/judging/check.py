@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from bounds import Form, Formula, Hypothesis, Options, Outcome, Statement
-from bounds.case import NOT_COMPUTED, case_of
-from bounds.family import AnyFamily
+from bounds.case import NOT_COMPUTED, AnyFamily, case_of
 from bounds.formula import evaluate
 from bounds.listing import NO_TORCH, brought_by, failure, word_for
 from ntkfl import interruption

@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from bounds import Case, Options
-from bounds.family import FEW, AnyFamily
+from bounds.case import FEW, AnyFamily
 
 SHARES = (1 / 4, 1 / 2, 1.0)  # of the networks of a ladder; the shares of seeds are the squares of these
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from bounds import Form, Hypothesis, Options, Statement
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily
 from bounds.federated_run import EXPENSIVE
 from ntkfl import Setup, interruption
 from verification.judging.boundary import boundary

@@ -11,12 +11,6 @@ def planted_faults(identifiers: Collection[str] | None = None) -> tuple[PlantedF
     Args:
         identifiers: ids of statements; None: all.
     """
-    from verification.planted_faults import (  # torch is slow to load
-        algorithm1,
-        connectivity,
-        kernels,
-        training,
-    )
+    from verification.planted_faults.catalogue import FAULTS  # torch is slow to load
 
-    faults = [mutant for part in (kernels, algorithm1, connectivity, training) for mutant in part.MUTANTS]
-    return tuple(mutant for mutant in faults if identifiers is None or mutant.noticed_by in identifiers)
+    return tuple(mutant for mutant in FAULTS if identifiers is None or mutant.noticed_by in identifiers)

@@ -24,8 +24,7 @@ from hypothesis.strategies import SearchStrategy
 
 import bounds
 from bounds import Form, Hypothesis, Kind, Options, Outcome, Statement
-from bounds.case import case_of
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily, case_of
 from ntkfl import interruption
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.threads import one_blas_thread

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bounds import Form, Options, Statement
-from bounds.family import AnyFamily
+from bounds.case import AnyFamily
 from verification.engine import chosen_forms
 from verification.judging.way_out import families as judged_on
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from bounds import Family, Options
+from bounds.case import changed
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
-from bounds.family import changed
 from bounds.fedgucci.cases.segment_terms import gap, pair
 
 HALF = np.array([0.5])

@@ -9,13 +9,12 @@ import typer
 
 from experiments.console.blocks import BAD_INPUT, REPORTED, as_json, bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.progress_bar import CaseProgress
-from experiments.console.tables import PIPED_WIDTH, as_lines, console, print_lines
+from experiments.console.progress_bar import PIPED_WIDTH, CaseProgress, as_lines, console, print_lines
 from ntkfl.messages import require_size
 
 if TYPE_CHECKING:
     from bounds import Form, Options, Statement
-    from bounds.family import AnyFamily
+    from bounds.case import AnyFamily
     from ntkfl.problem import Problem
     from verification.planning import Plan
     from verification.verdict import Verdict

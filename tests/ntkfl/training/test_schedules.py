@@ -5,8 +5,8 @@ import pytest
 from tiny_federations import SIZES, on_classes
 
 from ntkfl.training.config import checked
-from ntkfl.training.engine.assembly import federation
 from ntkfl.training.engine.local_plan import FewerEpochs, LocalWork
+from ntkfl.training.runs.training_run import assembled
 from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, ReleasedCycle, Switched
 
 
@@ -47,7 +47,7 @@ def test_imas_schedules_as_released():
     def of(exploration, released=True):
         keys = {"ima": True, "ima_exploration": exploration, "ima_released": released, "rounds": 40, "clients": 4}
         keys |= {"rate": 0.01, "rate_decay": 0.9, "samples": 80, "test": 20, "model": "mlp:4"}
-        return federation(checked(keys))
+        return assembled(checked(keys))
 
     decayed = [0.01 * 0.9**t for t in range(40)]
     assert [of("epochs").schedule(t) for t in range(40)] == pytest.approx(decayed[:30] + decayed[:10])
