@@ -19,7 +19,7 @@ from bounds.fedgucci.cases.segment_terms import (
     mean_square,
     pair,
 )
-from bounds.fedgucci.families.far_labels import far_label_families, small_families, with_far_labels
+from bounds.fedgucci.families.cube_families import far_label_families, small_families, with_far_labels
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, scaled, sign_flipped, without
 from bounds.symbols import K, alpha
 from ntkfl.connectivity import TwoLayer, accuracy_barrier, between, group_accuracy_barrier, group_barrier

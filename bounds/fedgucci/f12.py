@@ -6,7 +6,7 @@ import sympy as sp
 from bounds import FEDGUCCI, Change, Claim, Kind, Source, Statement
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
-from bounds.fedgucci.families.far_labels import small_families
+from bounds.fedgucci.families.cube_families import small_families
 from bounds.mutants import MILLIONTH_MORE, power, replaced, sign_flipped
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.paths.segment import Segment, squared_error

@@ -16,8 +16,8 @@ from bounds.mutants import Mutant, power, replaced
 from ntkfl import AnyOrderCertificate, Estimate, Problem, Weights, certify_any_order
 from ntkfl.any_order.adversary import Aim, OrderedRun, run_in_order
 from ntkfl.any_order.constraint_rows import Nearest
-from ntkfl.connectivity.paths.long_sums import LONG_EPS
 from ntkfl.limit.convex_loss import HINGE, SQUARES, ConvexLoss, band, huber
+from ntkfl.rounding import LONG_EPS
 
 radius, wide, rate, rounds = sp.symbols("R R_q q t", positive=True)
 SHRUNK = rate**rounds * wide

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from ntkfl import interruption
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.limit.convex_loss import SQUARES, ConvexLoss
 from ntkfl.messages import require_number, require_size
 from ntkfl.problem import Problem, Weights
+from ntkfl.rounding import LONG, LONG_EPS
 
 Aim = Literal["random", "distance", "residual", "probe"]
 SAFETY = 1e-9  # share of the largest step 2 that is left to rounding

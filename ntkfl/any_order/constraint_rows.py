@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from ntkfl import lapack
 from ntkfl.any_order.rounding import TINY, above, below, gamma, length
 from ntkfl.any_order.scaled_network import ScaledNetwork
-from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS, long_product, long_product_error
 from ntkfl.estimate import Estimate
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.spectrum import smallest_eigenvalue
+from ntkfl.rounding import LONG, LONG_EPS, long_product, long_product_error
 
 _ENTRIES = 2**20  # entries of a block of pre-activations
 

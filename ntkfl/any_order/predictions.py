@@ -7,9 +7,8 @@ from jaxtyping import Float
 
 from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest, neuron_blocks
 from ntkfl.any_order.rounding import above, gamma, length
-from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.estimate import Estimate
-from ntkfl.rounding import SMALLEST, row_norms
+from ntkfl.rounding import LONG, LONG_EPS, SMALLEST, row_norms
 
 OPEN = "open"
 

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 
 from ntkfl.any_order.rounding import above
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.problem import Problem, Weights, checked_inputs, finite_array
+from ntkfl.rounding import LONG
 
 LARGEST = 1e50  # bound of all numbers and inverse norms, within which underflow and overflow decide nothing
 

@@ -10,13 +10,12 @@ from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, ch
 from ntkfl.connectivity.network import TwoLayer, check_shapes, combination
 from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
 from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_integral, convex_supremum
-from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
 from ntkfl.connectivity.paths.segment import EPS, Segment, absolute_error, absolute_gap, squared_error
 from ntkfl.estimate import Estimate
 from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of, require_size
-from ntkfl.rounding import SMALLEST, row_norms
+from ntkfl.rounding import LONG_EPS, SMALLEST, TINY, row_norms
 
 UNDERFLOW = 64 * SMALLEST  # rounding by underflow in float64 operations after long precision, and in the error
 A_CROSSING = 450  # most bytes for each piece of the path, as measured

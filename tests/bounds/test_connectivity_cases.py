@@ -13,7 +13,7 @@ from bounds.fedgucci.cases.segment_terms import pair
 from bounds.fedgucci.f2 import CircleNeuron, LossSteepness
 from bounds.fedgucci.f4 import UNIFORM_SUMS, UniformSum
 from bounds.fedgucci.f19 import ANCHOR_WINDOWS
-from bounds.fedgucci.families.far_labels import with_far_labels
+from bounds.fedgucci.families.cube_families import with_far_labels
 from bounds.fedgucci.low_loss import WELLS, LowLossRegion
 from bounds.fedgucci.premises.cube_terms import group_deviation
 from ntkfl.connectivity.barrier import loss_barrier

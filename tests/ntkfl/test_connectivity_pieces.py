@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ntkfl.connectivity.network import TwoLayer, between
-from ntkfl.connectivity.paths.long_sums import (
+from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, summed
+from ntkfl.connectivity.paths.segment import Segment
+from ntkfl.rounding import (
     LONG,
     LONG_EPS,
     long_product,
@@ -15,8 +17,6 @@ from ntkfl.connectivity.paths.long_sums import (
     running_sum,
     running_sum_error,
 )
-from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, summed
-from ntkfl.connectivity.paths.segment import Segment
 
 QUICK = settings(deadline=None, max_examples=40)
 NUMBERS = st.floats(-1e30, 1e30, allow_nan=False) | st.floats(-1e-290, 1e-290) | st.integers(-3, 3).map(float)

@@ -36,11 +36,10 @@ from verification.engine import verify
 from verification.facts import Fact
 from verification.judging.confirm import Confirmation
 from verification.search import attack, hunt, read, rejudge, written
-from verification.search.ascent import climb, coordinates, neighbours
+from verification.search.ascent import climb, coordinates, neighbours, shrunk, simpler
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import FAR_ROUND, Seen, _heading, look, stands
 from verification.search.replay_file import Replay, _digest
-from verification.search.simpler import shrunk, simpler
 from verification.sentences import What
 from verification.verdict import Standing
 

@@ -33,8 +33,7 @@ from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Fact, Standing
 from verification.intervals import lower_limit
 from verification.judging.confirm import can_be_redone, confirm
-from verification.search.ascent import climb
-from verification.search.simpler import shrunk
+from verification.search.ascent import climb, shrunk
 from verification.sentences import What
 
 NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # exceptions of a case without a value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bounds import Case, Family
 from bounds.cases.method_steps import METHODS, MethodSteps, named
 from ntkfl import MethodCertificate, Problem, Setup, Weights, certify_method
-from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
+from ntkfl.rounding import LONG, LONG_EPS
 
 KINDS = tuple(METHODS)
 ROUNDS, PROBES = 40, 5

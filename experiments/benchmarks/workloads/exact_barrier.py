@@ -55,7 +55,7 @@ def _on_grid(sizes: Sizes) -> Call:
 def _in_long_precision(sizes: Sizes) -> Call:
     """The excess where the exact barrier is, by a plain evaluation in long precision that shares nothing with it."""
     from ntkfl.connectivity import loss_barrier
-    from ntkfl.connectivity.paths.long_sums import LONG
+    from ntkfl.rounding import LONG
 
     (first, second), x, y = permuted_copies(sizes["units"], sizes["n"])
     at = LONG(loss_barrier(first, second, x, y).at)

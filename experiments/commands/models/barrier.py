@@ -152,7 +152,7 @@ def _group_numbers(
 
 
 def _on_a_grid(files: Sequence[Path], n: int | None, unit: bool, loss: str) -> tuple[dict[str, Any], list[str]]:
-    from experiments.console.barrier_grid import grid_numbers
+    from experiments.console.barrier_files import grid_numbers
 
     grid = grid_numbers(files, n, unit, loss)
     lines = [

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial.polynomial import polyroots, polyval
 
-from ntkfl.connectivity.paths.long_sums import LONG, running_sum, running_sum_error
+from ntkfl.rounding import LONG, running_sum, running_sum_error
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
-from ntkfl.connectivity.paths.long_sums import LONG, long_product, long_product_error, running_sum, running_sum_error
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, summed
-from ntkfl.rounding import SMALLEST
+from ntkfl.rounding import LONG, SMALLEST, long_product, long_product_error, running_sum, running_sum_error
 
 INTERVALS = 32
 ROUNDING = 1e-12  # relative to the terms of a loss: sums of some hundred terms lose less
