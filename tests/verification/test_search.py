@@ -361,7 +361,7 @@ def test_a_trend_is_carried_on_to_the_last_round():
 
 def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(monkeypatch):
     counts = iter([(5, 50, 0.1), (30, 250, 0.1), (60, 700, 0.1)])
-    monkeypatch.setattr("_count", lambda *_: (*next(counts), [], None, None, None))
+    monkeypatch.setattr(hunt, "_count", lambda *_: (*next(counts), [], None, None, None))
     statement = get("fl-ntk/C.11")
     confirmation = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
     assert not confirmation.stands
