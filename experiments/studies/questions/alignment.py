@@ -120,7 +120,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         ("weight matching afterwards beats connecting", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
         ("both together beat connecting", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
         ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
-        ("FedGuCci's clients have a lower one than FedAvg's aligned", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
+        ("FedGuCci's clients beat FedAvg's aligned clients", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
     )
     for claim, source, kind, name, other, their_name in pairs:
         yield _difference(claim, source, (cells.sel(models=kind), name), (cells.sel(models=other), their_name))

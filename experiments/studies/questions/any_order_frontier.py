@@ -3,10 +3,11 @@
 Networks train on digits with the tuned heavy ball at the server. Every few rounds the any-order certificate, X.11 and
 X.12 judge the network. X.11 also judges the start, at a step so short that a shorter one would not change its result. A
 further quantity of the start is the largest distance D to the labels' fit at which the certificate would hold. A chain
-reaction in D limits this distance. Of m n pairs of neuron and sample some q = sqrt(2/pi) m n kappa D lie within kappa D
-of their kinks and are held, where kappa is of the order m^(-1/2). A neuron that is held at the kink of x_i may move by
-D |G_ij| at the kink of x_j, G = x x^T. So q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to D |G_ij|:
-they add gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a
+reaction in D limits this distance. Of the m n pairs of neuron and sample, some q = sqrt(2/pi) m n kappa D lie within
+kappa D of their kinks, where kappa is of the order m^(-1/2). The certificate holds the neurons of these pairs. A neuron
+that is held at the kink of x_i may move by D |G_ij| towards the kink of x_j, where G = x x^T. So the certificate holds
+q sqrt(2/pi) D sum_j |G_ij| more pairs, at distances up to D |G_ij|. These pairs add gamma D^4 to D^2, where
+gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. The equation D_0^2 = D^2 - gamma D^4 has a
 solution up to D = (2 gamma)^(-1/2), which scales like m^(-1/4) and about like 1/n. In the measured cells, further
 training brings D below this limit. Within a given number of rounds a network fails to certify if it is so narrow that
 its residual falls too slowly.
@@ -129,7 +130,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         f"{total - int(none.sum())} by X.11 or X.12, {int((prior <= 1).sum())} by the a-priori certificate at the start"
     )
     if len(left):
-        sentence += f"; where none came |y - f| was {left.min():.2g} or more in the end"
+        sentence += f"; in cells that never certify, |y - f| was {left.min():.2g} or more at the end"
     claim = f"the largest D that certifies at the start, over its factor from the data, ~ m^(-1/4), for m >= {WIDE}"
     note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
     yield exponent(claim, SOURCE, -0.25, widths, scaled, axes=("width",), note=note)

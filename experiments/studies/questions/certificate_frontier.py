@@ -82,7 +82,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     claim = "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2"
     yield at_most(claim, SOURCE, CLOSED_FORM * complexity, joined("the closed form", missing))
     claim = "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1"
-    note = joined(missing, "only complexities below the least at which no width certifies" if never.any() else "")
+    note = joined(missing, "fitted to complexities below the least at which no width certifies" if never.any() else "")
     yield exponent(claim, SOURCE, 1.0, complexity[below], [np.array([value]) for value in width[below]], note=note)
     claim = "smallest certified width <= n^4 log(n/delta) / lambda^4"
     yield at_most(claim, "fl-ntk/B.3, as printed, O-constant 1", stated)

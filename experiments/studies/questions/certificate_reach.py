@@ -51,7 +51,7 @@ def parts(name: str) -> Parts:
     """The parts of a name "fc:DEPTH:ACTIVATION[:standard][:fixed]".
 
     Raises:
-                ValueError: the name has another form.
+        ValueError: the name has another form.
     """
     form = re.fullmatch(r"fc:(\d+):(\w+)(:standard)?(:fixed)?", name)
     if form is None or int(form[1]) < 2 or form[2] not in ACTIVATIONS:

@@ -95,10 +95,10 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
 
 
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
-    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for `most` rounds plus a leg.
+    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE, or for fewer than `most` + LEG rounds.
 
-    If a leg overflows, the last residual is infinite. The cell is kept, since the kernel regime called its steps
-    stable.
+    LEG rounds are run at once. If they overflow, the last residual is infinite. The cell is kept, since the kernel
+    regime called its steps stable.
     """
     residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:

@@ -122,8 +122,8 @@ STUDY = Study(
     source="FL-NTK, Theorems 4.3 and C.11",
     axes=(
         Axis("n", (32, 64, 128, 256, 512, 1024), "training samples", least=1),
-        Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or coins"),
-        seeds(4, "of the draw, and of the coins"),
+        Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or random signs"),
+        seeds(4, "of the draw, and of the random signs"),
     ),
     quantities=(
         Quantity("bound", "right side of Theorem C.11, repaired form"),

@@ -195,7 +195,7 @@ class Ranking:
     def lost(self, picked: np.ndarray) -> int:
         """Rounds of the budget that the predicted best loses to the trained best, by the geometric mean over seeds.
 
-        The lost rounds are left when the trained best has reached the predicted best's final loss.
+        They are the rounds that remain when the trained best has reached the predicted best's final loss.
         """
         curves = self.trained[:, picked].mean(axis=1)
         best = curves[:, -1].argmin()

@@ -130,7 +130,7 @@ def _where_growth_begins(cells: Cells) -> Answer:
     note = f"nu_max of H(0), {len(lows)} columns, from a residual of {float(cells[SIZE].max()):g}"
     if estimate is not None and low <= 1 <= high:
         return interval(claim, SOURCE, 1.0, estimate, note)
-    note += f"; calm up to {low:.3g} of the limit in one column, growing from {high:.3g} of it on in one"
+    note += f"; runs are calm up to {low:.3g} of the limit in one column, and grow from {high:.3g} of it in one"
     return Answer(claim, SOURCE, 1.0, estimate, Outcome.VIOLATED, note)
 
 
@@ -145,10 +145,10 @@ def _not_before(cells: Cells, size: float) -> Answer:
 
 
 def _boundaries(cells: Cells) -> np.ndarray:
-    """For each column the last calm (or 0), the first grown (or inf) and the least server step, over the limit.
+    """For each column the last calm step (or 0), the first that grew (or inf) and the least tried, over the limit.
 
-    A run that, by its regime, grows too slowly to show in ROUNDS is neither; a fine grid has such runs beyond the
-    limit.
+    A step is neither calm nor grown if, by its regime, its run grows too slowly to show within ROUNDS. A fine grid has
+    such steps beyond the limit.
     """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)

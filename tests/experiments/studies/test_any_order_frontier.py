@@ -101,7 +101,7 @@ def test_rounds_that_never_come():
     assert both.outcome is Outcome.UNTESTED
     only = STUDY.answers(planted(STUDY, lambda point: cell(point) | {"round": np.nan}))[2]
     assert only.outcome is Outcome.VIOLATED
-    assert "where none came |y - f| was 0.001 or more in the end" in only.note
+    assert "in cells that never certify, |y - f| was 0.001 or more at the end" in only.note
     (chart,) = STUDY.charts(planted(STUDY, lambda point: cell(point) | never))
     assert all(not series.x for series in chart.panels[0].series if series.role == "bound")
 
