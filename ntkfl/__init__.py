@@ -1,8 +1,9 @@
 """Federated training of wide two-layer ReLU networks, their Gram matrices and their exact infinite-width dynamics."""
 
+import sys
 from typing import TYPE_CHECKING
 
-from ntkfl.imports import lazy_names
+from ntkfl.imports import MovedModules, lazy_names
 from ntkfl.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -33,3 +34,7 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy_names(__name__, __file__)
 __all__ = [*__dir__(), "__version__"]
+
+sys.meta_path.append(
+    MovedModules({"ntkfl.ranges": "ntkfl.messages", "ntkfl.training.models.request": "ntkfl.training.model"})
+)
