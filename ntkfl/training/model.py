@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import torch
-
 from ntkfl.memory import TooLittleMemory, require
 from ntkfl.training.tree import Params, Tensor
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # PyTorch is imported where it is used: methods name this class without PyTorch
     import torch
     from torch import nn
 
