@@ -150,7 +150,7 @@ def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) 
             )
         try:
             begun = time.monotonic()
-            while process.poll() is None and not _hears(process.pid) and time.monotonic() < begun + 0.3:
+            while process.poll() is None and not _hears(process.pid) and time.monotonic() < begun + patience:
                 time.sleep(0.01)
             while not early and process.poll() is None and not log.stat().st_size:
                 if time.monotonic() > begun + SILENT:
