@@ -21,8 +21,8 @@ network: TwoLayer between combination AffineTwoLayer without_biases with_constan
 network_files: load_network load_affine_network save_network
 planes: plane_through plane_losses plane_grid
 quadratic_clients: heterogeneity
-torch_network: TorchNetwork
 units.torch_alignment: align_torch align_torch_group unit_numbers units_and_parts match permuted relaxed Pair distance
+units.torch_alignment: TorchNetwork
 units.walk: units_of Units
 """
 
