@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from experiments.miniatures.grid_barriers import POINTS, Scores, group_barriers, segments
 from ntkfl.connectivity.losses import named_loss
-from ntkfl.training.runs.training_run import load_run
-from ntkfl.training.tree import Params, stacked
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # PyTorch is imported where it is used: networks in files are compared without it
+    from torch import Tensor
+
+    from experiments.miniatures.grid_barriers import Scores
     from ntkfl.connectivity.network import AffineTwoLayer, TwoLayer
+    from ntkfl.training.tree import Params
 
 
 CLASSES = 10  # classes of the built-in images
@@ -155,13 +154,17 @@ def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) ->
     Raises:
         ValueError: runs of different models, or as `samples_of_run`.
     """
+    from experiments.miniatures.grid_barriers import POINTS, group_barriers, segments
+    from ntkfl.training.runs.training_run import load_run
+    from ntkfl.training.tree import stacked
+
     runs = [load_run(path) for path in paths]
     shapes = [{name: tuple(w.shape) for name, w in run.state.model.items()} for run in runs]
     for path, shape in zip(paths, shapes, strict=True):
         if shape != shapes[0]:
             raise ValueError(f"{path} has another model than {paths[0]}; only networks of one shape lie on a segment")
     x, y, name = samples_of_run(paths[0], n, unit, loss)
-    scores = _scores(runs[0].model, torch.as_tensor(x), y, loss)
+    scores = _scores(runs[0].model, x, y, loss)
     models = [{name: w.double().cpu() for name, w in run.state.model.items()} for run in runs]
     pairs = {}
     for i, k in combinations(range(len(models)), 2):
@@ -175,14 +178,16 @@ def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) ->
     return result
 
 
-def _scores(model: Any, x: Tensor, y: np.ndarray, loss: str) -> Scores:
-    classes = y if y.ndim == 1 else y.argmax(axis=1)
+def _scores(model: Any, x: np.ndarray, y: np.ndarray, loss: str) -> Scores:
+    import torch
+
+    inputs, classes = torch.as_tensor(x), y if y.ndim == 1 else y.argmax(axis=1)
 
     def scores(models: Params) -> tuple[Tensor, Tensor]:
         losses, accuracies = [], []
         for row in range(len(next(iter(models.values())))):
             with torch.no_grad():
-                outputs = model.outputs({name: weights[row] for name, weights in models.items()}, x).numpy()
+                outputs = model.outputs({name: weights[row] for name, weights in models.items()}, inputs).numpy()
             chosen = outputs.argmax(axis=1) if outputs.ndim > 1 else np.sign(outputs)
             losses.append(float(named_loss(loss).value(outputs, y).mean()))
             accuracies.append(float((chosen == classes).mean()))

@@ -1,4 +1,4 @@
-"""Without PyTorch every method is read, and the exact limits of the linear ones are computed."""
+"""Without PyTorch every method is read, the exact limits of the linear ones are computed, and networks are compared."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ class Without:
         if name.partition(".")[0] == "torch":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
 sys.meta_path.insert(0, Without())
-import ntkfl
+import experiments.console.barrier_files, ntkfl
 from ntkfl.training.methods import build, catalogue
 from ntkfl.training.objectives import CrossEntropy
 
