@@ -78,13 +78,11 @@ def train_fastest(
     weights = draw(width, problem.d, seed)
     limits = algorithm1_limit(problem, Setup())
     frozen = algorithm1_limit(problem, Setup(), finite(problem.x, weights.hidden))
-    rows = []
+    start, rows = weights.outputs(problem.x), []
     for tuned in fastest.best:
         steps = Setup(eta_local=tuned.eta_local, local_steps=tuned.local_steps)
         regime, own = (of_method(base.at(steps), tuned.method, tuned.options) for base in (limits, frozen))
-        predicted, linearised = (
-            _rounds(dynamics, fastest.eps, weights.outputs(problem.x)) for dynamics in (regime, own)
-        )
+        predicted, linearised = (_rounds(dynamics, fastest.eps, start) for dynamics in (regime, own))
         if predicted is not None:
             progress(f"{tuned.label}, {predicted} rounds predicted")
             counted, off, ran, left = _trained(problem, weights, tuned, regime, PATIENCE * predicted, fastest.eps)
@@ -124,9 +122,8 @@ def _trained(
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation
 
-    run = wide_federation(
-        problem, regime.setup, weights, method=build(tuned.method, HalfSquares("sum"), **tuned.options)
-    )
+    method = build(tuned.method, HalfSquares("sum"), **tuned.options)
+    run = wide_federation(problem, regime.setup, weights, method=method)
     residuals, share = [], float("inf")
     with suppress(FloatingPointError):  # steps that are stable at infinite width may be unstable for a finite network
         for state in run.states():

@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -272,7 +272,5 @@ def _listen(heard: Interruption, pipe: int) -> None:
 
 
 def _say(text: str) -> None:
-    try:
+    with suppress(OSError):  # the error stream is closed
         os.write(2, f"{text}\n".encode())
-    except OSError:
-        pass  # the error stream is closed

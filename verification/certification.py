@@ -1,6 +1,7 @@
 """Certificates of a network by the best theorem, and the smallest width, or the largest step, that has one."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -157,11 +158,9 @@ def searched(
     def certifies(value: float) -> bool:
         chosen = replace(setup, eta_local=value) if steps else replace(setup, width=round(value))
         certified: Certified | None = None
-        try:
+        with suppress(FloatingPointError):
             certified = certify_after(problem, chosen, after, every)
             seen.append((chosen, certified))
-        except FloatingPointError:
-            pass
         if progress:
             progress(chosen.eta_local if steps else chosen.width, certified)
         return certified is not None and certified.certificate.certified

@@ -103,10 +103,8 @@ class _Worker:
         self.unit, self.done = unit, 0
         if unit is not None:
             self.loaded |= unit.loads
-        try:
+        with suppress(OSError):  # the process has ended; reading from it reports this
             self.connection.send_bytes(json.dumps(unit.statements if unit else []).encode())
-        except OSError:
-            pass  # the process has ended; reading from it reports this
 
 
 class _Pool:

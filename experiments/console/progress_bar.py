@@ -203,15 +203,11 @@ def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str
 
 def print_lines(*lines: str, err: bool = False) -> None:
     """Print lines, each in lines of the terminal's width."""
-    import typer
-
     typer.echo("\n".join(part for line in lines for part in on_screen(line)), err=err)
 
 
 def print_paragraph(text: str) -> None:
     """Print text of one paragraph in lines of a page; empty lines before it stay."""
-    import typer
-
     words = text.lstrip("\n")
     typer.echo("\n" * (len(text) - len(words)) + "\n".join(wrapped(words)))
 
@@ -232,8 +228,6 @@ def print_table(
     wrapped: Collection[str] | None = None,
 ) -> None:
     """Print rows under these columns, `numbers` to the right; every column may wrap, or only the `wrapped` ones."""
-    import typer
-
     from verification.tables import plain_table
 
     table = plain_table(columns, numbers=numbers, wrapped=columns if wrapped is None else wrapped)

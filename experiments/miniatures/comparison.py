@@ -242,10 +242,8 @@ def _comparison(
     base_control = base.control if base and setting.control else None
     if base and base_control:
         beyond_control = less(beyond_control, less(values(base.name), values(base_control)))
-    paper, failed = (
-        printed(setting, quantity),
-        [str(seed) for seed, cell in cells[setting.name].items() if cell.failure],
-    )
+    paper = printed(setting, quantity)
+    failed = [str(seed) for seed, cell in cells[setting.name].items() if cell.failure]
     mean, beyond = mean_and_error(list(own.values())), known(beyond_control)
     difference = known(less(own, values(base.name)) if base else {})
     finding = "baseline" if base is None else difference.finding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,8 @@ class ThreeModels:
     def rise(self, parts: int = 12) -> float:
         """The largest loss in the triangle, on a grid with `parts` parts a side, less the largest at its corners."""
         vectors = self.vectors()
-        largest = max(self.score(weights @ vectors).loss for weights in _triangle(parts))
+        grid = (np.array([i, j, parts - i - j]) / parts for i in range(parts + 1) for j in range(parts + 1 - i))
+        largest = max(self.score(weights @ vectors).loss for weights in grid)
         return largest - max(corner.loss for corner in self.corners())
 
     def losses(self, points: int) -> tuple[Plane, np.ndarray, np.ndarray, np.ndarray]:
@@ -90,13 +91,6 @@ class ThreeModels:
         plane = plane_through(list(self.vectors()))
         s, t = plane.axes(points)
         return plane, s, t, plane_grid(plane, lambda vector: self.score(vector).loss, s, t)
-
-
-def _triangle(parts: int) -> Iterator[np.ndarray]:
-    """Barycentric coordinates of a regular grid, its corners among them."""
-    for i in range(parts + 1):
-        for j in range(parts + 1 - i):
-            yield np.array([i, j, parts - i - j]) / parts
 
 
 def three_models(keys: Keys, seed: int) -> ThreeModels:

@@ -254,8 +254,7 @@ def _along(statement: Statement, seen: CasePoints, styles: Styles, axes: Axes) -
         axes.plot(line.x, scale.place(line.y), f"{marker}-", color=color, ms=2.2, lw=0.7)
     Scale(False, None, first - 0.03 * (last - first), last + 0.03 * (last - first)).apply(axes, "x")
     _ratio_axis(axes, statement, scale)
-    word = "round $t$" if seen.curves[0].along == "round" else "entry of the left side"
-    axes.set_xlabel(word)
+    axes.set_xlabel("round $t$" if seen.curves[0].along == "round" else "entry of the left side")
 
 
 def _knob(statement: Statement, seen: CasePoints, name: str, styles: Styles, axes: Axes) -> None:
@@ -290,14 +289,10 @@ def _spread(statement: Statement, seen: CasePoints, axes: Axes) -> None:
 
 def _shares(seen: Mapping[Form, CasePoints], axes: Axes) -> None:
     """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
-    forms = [
-        (form, form_seen.cases, form_seen.failed, form_seen.allowed)
-        for form, form_seen in seen.items()
-        if form_seen.cases
-    ]
     rows = []
-    for form, cases, failed, pair in forms:
-        if failed is not None and pair is not None:
+    for form, form_seen in seen.items():
+        cases, failed, pair = form_seen.cases, form_seen.failed, form_seen.allowed
+        if cases and failed is not None and pair is not None:
             triple = (lower_limit(failed, cases, 0.975), failed / cases, upper_limit(failed, cases))
             rows.append((form.value, triple, pair))
     scale = scaled([1.0, *(v for _, triple, pair in rows for v in (*triple, *pair))], log=True)

@@ -154,9 +154,7 @@ def measured_exponent(
     except NoSlope as error:
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
     answer = _unless_admitted(interval(claim, source, theory, estimate, note), theory)
-    if answer.outcome is not Outcome.UNRESOLVED:
-        return answer
-    if float(estimate.error) <= COARSE:
+    if answer.outcome is not Outcome.UNRESOLVED or float(estimate.error) <= COARSE:
         return answer
     factor = np.ceil((float(estimate.error) / COARSE) ** 2)  # the half-width falls with the root of the seeds' number
     return replace(answer, note=joined(answer.note, f"about {factor:.0f} times the seeds, or more sizes, would tell"))

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
-HEIGHT, LEGEND_LINE, PLACE = (
-    2.3,
-    0.16,
-    0.2,
-)  # inches: heights of a panel, of a legend's line, of a named place
+HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: heights of a panel, of a legend's line, of a named place
 DPI = 150
 # by format, the metadata of how a picture was made; without them, it has the same bytes every time
 UNTOLD = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}

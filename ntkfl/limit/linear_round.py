@@ -69,10 +69,7 @@ class Blocks:
         Args:
             weighting: "size" or "uniform".
         """
-        shares = np.empty(len(self.gram))
-        for owned, mean in zip(self.clients.members, self.weights(weighting).mean, strict=True):
-            shares[owned] = mean
-        return shares
+        return self.weights(weighting).mean[self.owner]
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
         """f(q): a client's displacement after its steps is f(H_cc) r_c, if `pull` draws its model back to the start.

@@ -157,8 +157,6 @@ def from_module(module: nn.Module, name: str) -> Model:
         if value.is_meta:
             raise ValueError(f"the {kind} {key!r} of {name} has no numbers: it is on the device 'meta'; load some")
     for key, value in module.named_parameters():
-        if value.is_complex():
-            raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
         if not value.is_floating_point():
             raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
     refuse_state(name, module)

@@ -1,6 +1,7 @@
 """The public check of a kernel, and the search for the smallest data set that breaks a property."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from types import EllipsisType
@@ -184,10 +185,8 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
         if worst is None or judgement.margin < worst.margin:
             worst = judgement
 
-    try:
+    with suppress(_Broken, Flaky):  # Flaky: a kernel whose answers differ from call to call; its last answer is shown
         attempt()
-    except (_Broken, Flaky):  # Flaky: a kernel whose answers differ from call to call; its last answer is shown
-        pass
     return _row(tested.name, tested.requirement, judged, broken or worst)
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from functools import partial, singledispatch
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -69,17 +70,9 @@ def _of_run(case: FederatedRun) -> list[Any]:
     Rounds also grow eightfold, since a quotient that grows in the end often falls in the first rounds. When neurons are
     doubled the server step changes too, so that it is the same in units of 1/|H(0)|.
     """
-    setup = case.setup
-    changed = [
-        replace(setup, **{name: count})
-        for name, limit in (("rounds", MOST_ROUNDS), ("local_steps", MOST_STEPS))
-        for count in (
-            2 * getattr(setup, name),
-            getattr(setup, name) - 1,
-            *([8 * setup.rounds] if name == "rounds" else []),
-        )
-        if 1 <= count <= limit
-    ]
+    setup, rounds, steps = case.setup, case.setup.rounds, case.setup.local_steps
+    changed = [replace(setup, rounds=k) for k in (2 * rounds, rounds - 1, 8 * rounds) if 1 <= k <= MOST_ROUNDS]
+    changed += [replace(setup, local_steps=k) for k in (2 * steps, steps - 1) if 1 <= k <= MOST_STEPS]
     hidden, signs = case.weights
     _, pattern = np.unique(hidden @ case.problem.x.T >= 0, axis=0, return_inverse=True)
     pattern = pattern.reshape(-1)
@@ -211,16 +204,13 @@ ONE_BY_ONE = 128  # in networks of at most this many neurons each neuron is left
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
     """The case, simplified step by step as long as `keeps` admits a simplification and time is left."""
-    again = True
-    while again and more_time():
+    while more_time():
         interruption.check()
-        again = False
-        for candidate in simpler(case):
-            if not more_time():
-                break
-            if keeps(candidate):
-                case, again = candidate, True
-                break
+        candidates = takewhile(lambda _: more_time(), simpler(case))
+        kept = next(filter(keeps, candidates), None)
+        if kept is None:
+            break
+        case = kept
     return case
 
 

@@ -104,9 +104,8 @@ def _decode_array(dtype: str, shape: list, data: list) -> np.ndarray:
 
 
 def _float(text: Any) -> float:
-    if not isinstance(text, str) or "x" not in text.lower():
-        if text not in ("inf", "-inf"):
-            raise ValueError(f"the number {text!r} is not written in hexadecimal, like 0x1.8p+1")
+    if not (isinstance(text, str) and "x" in text.lower()) and text not in ("inf", "-inf"):
+        raise ValueError(f"the number {text!r} is not written in hexadecimal, like 0x1.8p+1")
     return float.fromhex(text)
 
 

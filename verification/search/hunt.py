@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -481,13 +481,11 @@ class Hunt:
             target(seen.score if seen.late is None else seen.late, label="where it is heading")
             return seen.violated
 
-        try:
-            with warnings.catch_warnings(), constants_of_statements():
-                # warnings about the length of a case's repr, which nobody reads
-                warnings.simplefilter("ignore", HypothesisWarning)
-                find(strategy, violated, settings=_settings(examples), random=Random(seed))
-        except (NoSuchExample, _OutOfTime, HypothesisException):
-            pass  # the violations so far are kept in `violations`
+        ends = suppress(NoSuchExample, _OutOfTime, HypothesisException)  # `violations` keeps the violations so far
+        with ends, warnings.catch_warnings(), constants_of_statements():
+            # warnings about the length of a case's repr, which nobody reads
+            warnings.simplefilter("ignore", HypothesisWarning)
+            find(strategy, violated, settings=_settings(examples), random=Random(seed))
         if self.violations:
             return
         self.deadline = end

@@ -239,13 +239,11 @@ def _boundary(
     def say(value: float, judged: "Certified | None") -> None:
         if judged is None:
             message = "training overflowed"
+        elif judged.certificate.certified:
+            certified.append(value)
+            message = "certified"
         else:
-            certified.extend([value] if judged.certificate.certified else [])
-            message = (
-                "certified"
-                if judged.certificate.certified
-                else f"needs {judged.certificate.shortfall:.2g} times the radius"
-            )
+            message = f"needs {judged.certificate.shortfall:.2g} times the radius"
         typer.echo(f"{name} {value:g}: {message}", err=True)
 
     def kept() -> str:

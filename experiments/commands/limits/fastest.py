@@ -106,10 +106,8 @@ def fastest(
         if draw and kind is not None:
             draw(_picture(comparison, counts, kind))
         if write:
-            written = comparison.to_dict() | (
-                {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
-            )
-            write(as_json(written))
+            trained = {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
+            write(as_json(comparison.to_dict() | trained))
 
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:

@@ -277,9 +277,8 @@ def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
                 for pick in (np.median, np.min, np.max)
             )
             series.append(Series(f"m = {width}", "measured", _beside(rounds, row, len(shown)), value, low, high))
-        theory = np.array([np.linalg.norm(left) for left in limit(name).residual(np.array(rounds))]) / np.linalg.norm(
-            problem().y
-        )
+        sizes = np.array([np.linalg.norm(left) for left in limit(name).residual(np.array(rounds))])
+        theory = sizes / np.linalg.norm(problem().y)
         series.append(Series("infinite width", "theory", [*map(float, rounds)], theory.tolist()))
         panels.append(Panel(name, Label("round t"), Label("|y - y_m(t)| / |r_0|", log=True), tuple(series)))
     return Chart(

@@ -150,10 +150,6 @@ def _broadcast(axes: Sequence[Axis], result: list[Axis]) -> None:
         result[place] = result[place] or atoms
 
 
-def _same(call: _Call, axes: list[Axis]) -> list[Axis]:
-    return axes
-
-
 def _view(call: _Call, axes: list[Axis]) -> list[Axis]:
     return regrouped([atom for atoms in axes for atom in atoms], call.sizes)
 
@@ -333,7 +329,7 @@ PRODUCTS = {
 }
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ENTRYWISE, pointwise),
-    **dict.fromkeys(("_softmax", "_log_softmax"), _same),
+    **dict.fromkeys(("_softmax", "_log_softmax"), lambda call, axes: axes),
     **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "reshape"), _view),
     **dict.fromkeys(("t", "transpose", "permute"), _transposed),
     **dict.fromkeys(REDUCTIONS, _reduced),

@@ -271,10 +271,8 @@ def _drawn(
     name: str, samples_read: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The drawn training and test samples; test samples come from the published test set or the same pool."""
-    if samples is not None:
-        require_size("samples", samples, least=1)
-    if test is not None:
-        require_size("test", test, least=0)
+    require_size("samples", samples, optional=True)
+    require_size("test", test, least=0, optional=True)
     pool = len(samples_read.x)
     order = generator(seed, INPUTS).permutation(pool)
     if samples_read.x_test is None:

@@ -159,8 +159,7 @@ class Federation:
             raise ValueError(f"steps names {len(self.work.steps)} clients; there are {self.data.clients}")
         if self.keep_optimizer and isinstance(self.optimizer, SGD) and self.optimizer.factors:
             raise ValueError("the factors of sgd's steps begin anew in each round; leave keep_optimizer out")
-        if self.at_once is not None:
-            require_size("at_once", self.at_once)
+        require_size("at_once", self.at_once, optional=True)
 
     @cached_property
     def _members(self) -> list[np.ndarray]:

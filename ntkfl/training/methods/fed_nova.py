@@ -54,9 +54,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     Source: docs/proofs/linear_methods.md#state-maps.
     """
     pull = method.local.pull
-    weights, lengths, shares = blocks.weights(method.weighting), blocks.lengths(pull), np.empty(len(blocks.gram))
+    weights, lengths = blocks.weights(method.weighting), blocks.lengths(pull)
     steps = np.array([lengths[owned[0]] for owned in blocks.clients.members])
     together = weights.covariance + np.outer(weights.mean, weights.mean)
-    for owned, share in zip(blocks.clients.members, together @ steps / steps, strict=True):
-        shares[owned] = share
+    shares = (together @ steps / steps)[blocks.owner]
     return averaging(blocks, shares * blocks.response(pull), pull=pull)
