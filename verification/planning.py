@@ -7,7 +7,7 @@ from functools import partial
 
 from bounds import Form, Hypothesis, Options, Statement
 from bounds.case import AnyFamily
-from bounds.ladders.rungs import WidthFamily
+from bounds.ladders.slopes import WidthFamily
 from ntkfl import interruption
 from verification.engine import Progress, chosen_forms, verdicts_of_claims
 from verification.facts import Unmet

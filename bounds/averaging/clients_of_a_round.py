@@ -4,7 +4,6 @@ import numpy as np
 import sympy as sp
 
 from bounds import IMA, Change, Claim, Kind, Nature, Outcome, Source, Statement
-from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import (
     COVARIANCE,
     MEANINGS,
@@ -13,6 +12,7 @@ from bounds.averaging.factors import (
     covariance,
     factors,
     masked,
+    one_coin_each,
     shares,
     variance,
 )

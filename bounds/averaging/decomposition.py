@@ -7,15 +7,16 @@ import sympy as sp
 from flint import arb
 
 from bounds import IMA, Change, Claim, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.averaging.cases.built_ensembles import across_a_kink, one_coin_each
 from bounds.averaging.factors import (
     BIAS,
     COVARIANCE,
     MEANINGS,
     VARIANCE,
+    across_a_kink,
     covariance,
     factors,
     heter,
+    one_coin_each,
     shares,
     train,
     variance,

@@ -1,4 +1,4 @@
-"""The factors of the loss decomposition as symbols, and their values on an ensemble."""
+"""The factors of the loss decomposition as symbols, their values on an ensemble, and ensembles with given outputs."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from bounds.cases.ensembles import Ensemble, estimated
 from bounds.symbols import n
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem
 
 clients, samples = sp.symbols("k s", positive=True)  # sizes of the matrices
 shares = sp.MatrixSymbol("p", clients, 1)
@@ -51,3 +52,16 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
     """A matrix of balls as an Estimate; entries without a ball are exactly 0."""
     return estimated(values) * where
+
+
+def across_a_kink() -> Ensemble:
+    """Clients with the networks relu(x) and relu(-x), whose patterns at x = 1 differ; their average is 0."""
+    problem = Problem(np.ones((2, 1)), np.array([0.5, 0.5]), np.array([0, 1]), name="a kink between two clients")
+    return Ensemble(problem, 1e-6 * np.array([[[[1.0]], [[-1.0]]]]), np.ones((1, 2, 1)))
+
+
+def one_coin_each(values: np.ndarray, name: str) -> Ensemble:
+    """Clients with one sample x = 1 each and outputs values[m, k] in draw m; all labels are 1."""
+    draws, clients = values.shape
+    problem = Problem(np.ones((clients, 1)), np.ones(clients), np.arange(clients), name=name)
+    return Ensemble(problem, np.ones((draws, clients, 1, 1)), values[:, :, None])

@@ -5,29 +5,16 @@ import sympy as sp
 from bounds import BEYOND, Change, Claim, Kind, Source, Statement
 from bounds.deep.cases.deep_ladder import DeepRun, between, deep_run_families
 from bounds.deep.cases.network_stack import regime
+from bounds.federated_run import run_values
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, MOVEMENT, ROUND_MAP, D, H, map_constants, start
 from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced
-from bounds.symbols import K, N, T, eta_global, eta_local, n
+from bounds.symbols import N, T, eta_local
 from ntkfl.estimate import Estimate
-
-start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y
-COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start
-MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS
 
 
 def _constants(case: DeepRun) -> dict:
-    owner = case.problem.owner
-    return {
-        H: case.kernel,
-        D: case.kernel * (owner[:, None] == owner),
-        start: case.start,
-        eta_local: case.setup.eta_local,
-        eta_global: case.setup.eta_global,
-        N: case.problem.n_clients,
-        K: case.setup.local_steps,
-        T: case.setup.rounds,
-    }
+    return map_constants(case, case.kernel) | run_values(case, T) | {start: case.start}
 
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:

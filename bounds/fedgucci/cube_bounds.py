@@ -11,8 +11,8 @@ from bounds import BEYOND, FEDGUCCI, Claim, Kind, Nature, Outcome, Provenance, S
 from bounds.case import changed
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks
 from bounds.cases.network_pair import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.fedgucci.cases.low_loss import CONNECTED, hardly_connected, low_loss_families
 from bounds.fedgucci.families.cube_families import counted, gap_families, group_families, scattered, unit_loss_families
-from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_families
 from bounds.fedgucci.premises.cube_bound import (
     BARRIER,
     GAP,

@@ -7,10 +7,10 @@ import sympy as sp
 
 from bounds import BEYOND, Claim, Family, Kind, Source, Statement
 from bounds.federated_run import FederatedRun, federated_families, federated_run, federated_runs
+from bounds.fl_ntk.certificates.certificate_record import StableStepCertificate
 from bounds.fl_ntk.certificates.certified_run import certificate, certified, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_families
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
-from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.terms.round_map import residuals
 from bounds.mutants import Mutant, index_shifted, power, replaced, without
 from bounds.symbols import R, r0, t

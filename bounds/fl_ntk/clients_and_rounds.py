@@ -275,12 +275,7 @@ STATEMENTS = (
         ),
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
         families=client_ladders,
-        mutants=(
-            shifted(sp.Rational(1, 4)),
-            shifted(-sp.Rational(1, 4)),
-            shifted(sp.Rational(1, 2)),
-            shifted(-sp.Rational(1, 2)),
-        ),
+        mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (1, -1, 2, -2)),
         uses=("fl-ntk/T4.1", "fl-ntk/X.3", "fl-ntk/B.7"),
     ),
 )

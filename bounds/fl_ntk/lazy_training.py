@@ -200,12 +200,7 @@ STATEMENTS = (
         says_left="log-log slope of the RMS over networks of (sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi from the "
         "outputs alone",
         families=ladder_families,
-        mutants=(
-            shifted(sp.Rational(1, 4)),
-            shifted(-sp.Rational(1, 4)),
-            shifted(sp.Rational(1, 2)),
-            shifted(-sp.Rational(1, 2)),
-        ),
+        mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (1, -1, 2, -2)),
         uses=("fl-ntk/X.1", "fl-ntk/C.6"),
     ),
 )

@@ -29,6 +29,7 @@ GROWTH = (1 + 2 * eta_local * n * K) ** 2 * r_t**2
 k, n_c, r_client_local = sp.symbols("k n_c r_c^{(k)}", positive=True)
 SAMPLES = {n_c: "number of samples of the client"}
 DISTANCE = 4 * r_client / (sp.sqrt(m) * lam)
+NECESSITY = {"unit-rows": long_row, "small-local-steps": overshooting_clients, "small-for-K": overshooting_clients}
 
 
 def _sizes(case: FederatedRun) -> np.ndarray:
@@ -133,11 +134,7 @@ STATEMENTS = (
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         families=small_step_families,
         mutants=(sign_flipped(eta_local, "the drift"), power(r_t, sp.Rational(1, 2)), without(r_t)),
-        necessity={
-            "unit-rows": long_row,
-            "small-local-steps": overshooting_clients,
-            "small-for-K": overshooting_clients,
-        },
+        necessity=NECESSITY,
     ),
     Statement(
         id="fl-ntk/B.9-13",
@@ -239,11 +236,7 @@ STATEMENTS = (
             index_shifted(K, -1),
             replaced(1 + ALOC, 1 - ALOC, "sign of 2 eta_l n K flipped", Change.SIGN),
         ),
-        necessity={
-            "unit-rows": long_row,
-            "small-local-steps": overshooting_clients,
-            "small-for-K": overshooting_clients,
-        },
+        necessity=NECESSITY,
         uses=("fl-ntk/Eq16",),
     ),
 )

@@ -7,12 +7,36 @@ import numpy as np
 import sympy as sp
 
 from bounds import FL_NTK, Change, Claim, Hypothesis, Kind, Limit, Nature, Options, Source, Statement
-from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
-from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT, initial_outputs, network_constants
+from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, STATED_OUTPUT, UNIT_ROWS
 from bounds.initial_network import InitialNetwork, initial_network_families, one_point
 from bounds.mutants import power, replaced, without
 from bounds.symbols import R, delta, label_bound, m, n, sigma
 from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+
+
+def network_constants(case: InitialNetwork) -> dict:
+    """n, m, delta, R and the largest |y_i|."""
+    return {
+        n: case.problem.n,
+        m: case.width,
+        delta: case.delta,
+        R: case.radius,
+        label_bound: np.abs(case.problem.y).max(),
+    }
+
+
+def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
+    """sum_r a_r relu(w_r.x_i) / sqrt m over the neurons with w_r.x_i at most `below`, (n,)."""
+    z, m_ = case.preactivations, case.width
+    kept = np.maximum(z, 0) * (z <= below)
+    of_products = (case.problem.d + 4) * EPS * float(np.linalg.norm(case.weights.hidden, axis=1).sum()) * 2
+    doubtful = np.abs(z - below) <= 1e-12 * abs(below) if np.isfinite(below) else np.zeros(z.shape, bool)
+    error = (
+        of_products + m_ * EPS * kept.sum(axis=1) + 2 * (below if np.isfinite(below) else 0.0) * doubtful.sum(axis=1)
+    ) / np.sqrt(m_)
+    return Estimate(kept @ case.weights.signs / np.sqrt(m_), error, "rounding bound")
 
 
 def _families(options: Options) -> tuple:

@@ -10,12 +10,14 @@ from flint import arb
 from bounds import Hypothesis, Limit
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
-from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, n, r0, r_t, rho, t
+from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0, r_t, rho, t
 from ntkfl import Estimate, gram
 from ntkfl.balls import enclosure, precision
 from ntkfl.problem import UNIT_TOLERANCE
 
 TINY = 1e-300  # a margin must be at least this number to count as positive
+
+STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)  # the printed bound on an output
 
 # The widths, steps and numbers of rounds of the theorems on convergence.
 PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the proof's limit for eta_l and for eta_g eta_l

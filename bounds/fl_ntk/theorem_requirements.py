@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bounds.fl_ntk.premises import PACE, PAPER_STEP, PROVED_WIDTH, STATED_WIDTH
-from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
+from bounds.fl_ntk.premises import PACE, PAPER_STEP, PROVED_WIDTH, STATED_OUTPUT, STATED_WIDTH
 from bounds.formula import evaluate
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
 from ntkfl import Problem, gram, interruption

@@ -10,11 +10,10 @@ from hypothesis import given, settings, strategies as st
 from bounds import Options
 from bounds.cases.cube_networks import CubeFamily, CubeNetworks, cube_families
 from bounds.fedgucci.cases.segment_terms import pair
-from bounds.fedgucci.f2 import CircleNeuron, LossSteepness
-from bounds.fedgucci.f4 import UNIFORM_SUMS, UniformSum
-from bounds.fedgucci.f19 import ANCHOR_WINDOWS
+from bounds.fedgucci.connectivity_loss import ANCHOR_WINDOWS
 from bounds.fedgucci.families.cube_families import with_far_labels
-from bounds.fedgucci.low_loss import WELLS, LowLossRegion
+from bounds.fedgucci.lemmas import UNIFORM_SUMS, WELLS, LowLossRegion, UniformSum
+from bounds.fedgucci.loss_assumptions import CircleNeuron, LossSteepness
 from bounds.fedgucci.premises.cube_terms import group_deviation
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import LOSSES

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from bounds import Form, Options, Outcome, get
-from bounds.fedgucci.cases.low_loss_cube import low_loss_cubes
-from bounds.fedgucci.families.low_loss_families import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_families
+from bounds.fedgucci.cases.low_loss import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_cubes, low_loss_families
 from ntkfl.connectivity.network import between
 from verification.compare import judge
 

@@ -9,9 +9,9 @@ from bounds import Form, Options, Outcome, get
 from bounds.fl_ntk.clients_and_rounds import ClientLadder
 from bounds.fl_ntk.contraction import PROVED_EXPONENT, opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_steps import radius, step_run
+from bounds.fl_ntk.premises import STATED_OUTPUT
 from bounds.fl_ntk.round_terms import UNIT
 from bounds.fl_ntk.t4_1 import any_ladder, more_clients, more_samples, towards_zero
-from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.fl_ntk.theorem_requirements import requirements
 from bounds.symbols import delta, m, n
 from ntkfl import data

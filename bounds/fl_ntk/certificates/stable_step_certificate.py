@@ -36,8 +36,7 @@ from flint import arb, arb_mat
 from jaxtyping import Float
 
 from bounds.fl_ntk.certificates.certificate import Start, checked, down, high, length, low, start, up, weighted
-from bounds.fl_ntk.certificates.certificate_record import Condition
-from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
+from bounds.fl_ntk.certificates.certificate_record import Condition, StableStepCertificate
 from ntkfl.balls import ball, ball_matrix, enclosure, nonnegative_norm, precision
 from ntkfl.gram.counts import changes_within
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue

@@ -13,7 +13,7 @@ from experiments.console.progress_bar import as_lines, console, print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
-    from bounds.ladders.rungs import WidthFamily
+    from bounds.ladders.slopes import WidthFamily
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")

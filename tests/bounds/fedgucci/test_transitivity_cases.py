@@ -21,7 +21,6 @@ from bounds.cases.network_pair import (
     pair_families,
 )
 from bounds.fedgucci.cube_bounds import WORST_INPUTS
-from bounds.fedgucci.f17 import VALLEYS, planar_counterexample
 from bounds.fedgucci.families.cube_families import (
     gap_families,
     group_families,
@@ -30,7 +29,9 @@ from bounds.fedgucci.families.cube_families import (
     unit_loss_families,
 )
 from bounds.fedgucci.given_networks import corner_families, mean_gap, with_populations
-from bounds.fedgucci.low_loss import LossTable
+from bounds.fedgucci.lemmas import LossTable
+from bounds.fedgucci.loss_assumptions import VALLEYS, planar_counterexample
+from bounds.fedgucci.powers import SideLadder
 from bounds.fedgucci.premises import cube_terms
 from bounds.fedgucci.premises.cube_symbols import (
     C,
@@ -55,7 +56,6 @@ from bounds.fedgucci.premises.cube_terms import (
     mean_group_deviation,
     vector_gap,
 )
-from bounds.fedgucci.x5 import SideLadder
 from bounds.symbols import delta
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.losses import named_loss

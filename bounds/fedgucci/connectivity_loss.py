@@ -1,4 +1,4 @@
-"""Eqs (11) and (12): the window of anchors, and the objective with the mean over the window."""
+"""Eqs (7), (8), (11) and (12): the connectivity loss, the window of anchors, and the objectives that contain them."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -9,12 +9,43 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds import FEDGUCCI, Case, Claim, Family, Kind, Source, Statement
-from bounds.mutants import MILLIONTH_MORE, index_shifted, power, sign_flipped, without
+from bounds import FEDGUCCI, Case, Change, Claim, Family, Kind, Source, Statement
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
+from bounds.fedgucci.families.cube_families import small_families
+from bounds.mutants import MILLIONTH_MORE, index_shifted, power, replaced, sign_flipped, without
 from bounds.symbols import N, t
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+from ntkfl.connectivity.paths.segment import Segment, squared_error
 from ntkfl.estimate import Estimate
+
+outer_low, middle, outer_high, own_loss, beta = sp.symbols("Q_- Q_0 Q_+ L beta", positive=True)
+BETA = 0.7
+NODES = np.array([-np.sqrt(3 / 5), 0.0, np.sqrt(3 / 5)])
+
+
+def _constants(case: CubeNetworks) -> dict:
+    """For each of the three Gauss points, the sum over the pieces of width times loss."""
+    edges = crossings(case)
+    left, widths = edges[:-1], np.diff(edges)
+    sums = widths @ mean_square(case, left[:, None] + widths[:, None] * (NODES + 1) / 2)
+    own = loss_at(case, 1.0)
+    error = 20 * (own.error + loss_at(case, 0.0).error) + (len(widths) + 8) * 4e-16 * sums.max()
+    quadrature = zip((outer_low, middle, outer_high), sums, strict=True)
+    return {s: Estimate(value, error, ROUNDING) for s, value in quadrature} | {own_loss: own, beta: BETA}
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    loss = connectivity_loss(*pair(case), case.x, case.y)
+    at_first = float(squared_error(Segment(*pair(case), case.x), case.y).at(1.0))
+    total = at_first + BETA * float(loss.value)
+    return loss, Estimate(total, 2 * float(loss.error) + 4e-16 * total, loss.method, loss.rigour)
+
+
+GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18
+
+CONNECTION = "L_{connect}(w_1, w_2)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,24 +111,24 @@ ANCHOR_WINDOWS = Family("global models of some rounds", _window, _windows(), tri
 
 
 EPS = np.finfo(float).eps
-beta, size, own, cross, anchors = sp.symbols("beta W_t r_2 C A_2", real=True)
+weight, size, own, cross, anchors = sp.symbols("beta W_t r_2 C A_2", real=True)
 
 
 def _residual(case: AnchorWindow, readout: np.ndarray) -> np.ndarray:
     return np.maximum(case.x @ case.client.hidden.T, 0) @ readout - case.y
 
 
-def _constants(case: AnchorWindow) -> dict:
+def _window_constants(case: AnchorWindow) -> dict:
     """Means over the data of products of residuals, of the client and of the last min(t, N) global models."""
     last = case.models[-case.keep :]
     r, others = _residual(case, case.client.readout), [_residual(case, model.readout) for model in last]
     sums = {own: (r**2).mean(), cross: sum((r * a).mean() for a in others), anchors: sum((a**2).mean() for a in others)}
     scale = 1e-13 * (1 + (r**2).mean() + sum((a**2).mean() for a in others))
     known = {symbol: Estimate(value, scale, "rounding bound") for symbol, value in sums.items()}
-    return known | {t: len(case.models), N: case.keep, size: len(last), beta: case.beta}
+    return known | {t: len(case.models), N: case.keep, size: len(last), weight: case.beta}
 
 
-def _measure(case: AnchorWindow) -> tuple[Estimate, ...]:
+def _measured_window(case: AnchorWindow) -> tuple[Estimate, ...]:
     """Size of the store, its oldest and newest round, and the client's objective with the store's models as anchors."""
     held = case.store
     own_loss = float((_residual(case, case.client.readout) ** 2).mean())
@@ -113,6 +144,37 @@ def _measure(case: AnchorWindow) -> tuple[Estimate, ...]:
 
 STATEMENTS = (
     Statement(
+        id="fedgucci/F12",
+        title="The connectivity loss is exact with three Gauss points in each piece",
+        kind=Kind.EQUALITY,
+        source=Source(FEDGUCCI, "Eqs (7) and (8)"),
+        note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
+        "alpha, so three Gauss points, exact to degree 5, make no error; a single rule of 5 points on [0, 1] is "
+        "off by 1e-4. One uniform alpha for each batch gives an unbiased estimate",
+        stated=Claim((GAUSS, own_loss + beta * GAUSS)),
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            outer_low: "sum over the pieces of width times L at the first Gauss point",
+            middle: "sum over the pieces of width times L at the piece's middle",
+            outer_high: "sum over the pieces of width times L at the third Gauss point",
+            own_loss: "L(w_1); w_1 is the network that is trained, w_2 the anchor",
+            beta: "weight of the connectivity loss",
+        },
+        left_formula=(CONNECTION, f"L(w_1) + beta {CONNECTION}"),
+        says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) plus beta times this "
+        "integral",
+        families=small_families,
+        mutants=(
+            MILLIONTH_MORE,
+            replaced(outer_low, outer_high, "the last Gauss point twice", Change.INDEX),
+            replaced(middle, (outer_low + outer_high) / 2, "the middle dropped", Change.FACTOR),
+            power(beta, 2),
+            sign_flipped(beta, "the connectivity loss"),
+        ),
+        uses=("fedgucci/X1",),
+    ),
+    Statement(
         id="fedgucci/F19",
         title="The last N global models are the anchors; the objective averages over them",
         kind=Kind.DEFINITION,
@@ -120,13 +182,13 @@ STATEMENTS = (
         note="the window always contains the current global model, at which the client starts; with N = 1 the "
         "start is the only anchor. For the squared loss and outputs linear along the segment the connectivity loss "
         "is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
-        stated=Claim((sp.Min(t, N), sp.Max(1, t - N + 1), t, own + beta * (own + (cross + anchors) / size) / 3)),
-        constants=_constants,
-        measure=_measure,
+        stated=Claim((sp.Min(t, N), sp.Max(1, t - N + 1), t, own + weight * (own + (cross + anchors) / size) / 3)),
+        constants=_window_constants,
+        measure=_measured_window,
         symbols={
             N: "number of global models that are kept",
             t: "round, from 1",
-            beta: "weight of the connectivity loss",
+            weight: "weight of the connectivity loss",
             size: "number of anchors, |W_t|",
             own: "mean of r^2, r the client's residuals",
             cross: "sum over the anchors of the mean of r r_a",
@@ -142,7 +204,7 @@ STATEMENTS = (
             index_shifted(t, -1),
             without(size),
             sign_flipped(cross, "the products of residuals"),
-            power(beta, 2),
+            power(weight, 2),
         ),
         uses=("fedgucci/F12",),
     ),

@@ -1,1 +1,0 @@
-"""Cases that only the statements about model averaging use."""
