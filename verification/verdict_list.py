@@ -72,6 +72,8 @@ def table(verdicts: Iterable[Verdict]) -> Table:
 def news_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Verdicts that differ from the record or refute an open form, each with its replay; or one line: nothing is new.
 
+    If nothing is new and a verdict is on the user's own data or own statement, the list is empty.
+
     Args:
         verdicts: as `verify` gives them.
     """
@@ -245,7 +247,7 @@ def _only_seen(verdict: Verdict) -> str:
 
 
 def _decided_by(verdict: Verdict) -> str:
-    """The violation of a claim that holds in all its cases, and its size: by a search, or by the stored case."""
+    """What violates a claim that holds in all drawn cases, a search or the stored case, and by how much; else ""."""
     if verdict.broken_by_search:
         return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"
     if verdict.counts.violated:

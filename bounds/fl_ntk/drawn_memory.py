@@ -17,7 +17,7 @@ from ntkfl import Estimate
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three clients, up to four local steps a round, any pull and noise of the labels' size."""
+    """One to three of three clients, up to four local steps a round, a pull of .1 to 2, and noise of up to 1."""
     rng = np.random.default_rng([seed, 9])
     steps, reach, server = int(rng.integers(1, 5)), float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2))
     pull, noise = float(rng.uniform(0.1, 2)), float(rng.uniform(0, 1))
@@ -46,7 +46,7 @@ s, noise = sp.Symbol("s", positive=True), sp.Symbol("sigma_w", nonnegative=True)
 # for each client the matrix with 1 on the diagonal at the client's samples, 0 elsewhere
 OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))
 OF_SCAFFOLD, OF_FEDDYN = (tuple(sp.MatrixSymbol(f"{m}_{of}", n, n) for m in "CXB") for of in ("s", "d"))
-OF_SUM = tuple(sp.MatrixSymbol(name, n, n) for name in "YWU")  # E r x', E m x' and E x x'
+OF_SUM = tuple(sp.MatrixSymbol(name, n, n) for name in "YWU")  # E r x', E m x' and E x x', x FedDyn's summed noise
 before = sp.Symbol("K_1", positive=True)
 
 ONE, PAIR = s / N, s * (s - 1) / (N * (N - 1))  # probabilities that a client, and that a pair of clients, is drawn
@@ -73,7 +73,11 @@ def _round(
 
 
 def _moments() -> tuple[sp.MatrixExpr, ...]:
-    """The moments of SCAFFOLD, then those of FedDyn, whose residual loses x in every round."""
+    """The moments of SCAFFOLD, then those of FedDyn.
+
+    FedDyn's residual loses in every round the effect on the outputs of the noise that the server has summed up. The
+    comments and `OF_SUM` call this effect x; the variable x is E r m'.
+    """
     later = LATER * (H / N - D) + LENGTH * IDENTITY
     c, x, b = _round(OF_SCAFFOLD, eta_global * LENGTH / N, eta_global / s, 1 / LENGTH, (RESPONSE, later))
     c += (eta_global * noise) ** 2 * H
@@ -82,7 +86,7 @@ def _moments() -> tuple[sp.MatrixExpr, ...]:
     c, x, b = _round(OF_FEDDYN, ahead, pushed, -mu, (OF_PROX, -OF_PROX))
     with_r, with_m, summed = map(Canonical, OF_SUM)
     met = OF_PROX * (with_r + with_m)
-    residual = with_r - ahead * H * with_m - ONE * pushed * H * met  # E r x' before r loses x and gets its noise
+    residual = with_r - ahead * H * with_m - ONE * pushed * H * met  # E r x' before r loses x and gets the noise
     memory = with_m - ONE * mu * met
     c = c - residual - residual.T + summed + ((1 + ONE) * noise) ** 2 * H
     residual = residual - summed - (1 + ONE) * ONE * noise**2 * H
@@ -112,10 +116,11 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "docs/proofs/random_rounds.md#clients-that-remember"),
         note="each round draws s of N clients without replacement and has its own number of local steps; equal "
-        "weights, full batches, noise of standard deviation sigma_w on every weight of the mean displacement. The "
-        "control of client c is -Phi_c'm_c, its dual Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with "
-        "w = P r - S m at the drawn clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, t = "
-        "eta_g/s, l = 1/k, S = G (H/N - D) + k with k = eta_l K. FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = "
+        "weights, full batches, noise of standard deviation sigma_w on every weight of the mean displacement. Phi_c "
+        "has the features of client c's samples as rows, Phi Phi' = H. SCAFFOLD's control of client c is -Phi_c'm_c, "
+        "FedDyn's dual is Phi_c'm_c. A round is r <- r - a H m - t H w, m <- m + l w, with w = P r - S m at the drawn "
+        "clients' samples and 0 elsewhere. SCAFFOLD (option II) has a = eta_g k/N, t = eta_g/s, l = 1/k, S = "
+        "G (H/N - D) + k with k = eta_l K and G = D^-1 (k - P). FedDyn has a = -1/(mu N), t = 1/s + 1/N, l = -mu, S = "
         "-P, where P has the pull mu; the server sums the noise up. With x the effect of this sum on the outputs, and "
         "xi the effect of the round's noise, the residual also loses x + (1 + s/N) xi, and x gains s/N xi",
         new=Claim(_moments),
@@ -137,8 +142,8 @@ STATEMENTS = (
         left_formula=(("E r(2) r(2)^T",) * 2 + ("E r(2) m(2)^T", "E m(2) m(2)^T")) * 2
         + ("E r(2) x(2)^T", "E m(2) x(2)^T", "E x(2) x(2)^T"),
         says_left="for SCAFFOLD and then for FedDyn, E r r', E r m' and E m m' after two rounds, and those with x of "
-        "FedDyn: over every choice of clients, each trained step by step in the weights, the server's vector too; E r "
-        "r' also by the library's random rounds",
+        "FedDyn: over every choice of clients, with the drawn clients' steps and the server's vector computed in the "
+        "weights; E r r' also by the library's random rounds",
         families=DRAWN_MEMORIES,
         mutants=(
             MILLIONTH_MORE,

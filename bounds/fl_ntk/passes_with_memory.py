@@ -18,7 +18,7 @@ from ntkfl import Estimate
 
 
 def _drawn(seed: int) -> DrawnMemory:
-    """One to three clients, one pass in the first round and two in the second, or two and one, any pull."""
+    """One to three of three clients, one pass in round 0 and two in round 1 or the reverse, and a pull of .1 to 2."""
     rng = np.random.default_rng([seed, 11])
     reach, server, pull = float(rng.uniform(0.05, 0.8)), float(rng.uniform(0.1, 2)), float(rng.uniform(0.1, 2))
     passes = 1 + seed // 3 % 2
@@ -190,7 +190,7 @@ STATEMENTS = (
         | {first: "puts r into z", second: "puts m into z"},
         left_formula=("E z(2) z(2)^T", "E r(2) r(2)^T") * 3,
         says_left="for SCAFFOLD with options II and I and for FedDyn: E z z' after two rounds over every choice of "
-        "clients and orders, each trained step by step in the weights; and E r r' by the library's random rounds",
+        "clients and orders, with every local step computed in the weights; and E r r' by the library's random rounds",
         families=PASSES,
         mutants=(
             MILLIONTH_MORE,

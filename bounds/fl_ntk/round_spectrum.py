@@ -31,8 +31,8 @@ r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
 def _measure_x_1(case: FederatedRun) -> tuple[Estimate, Estimate]:
     """y(t+1) - y of the network, and of the kernel regime one round after y(t): (n, T), or (n,) where T is 1.
 
-    The regime trains all rounds at once, as the outputs of one problem, each from its y(t), so that errors do not add
-    up.
+    The regime trains one round from every y(t), as one output each of a single problem. So the errors of the rounds do
+    not add up.
     """
     known, columns = residuals(case), case.setup.rounds
     problem = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1), x_test=None, y_test=None)
@@ -97,7 +97,10 @@ def _square(r: arb_mat, inverse: arb_mat) -> arb:
 
 
 def _overshooting() -> KernelCase:
-    """Three local steps with eta_l q near 2, beyond the condition: the response is larger at the largest q."""
+    """Three local steps with eta_l q near 2, beyond the condition.
+
+    f_K(q) is larger at the largest eigenvalue q than at the other, and the bound takes f_K at the largest as the least.
+    """
     problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
     return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))
 
@@ -192,9 +195,10 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(BEYOND, "docs/proofs/linear_methods.md#spectrum-and-stability"),
         note="q is the largest eigenvalue of a client block, at most the largest of H. The spectral radius is the "
-        "exact rate in the norm |L^-1 r|, so in this norm ln(eps)/ln(factor) rounds suffice. For small eta_l q K "
-        "the factor is 1 - rho lambda, the paper's form (its squared residual has the exponent 2). As K grows, the "
-        "factor falls no further than 1 - (eta_g/N) lambda/q. One local step attains it",
+        "exact rate in the norm |L^-1 r|, H = L L^T, so in this norm ln(eps)/ln(factor) rounds suffice. For small "
+        "eta_l q K the factor is 1 - rho lambda with rho = eta_g eta_l K/N, the paper's form; for the squared residual "
+        "this has the exponent 2. As K grows, the factor falls no further than 1 - (eta_g/N) lambda/q. With one local "
+        "step the spectral radius attains the bound",
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
         new=Claim((FACTOR, FACTOR**T), note="for the spectral radius of M, and for |L^-1 r(T)| / |L^-1 r(0)|"),
         constants=_constants_x_3b,

@@ -64,10 +64,16 @@ CLAIMS = (
         "fl_ntk_centralised",
         "FedAvg is its own .*: True",
     ),
-    _check("deep", "nor on deep networks", "deep_centralised", "printed limit VIOLATED; .*: True"),
+    _check(
+        "deep",
+        "FedAvg on a deep network is not gradient descent, even at infinite width",
+        "deep_centralised",
+        "printed limit VIOLATED; .*: True",
+    ),
     Claim(
         "proofs",
-        "Theorems about certificates, round maps and lower bounds are proved; the line names files with axioms of Coq",
+        "Theorems about certificates, round maps and lower bounds are proved; the printed line ends with files that "
+        "use axioms of Coq",
         ("proofs/check.py",),
         r"\d+ theorems are proved, each of them 'Closed under the global context' but .*",
         2,

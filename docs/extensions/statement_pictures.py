@@ -66,7 +66,7 @@ def figure(app: Sphinx, statement: Statement, root: str) -> list[nodes.Node]:
 
 
 def image(app: Sphinx, statement: Statement, root: str, folder: str = "") -> str:
-    """The picture as an element of HTML with its size; `root` leads from its page to the first one."""
+    """The picture as an element of HTML with its size; `root` is the path from the page to the site's root folder."""
     cases = max(form_seen.cases for form_seen in seen()[statement.id].values())
     alt = f"{statement.id}: left side against bound on {cases} cases"
     path, size = _sized(app, statement, folder)

@@ -8,8 +8,8 @@
 #
 # Rounds are random: clients and batches are drawn, and private training adds noise. If the model is linear in its
 # weights, as a wide network nearly is, the mean and the covariance of the outputs are known exactly in every round.
-# Before the last section no runs are averaged: every curve is one exact computation. The data are 24 images of digits
-# on 4 clients with squared loss.
+# Every curve is one exact computation. Only the table of trained networks and the last section have means over runs.
+# The data are 24 images of digits on 4 clients with squared loss.
 #
 # ## Shuffled passes against independent batches
 #
@@ -108,9 +108,9 @@ _ = panel.legend(fontsize="small")
 # weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all rounds
 # destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws
 # them, no width makes this share smaller; `ntkfl privacy` prints it. Initial weights 30 times as large leave the kernel
-# as it is and make the share 30 times smaller. The study `private-width` trains networks with the noise of a budget for
-# 20 rounds and with real clipping (40 images of digits, 40 clients, delta = 0.01). The table has the trained loss over
-# the expected loss, as the mean over 12 seeds with its 99% interval:
+# as it is and make the share nearly 30 times smaller. The study `private-width` trains networks with the noise of a
+# budget for 20 rounds and with real clipping (40 images of digits, 40 clients, delta = 0.01). The table has the trained
+# loss over the expected loss, as the mean over 12 seeds with its 99% interval:
 #
 # | epsilon | initial weights times | share destroyed | width 1024 | width 4096 | width 16384 |
 # |--:|--:|--:|--:|--:|--:|

@@ -5,25 +5,25 @@ believed but its network and data. The last line is `certified` (exit status 0),
 is wrong (exit status 1).
 
 What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weights W = (w_r) are trained, on half the
-sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held. s_ri is 1 where w_r.x_i >= 0
-and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a row x_i (x) e_r
-for each held pair: both have the form (c_ur x_i)_r. W* is the point nearest W with C W* = t, where t is y_io
-sqrt(q) for a row of a sample, and 0 for that of a held pair. Theorem (docs/proofs/any_order.md in ntkfl's repository):
-let |W - W*| <= D, and let every pair that is not held have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D
-|projection of x_i (x) e_r on the rows of C|. Train on with steps below the limits printed here, in any order of batches
-and clients, with means of clients' models. Then W stays within D of W*. J J', the matrix of the gradients' products, in
-which multiples of a sample count once, has no eigenvalue below the printed one. Residuals tend to 0 if three things
-hold: every sample comes again and again, its steps stay above one fixed number and below another that is less than the
-limits, and each client that trains has at least some fixed weight in its mean.
+sum of squares over a batch of distinct samples. Some pairs (neuron r, sample i) are held: w*_r.x_i is 0. s_ri is 1
+where w_r.x_i >= 0 and the pair is not held, else 0. C has a row (b_or s_ri x_i)_r for each sample i and output o, and a
+row x_i (x) e_r for each held pair: row u of C is (c_ur x_i)_r with its sample i. W* is the point nearest W with C W* =
+t, where t is y_io sqrt(q) for a row of a sample, and 0 for that of a held pair. Theorem (docs/proofs/any_order.md in
+ntkfl's repository): let |W - W*| <= D, and let every pair that is not held have w*_r.x_i on the side that s_ri says,
+with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|. Train on with steps below the limits printed here, in
+any order of batches and clients, with means of clients' models. Then W stays within D of W*. J J' has no eigenvalue
+below the printed one; J has the gradients at all samples but positive multiples of earlier ones, labels included.
+Residuals tend to 0 if batches have every sample again and again, with steps above one fixed positive number and below
+another that is less than the limits, and each client that trains has at least some fixed weight in its mean.
 
 How. The folder brings a matrix Y and a vector a, which may be anything. K = C C', k = C (x_i (x) e_r). (1) The
 eigenvalues of Y K Y' are at least g > 0, since each diagonal entry exceeds the sum of the absolute values of the rest
 of its row by at least g: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* is within |Y e| / sqrt(g) of P = W + C'a. D
-is the sum of sqrt(a'K a) and twice this distance; with this D, (3) may use P in place of W*. (3) The square of a
-projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that is at least
-|J J'| entry by entry. (5) J J' >= S, where S^-1 is the block of K^-1 that belongs to the samples; so J J' >= g / |Z|,
-where Z is the same block of Y'Y and |Z| is bounded as in (4). Units: x, b, W and Y are scaled by powers of two, and y
-and a by the powers that follow from these: all are integers.
+is the sum of sqrt(a'K a) and twice this distance. (3) With this D, P takes the place of W* in the theorem's bound. The
+square of a projection is at most |Y k|^2 / g and |x_i|^2. (4) |J|^2 <= max_i (M v)_i / v_i for any v > 0 and any M that
+is at least |J J'| entry by entry. (5) J J' >= S, where S^-1 is the block of K^-1 that belongs to the samples; so J J'
+>= g / |Z|, where Z is the same block of Y'Y and |Z| is bounded as in (4). Units: x, b, W and Y are scaled by powers of
+two, and y and a by the powers that follow from these: all are integers.
 """
 
 import hashlib

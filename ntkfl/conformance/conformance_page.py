@@ -15,7 +15,7 @@ from ntkfl.messages import number_of
 from ntkfl.version import VERSION
 
 COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")
-NAMED = 3  # most explanations that are written out
+NAMED = 3  # the largest number of explanations that are written out
 FAIR = (
     "Found on these cases. A variant is no fault by itself: another paper, or another reading of the same one, may ask "
     "for it."
@@ -196,7 +196,7 @@ def _counted(verdict: MethodVerdict) -> str:
 
 
 def _tally(outcomes: Iterable[Agreement]) -> str:
-    """The number of methods with each verdict: "2 equal, 1 differs"."""
+    """The number of methods or cases with each verdict: "2 equal, 1 differs"."""
     counts = Counter(outcomes)
     words = {outcome: outcome.value for outcome in Agreement}
     words[Agreement.DIFFERS] = "differ" if counts[Agreement.DIFFERS] > 1 else "differs"

@@ -174,7 +174,7 @@ class _Gradients:
             del left
 
     def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:
-        """The gradients at some samples, for each parameter: rows (b C, size), or a and b of b C rows.
+        """The gradients of C outputs at k samples, for each parameter: (k C, size), or two factors of k C rows each.
 
         Raises:
             ValueError: an output that is not finite; the message names its sample.
@@ -275,7 +275,7 @@ def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(kept, device=like.device)
 
 
-COUNTED = 27  # bytes that an entry of H takes until its count is multiplied, as measured
+COUNTED = 27  # bytes for each entry of H, as measured, until its count is multiplied by x_i.x_j
 _PATTERNS = 2**23  # entries of a block: a megabyte of bits
 
 
@@ -389,7 +389,7 @@ def initial(
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
     if devices:
-        from ntkfl.gram.device_counts import summed_on_devices  # this module imports JAX, which takes a second
+        from ntkfl.gram.device_counts import summed_on_devices  # loads JAX, which takes a second
 
         counts = summed_on_devices(x, pieces, devices)
     else:
@@ -462,7 +462,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of the neurons: whole words, whose bits of n samples stay within a megabyte."""
+    """Consecutive slices of the neurons, of whole words; a slice has at most a megabyte of bits, or a word a sample."""
     step = 1 << (max(BITS, min(_PATTERNS // n, 2**20)).bit_length() - 1)
     return (slice(start, min(start + step, width)) for start in range(0, width, step))
 

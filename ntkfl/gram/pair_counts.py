@@ -16,12 +16,12 @@ from ntkfl.gram import packing
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.threads import worker_threads
 
-LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) saves time
+LOADING = 2**36  # sample pairs times neurons above which the compiler saves time; it takes a second to load
 PARALLEL = 2**32  # sample pairs times neurons above which threads save time
 
 Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]  # patterns of a block of neurons, plain or packed
-# gives the patterns of both sides, packed if its argument is True; None in place of the second side if both sides are
-# equal
+# gives the patterns of both sides, which may be packed if its argument is True; None in place of the second side if
+# both sides are equal
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 

@@ -24,14 +24,19 @@ from ntkfl.smooth_networks.layers import Image, Layer, Smooth
 
 
 class Sizes(NamedTuple):
-    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds."""
+    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds.
+
+    Layer k maps h_(k-1) to z_k and, with its activation, to h_k. B_k and b_k are the derivatives of the outputs by z_k
+    and by h_k, one row an output.
+    """
 
     each: list[Float[np.ndarray, " g"]]  # |(scale h, bias_scale)| of the longest sample of the group
     together: list[Float[np.ndarray, " g"]]  # the spectral norm of the matrix of these vectors of the group's samples
-    before: list[Float[np.ndarray, " g"]]  # the spectral norm of the rows B_k of a sample
-    # the largest column norm of the rows b_k of a sample, for each layer but the last
+    before: list[Float[np.ndarray, " g"]]  # the spectral norm of B_k of a sample
+    # the largest column norm of b_k of a sample, for each layer but the last
     after: list[Float[np.ndarray, " g"]]
-    clear: list[Float[np.ndarray, " g"]]  # lower bounds of the least distance of a z from its kink
+    # lower bounds of the least distance of an entry of z_k from the activation's kink
+    clear: list[Float[np.ndarray, " g"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +225,7 @@ class Rows:
 
     @classmethod
     def of(cls, entries: Estimate, off: float | Float[np.ndarray, "*batch"] = np.inf) -> Rows:
-        """Rows of these entries; the smaller of `off` and the errors' length bounds each vector's and entry's error."""
+        """Rows of these entries; no error is above the smaller of `off` and the length of the vector's entry errors."""
         off = np.fmin(off, np.where(entries.error.any(axis=-1), _length(entries.error), 0.0))
         error = np.fmin(entries.error, off[..., None])
         return cls(Estimate(entries.value, error, entries.method, entries.rigour), off)
@@ -244,7 +249,7 @@ class Rows:
     def through(
         self, matrix: Float[np.ndarray, "p m"], scale: float, norm: float, ended: Callable[[Estimate], Estimate]
     ) -> Rows:
-        """The products of the vectors with the matrix's rows, after the function `ended`.
+        """The function `ended` of the products of the vectors with the matrix's rows.
 
         `ended` multiplies the products by the scale and may add exact numbers; `norm` is the norm of scale times the
         matrix.
@@ -337,7 +342,7 @@ class Pass:
         return np.array([_top(self.scaled_inputs(layer)[i]) for i in range(len(self.outputs.value))])
 
     def scaled_inputs(self, layer: int) -> Estimate:
-        """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 k + 1)."""
+        """(scale h, bias_scale) of a convolution, for each pixel, (n, P, side^2 c + 1), h with c channels."""
         of, h = self.layers[layer], self.inputs[layer].entries * self.layers[layer].scale
         ones = np.full((*h.value.shape[:2], 1), of.shift)
         value, error = np.concatenate([h.value, ones], axis=2), np.concatenate([h.error, 0 * ones], axis=2)
@@ -352,7 +357,7 @@ class Pass:
         return _small_product(reshaped(rows, (-1, rows.value.shape[2])))
 
     def gradients(self, layer: int) -> Estimate:
-        """The gradients of all outputs by the W and b of a convolution, (n, C, m (side^2 k + 1))."""
+        """The gradients of all outputs by the W and b of a convolution with c channels, (n, C, m (side^2 c + 1))."""
         of, b, rows = self.layers[layer], self.before[layer].entries, self.scaled_inputs(layer)
         n, outputs = self.outputs.value.shape
         assert of.image is not None
@@ -385,7 +390,7 @@ class Pass:
 
 
 def unfolded(h: Estimate, image: Image) -> Estimate:
-    """The square about each place of the convolution, (n, places, k side^2), channel by channel, from (n, P k)."""
+    """The square about each place, (n, places, c side^2), channel by channel, from h of c channels, (n, P c)."""
     n, side = len(h.value), image.side
     edge = side // 2
 
@@ -398,7 +403,7 @@ def unfolded(h: Estimate, image: Image) -> Estimate:
 
 
 def folded(b: Estimate, image: Image) -> Estimate:
-    """The transpose of `unfolded`: (n, C, places, k side^2) to (n, C, P k)."""
+    """The transpose of `unfolded`: (n, C, places, c side^2) to (n, C, P c), c channels."""
     n, outputs = b.value.shape[:2]
     side, edge = image.side, image.side // 2
     squares = reshaped(b, (n, outputs, *image.output_shape, -1, side, side))
@@ -418,7 +423,7 @@ def folded(b: Estimate, image: Image) -> Estimate:
 def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequence[float] | None = None) -> Pass:
     """The forward and the backward pass of these samples.
 
-    `norms`: the layers' norms, as `curvature.weight_norms` gives them; default unknown. They make the error bounds of
+    `norms`: the layers' norms, as `weight_norms` gives them; default unknown. Known norms make the error bounds of
     fully connected layers smaller.
     """
     norms = (np.inf,) * len(layers) if norms is None else norms
@@ -471,7 +476,10 @@ def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"], norms: Sequen
 
 
 def _norm(layer: Layer, norm: float) -> float:
-    """The norm with which a layer multiplies errors' lengths; infinite for convolutions, which act on all places."""
+    """The `norm` for `Rows.through`; infinite, that is unknown, for a convolution.
+
+    There `weight_norms` has the norm of the map of all places together, and `Rows.through` maps one square at a time.
+    """
     return norm if layer.image is None else np.inf
 
 

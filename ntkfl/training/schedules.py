@@ -11,7 +11,7 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Exponential:
-    """rate * decay^number; decay 1 is a constant rate (.99 in both code bases of the papers)."""
+    """rate * decay^number; decay 1 is a constant rate. Both code bases of the papers have the decay .99."""
 
     rate: float
     decay: float = 1.0
@@ -46,7 +46,7 @@ class ReleasedCycle(Cyclic):
     """The cycle of IMA's released code: down from high in the first half of a period, up from high in the second.
 
     In round r of a period of p the rate is high - 2 r/p (high - low) in the first half and low + 2 r/p (high - low) in
-    the second, so that it ends near twice the highest rate; the paper's text has `Cyclic`.
+    the second, so that the rate ends near twice `high`; the paper's text has `Cyclic`.
     """
 
     def __call__(self, number: int) -> float:

@@ -52,7 +52,7 @@ def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
 def test_an_adversary_is_reported(tmp_path, rounds, status):
-    """After training the network certifies; for the network near the start of training, W* would be a wrong claim."""
+    """After training no order raises |W - W*|; near the start of training an adversary finds an order that does."""
     result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
     assert result.exit_code == status, result.output
     record = json.loads((tmp_path / "found.json").read_text())["attack"]
@@ -119,7 +119,7 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
 
 @pytest.mark.slow
 def test_another_loss_is_trained_on_and_certified(tmp_path):
-    """The loss certifies from its own rounds, and the record replays."""
+    """A network that is trained on the loss certifies, and the record replays."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((8, 6)), y=rng.choice([-1.0, 1.0], 8))
     asked = (*ANY, "--loss", "hinge", "--data", tmp_path / "data.npz", "--width", 400, "--eta-local", "0.05")
@@ -172,7 +172,7 @@ def test_a_users_network_with_biases_is_certified(files, name):
 @pytest.mark.parametrize("prefix", ["{}", "fc{}", "net.{}"])
 @pytest.mark.parametrize("shift", [0.5, 0.1])
 def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift):
-    """The result is that of labels less the bias; outputs include the bias. Labels less 0.1 are rounded."""
+    """The result is that of labels less the bias; outputs include the bias. Subtracting 0.1 rounds labels."""
     folder, network, problem = files
     state = {"0.weight": network.hidden[:, :4], "0.bias": network.hidden[:, 4], "2.weight": network.readout[None]}
     save_file(
@@ -196,7 +196,10 @@ def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift
 
 @pytest.mark.parametrize("asked", [ANY, (*ANY, "--loss", "hinge"), ("certify", "--method", "scaffold")])
 def test_a_network_of_a_file_is_trained_on_by_the_command_that_is_named(files, asked):
-    """A network with biases; the record replays. Rounds of a method have no pairs at kinks, and need nearer labels."""
+    """A network with biases is trained on, and the record replays.
+
+    A certificate for a method holds no pair of neuron and sample at the kink, and needs labels nearer to the outputs.
+    """
     folder, network, problem = files
     arrays = {name: array for name, array in np.load(folder / "data.npz").items() if not name.endswith("_test")}
     outputs, off = network.outputs(problem.x), np.array([1, -1, 1, 1, -1]) / 100

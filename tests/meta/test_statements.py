@@ -131,7 +131,7 @@ def verdict_of(identifier, form):
 
 
 def counts_of(identifier, form):
-    """How many cases may have been drawn: one number, or one for each look."""
+    """How many cases may have been drawn: one number, or one for each of SHARES, where a verdict may be decided."""
     statement = catalogue()[identifier]
     if not of_papers(identifier):
         return {sum(family.trials for family in statement.families_of(form, run_of(identifier)))}

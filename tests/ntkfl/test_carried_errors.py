@@ -1,4 +1,4 @@
-"""The error bounds of rounds by tiles, against literal local steps in extended precision."""
+"""The error bounds of rounds whose matrix H is held in tiles, against literal local steps in extended precision."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -53,7 +53,7 @@ def kernel(x, z):
 
 
 def literal(problem, method, options, how, setup, points):
-    """Residuals, predictions and movements of ROUNDS, every local step taken."""
+    """Residuals, predictions and movements after each of ROUNDS, from every local step."""
     h, owned, n = kernel(problem.x, problem.x), problem.members, problem.n
     counts = how.get("client_steps", [setup.local_steps] * len(owned))
     factors, alpha = how.get("step_factors", [1.0]), np.longdouble(options.get("alpha", 0.0))
@@ -142,7 +142,11 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
 
 @pytest.mark.parametrize(("in_rounds", "at_the_end"), [(1, 1), (-1, 1), (1, -1)])
 def test_a_movement_by_products_off_in_one_direction_needs_both_parts_of_its_bound(in_rounds, at_the_end, monkeypatch):
-    """After one round the movement's error meets the bound to a hundredth; without either part the bound would fail."""
+    """After one round the movement's error is more than .98 of its bound.
+
+    The bound has a part carried by the rounds and a part of the last product. The error exceeds the first part alone,
+    and, if the products are off in opposite directions, the second part alone.
+    """
     n, rounding, multiply, rounds = 60, 1e-4, tiles.Tiles.__matmul__, [1, 5, 20, 50]
     rows = 3 + np.random.default_rng(0).standard_normal((n, 3))  # the rows' kernel has only positive entries
     problem = Problem(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.ones(n), np.arange(n))
@@ -203,7 +207,10 @@ CHANGING = (
 @given(seed=st.integers(0, 999), repeated=st.booleans())
 @pytest.mark.parametrize(("method", "options", "how"), CHANGING, ids=lambda part: str(part)[:40])
 def test_rounds_whose_steps_change_are_the_literal_ones_within_their_bounds(method, options, how, seed, repeated):
-    """Rounds run with the whole matrix and by tiles; after the last change, one by one and as a series."""
+    """Rounds run with the whole matrix and with tiles.
+
+    With tiles, the rounds after the last change run one by one, or as a series where it takes fewer products.
+    """
     problem, setup = ragged([3, 9, 5], seed=seed, repeated=repeated), Setup(eta_local=0.25, local_steps=4)
     points = np.random.default_rng(seed).standard_normal((3, 4))
     exact = literal(problem, method, options, how, setup, points)
@@ -273,7 +280,7 @@ def test_methods_that_remember_are_within_their_bounds(method, options, how, eta
 @pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize("sizes", [[6, 3, 9, 4], [10] * 12])
 def test_scaffold_is_bounded_up_to_its_largest_rate(sizes, steps):
-    """Stable rounds have a proved bound that literal rounds keep; far beyond the limit no bound is proved."""
+    """Stable rounds have a proved bound that literal rounds keep; at 1.1 times the limit no bound is proved."""
     problem = ragged(sizes, d=6)
     setup = Setup(eta_local=kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=steps)
     limit = kernel_regime(problem, setup, None, "scaffold").step_limits.eta_global
@@ -351,7 +358,10 @@ def test_what_an_error_grows_to_is_bounded_by_the_resolvent(method, options, how
 @quietly
 @pytest.mark.parametrize(("method", "options", "how"), REMEMBERING[:-1], ids=lambda part: str(part))
 def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, how):
-    """Transforms are (z - Z)^-1 (d, f), Z the round on (r, memory); f, the memory's error, enters SCAFFOLD's move."""
+    """The transform at z of a round's errors is the resolvent, at z, of the round's map of (residual, memory).
+
+    It acts on (d, f), the errors of the residual and of the memory. SCAFFOLD's move contains f.
+    """
     problem, z, rng = ragged([6, 3, 9, 4], seed=5), 1.2 + 0.5j, np.random.default_rng(2)
     how = {name: value for name, value in how.items() if name != "client_steps"}
     regime = kernel_regime(problem, Setup(eta_local=0.1, local_steps=4), None, method, options, **how)
@@ -374,7 +384,7 @@ def test_transforms_of_the_errors_are_those_of_the_round_map(method, options, ho
 @pytest.mark.parametrize("share", [0.3, 0.9])
 @pytest.mark.parametrize(("method", "loose"), [("fedavg", 4), ("cyclic", 12)])
 def test_an_error_that_stays_grows_with_the_root_of_the_rounds(method, loose, share):
-    """At every round the bound covers the error of the labels whose coefficients c grow most in (c' H c)^(1/2)."""
+    """At every round the bound covers the error of the labels with the largest (c' H c)^(1/2), c its coefficients."""
     problem = ragged([6, 3, 9, 4], seed=5)
     setup = Setup(eta_local=share * kernel_regime(problem, Setup()).step_limits.eta_local / 2, local_steps=5)
     regime = kernel_regime(problem, setup, None, method, matrix_free="float64")

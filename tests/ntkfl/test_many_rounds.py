@@ -178,7 +178,7 @@ def test_what_takes_more_than_a_day_is_refused_with_what_would_fit(call, most):
 def test_rounds_that_have_no_memory_at_once_are_refused_with_what_would_fit_one_by_one(monkeypatch):
     regime = random_rounds(SMALL, SETUP, batch_size=1)
     assert np.isfinite(regime.root_mean_square(MANY))
-    # free memory is as large as the request, of which half may be taken
+    # free memory is as large as the request, and half of the free memory may be taken
     monkeypatch.setattr("ntkfl.limit.random_regime.left_for", lambda needed: needed)
     message, fits = refused(lambda: regime.root_mean_square(MANY))
     assert message.startswith("the moments of random rounds") and "stationary_mean_square" in message and fits > 10**6

@@ -36,7 +36,10 @@ def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5, 1 - 1e-9])
 def test_the_accountant_is_right_at_extreme_budgets(epsilon, delta):
-    """The same curve in 60 digits; sigma would be four times too small at epsilon = 1e-12 and delta = 1e-300."""
+    """The noise is right by the same curve in 60 digits.
+
+    An epsilon below 1e-6 is refused: at epsilon = 1e-12 and delta = 1e-300 sigma would be four times too small.
+    """
     with mpmath.workdps(60):
         s, e = mpmath.mpf(noise_multiplier(epsilon, delta, 1)), mpmath.mpf(epsilon)
         told = mpmath.ncdf(1 / (2 * s) - e * s) - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
@@ -259,7 +262,10 @@ def test_labels_that_are_all_zero_and_a_memory_that_is_too_small_are_said_before
 
 
 def told(epsilon, one, other, sigma):
-    """By a sum, the least delta of a Gaussian release; its mean has one of two laws, each a list of (chance, mean)."""
+    """The least delta of a release with Gaussian noise, as a sum over a grid.
+
+    The release's mean has the law `one` or the law `other`, each a list of (chance, mean).
+    """
     at = np.linspace(-40 * sigma, 40 * sigma, 400_001)
     p, q = (sum(chance * norm.pdf(at, mean, sigma) for chance, mean in law) for law in (one, other))
     step = at[1] - at[0]
@@ -269,10 +275,13 @@ def told(epsilon, one, other, sigma):
 @pytest.mark.parametrize(("clients", "cohort"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_one_round_of_drawn_clients_tells_no_more_than_the_budget(epsilon, clients, cohort):
-    """Displacements of norm 1 are summed; the other data set has 0 for one client, and the others help the attacker."""
+    """The drawn clients' displacements are summed: own has norm 1, and is 0 with the other data set.
+
+    The displacement of all other clients is the one of three that tells the attacker most.
+    """
     sigma, others = noise_multiplier(epsilon, 1e-3, 1, clients, cohort), clients - 1
     worst = 0.0
-    for rest in (-1.0, 0.0, 1.0):  # the sum of the others' displacements
+    for rest in (-1.0, 0.0, 1.0):  # the displacement of each other client
         for own in (-1.0, 1.0):
             share = cohort / clients
             without = (1 - share, min(cohort, others) * rest)
@@ -448,7 +457,7 @@ def test_noise_that_moves_drawn_clients_by_more_than_any_clip_has_no_finite_plan
 
 
 def trained(setting, plan, problem):
-    """The mean square error of a plan, by `random_rounds` with its noise, and the norm its clip must have."""
+    """The mean square error of a plan, by `random_rounds` with the plan's noise."""
     regime, rate = setting.regime, setting.regime.mean.round.server_rate
     drawn = {"participation": setting.cohort / problem.n_clients, "noise": plan.noise}
     with warnings.catch_warnings():
@@ -459,7 +468,7 @@ def trained(setting, plan, problem):
 
 @pytest.mark.parametrize(("delta", "epsilon", "best"), [(1e-3, 20.0, 4), (0.3, 0.1, 1)], ids=["all", "one"])
 def test_the_cohort_is_that_of_trying_every_cohort_step_and_round(delta, epsilon, best):
-    """If delta exceeds a client's chance to be drawn, a cohort of one needs almost no noise; clients are alike here."""
+    """If delta exceeds the chance to be drawn, one client needs almost no noise; clients are alike in that case."""
     problem, given = even(4, 1, 8), {"local_steps": (1, 3), "rounds": 3, "clipped": 0.2}
     if best == 1:
         rows = problem.x[:1] + 0.1 * problem.x
@@ -520,7 +529,10 @@ def test_two_cohorts_whose_difference_is_within_their_error_are_not_told_apart()
 
 @pytest.mark.parametrize("seed", [2, 10])
 def test_a_cohort_that_is_not_told_apart_has_its_own_best_plan(seed):
-    """The plan that may be as good as the best of all is another plan, with four times the error, or infinite error."""
+    """A cohort's plan that may be as good as the best plan of all need not be the cohort's best plan.
+
+    For these seeds it has four times the error of the cohort's best plan, or infinite error.
+    """
     tried = private_settings(even(4, 1, 8, seed), participation=(1, 0.75), local_steps=(1,), rounds=3, clipped=0.3)
     fewer = best_cohorts(tried, 20.0, 0.1, 0.3)[1]
     own = [plan.mean_square for setting in tried if setting.cohort == 3 for plan in setting.plans(20.0, 0.1, 0.3)]

@@ -123,7 +123,11 @@ WITHIN_RADIUS = Hypothesis(
 
 @lru_cache(maxsize=4)
 def _crowding(case: FederatedRun) -> np.ndarray:
-    """Margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m."""
+    """Margins: the least over i of 4 m R - #{r: |w_r.x_i| < R}, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m.
+
+    If each weight vector moves by up to R, at most D_ij of the neurons that are active on both samples cease to be, and
+    at most U_ij others become so.
+    """
     x, hidden, reach = case.problem.x, case.weights.hidden, radius(case)
     z, m = x @ hidden.T, case.setup.width
     band = reach * np.linalg.norm(x, axis=1, keepdims=True) + 1e-12 * (1 + np.abs(hidden).max())

@@ -1,7 +1,7 @@
-"""Rounds of Algorithm 1 (clients of equal size, five full-batch steps), against a loop by autograd and simulators.
+"""Rounds of Algorithm 1 (clients of equal size, five full-batch steps), against an autograd loop and simulators.
 
-The amount of work depends on the step: with N = 10, one neuron in seven hundred may switch on a sample in a round at
-step 1/500, and one neuron in thirty at step 1/20.
+The amount of work depends on the step: with N = 10, at a given sample one neuron in seven hundred may turn on or off in
+a round at step 1/500, and one neuron in thirty at step 1/20.
 """
 
 from collections.abc import Callable

@@ -28,7 +28,10 @@ GAP, SCALE = "squared_gap", "scale"
 
 
 def measure(point: Point) -> Measured:
-    """The factors after every round, E (f_FMA - f_WENS)^2, and the size of the squared difference."""
+    """The factors after every round, E (f_FMA - f_WENS)^2, and (max |f_k| + max |y|)^2 as the scale of rounding errors.
+
+    f_FMA is the output of the averaged model, f_k the output of client k, f_WENS the mean of all f_k.
+    """
     seed = point[SEED]
     problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=point["partition"])
     setup = Setup(width=WIDTH, eta_local=ETA, local_steps=point["local_steps"])
@@ -98,7 +101,7 @@ def dominates(cells: Cells) -> Answer:
         return untested(claim, DOMINATES, None, "needs the partition shards:1", ("partition",))
     late = late.sel(local_steps=late.local_steps.max())
     others = np.max([np.abs(late[name]) for name in PARTS if name != "heterogeneity_bias"], axis=0)
-    note = "parts that are differences or cross terms by their size; digits, two layers, squared loss"
+    note = "the other parts are compared by their absolute values; digits, two layers, squared loss"
     return upper(claim, DOMINATES, others, late.heterogeneity_bias.to_numpy(), note=note)
 
 

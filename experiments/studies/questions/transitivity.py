@@ -1,8 +1,9 @@
 """Transitivity: how large is the barrier between two networks that are both close to one anchor?
 
-Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. There are
-two kinds of anchors: with rows on the sphere the barrier scales like d^2, with U_anc = 0 like d; the theorem's bound
-scales like d.
+Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. The gap is
+sup over alpha of E_x |z_x(alpha)|, z_x(alpha) = f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x), where f_1 and f_2 are
+the networks and f_alpha has alpha times the weights of f_1 plus 1 - alpha times those of f_2. There are two kinds of
+anchors: with rows on the sphere the barrier scales like d^2, with U_anc = 0 like d; the theorem's bound scales like d.
 """
 
 from collections.abc import Iterable

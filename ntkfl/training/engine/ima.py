@@ -25,8 +25,9 @@ def averaged(
 
     `start` is t_s: .75 of all rounds in the paper, and one round later in the released code. With the order
     "after_server_step", the printed one, the mean is over the results of the server's rule. With "before_server_step",
-    the released code's order for adaptive servers, the rule steps towards the mean of the clients' models. `restart`
-    sets the moments of the server's rule, such as FedAdam's, to zero in the first round whose model is a mean.
+    the released code's order for adaptive servers, the rule steps towards the mean, over the last `window` rounds, of
+    the rounds' means of the clients' models. `restart` sets the moments of the server's rule, such as FedAdam's, to
+    zero in the first round whose model is a mean.
 
     Raises:
         ValueError: a window or a start out of range.

@@ -91,7 +91,10 @@ def assembled(
 
 
 def _method(config: RunConfig, data: FederatedData) -> Method:
-    """The method, built with cross-entropy first: a method for classes is then refused for labels, not for its loss."""
+    """The method, built with cross-entropy first.
+
+    So for data without classes a method for classes is refused because of the data's labels, not because of its loss.
+    """
     if data.classes is not None and config.reduction == "sum":
         raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
     method = build_method(config.method, CrossEntropy(), **config.options)
@@ -103,9 +106,9 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
 def _schedule(config: RunConfig) -> Schedule:
     """The local rates; with IMA, the rates of its Table III, the lowest of which is 1/200 of the first (5e-5 for .01).
 
-    IMA's text and released code differ in two schedules. If the rate falls with the passes, the code counts rounds from
-    the start of averaging, so that the rate begins again at its first value. The code's cycle begins at the decayed
-    rate.
+    IMA's text and released code differ in two schedules. With `ima_exploration` "epochs", where the local passes
+    become fewer, the code's rate counts rounds from the start of averaging and so begins again at its first value. The
+    code's cycle begins at the decayed rate.
     """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
     if config.ima and config.ima_released and config.ima_exploration == "epochs":
@@ -190,7 +193,7 @@ class RunRecord:
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # called once, at the object's end or before
-            # written first, so that the configuration never has fewer rounds than the checkpoint
+            # the configuration comes before the new checkpoint, so that it never has fewer rounds than the checkpoint
             if folder.checkpoint.is_file():
                 folder.describe(run["config"])
             self.keep()
@@ -377,10 +380,10 @@ def load_run(
 
     Args:
         folder: the folder that keeps the run.
-        method: the method, if the run had an object of yours, since a folder stores only its name; default: not needed
-            for a name.
-        data: the data, if the run had an object of yours; default not needed for a name.
-        model: the model, if the run had an object of yours; default not needed for a name.
+        method: the method, if the run had an object of yours, since a folder stores only its name; default: the method
+            that the run named.
+        data: the data, if the run had an object of yours; default: the data that the run named.
+        model: the model, if the run had an object of yours; default: the model that the run named.
 
     Raises:
         FileNotFoundError: the folder has no run.
