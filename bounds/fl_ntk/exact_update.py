@@ -6,8 +6,21 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds import FL_NTK, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Options, Outcome, Source, Statement
-from bounds.case import with_own
+from bounds import (
+    FL_NTK,
+    Change,
+    Claim,
+    Family,
+    Hypothesis,
+    Kind,
+    Limit,
+    Nature,
+    Options,
+    Outcome,
+    Source,
+    Statement,
+    with_own,
+)
 from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs, run_values
 from bounds.fl_ntk.cases.weight_path import (
     WeightRound,

@@ -10,7 +10,21 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds import FL_NTK, Case, Change, Claim, Family, Hypothesis, Kind, Limit, Nature, Outcome, Source, Statement
+from bounds import (
+    FL_NTK,
+    Case,
+    Change,
+    Claim,
+    Family,
+    Hypothesis,
+    Kind,
+    Limit,
+    Nature,
+    Options,
+    Outcome,
+    Source,
+    Statement,
+)
 from bounds.fl_ntk.cases.generalisation_case import (
     LINEAR,
     Loss,
@@ -23,7 +37,6 @@ from bounds.fl_ntk.cases.generalisation_case import (
 )
 from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS
 from bounds.mutants import power, replaced
-from bounds.options import Options
 from bounds.symbols import delta, lam, m, n
 from ntkfl.estimate import Estimate
 
