@@ -13,7 +13,6 @@ MOVED = {
     "bounds.fl_ntk.families.own": "bounds.case, which has with_own",
     "bounds.fl_ntk.cases.antipodal": "bounds.fl_ntk.initial_kernel",
     "bounds.fl_ntk.method_training": "bounds.fl_ntk.cases.certified_method",
-    "bounds.ladders.rungs": "bounds.ladders.slopes",
 }
 sys.meta_path.append(MovedModules(MOVED))
 warn_of_other_folders("verification")

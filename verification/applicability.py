@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from bounds import Form, Kind, Options, Outcome, Statement
 from bounds.case import AnyFamily
-from bounds.ladders.slopes import WidthFamily
+from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
 from verification.compare import IDENTITIES
 from verification.engine import Progress

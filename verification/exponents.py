@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from bounds import Options, catalogue
-from bounds.ladders.slopes import NoSlope, WidthFamily as Ladder
+from bounds.ladders.rungs import WidthFamily as Ladder
+from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_rate import WidthRate
 from ntkfl.estimate import Estimate
 

@@ -7,13 +7,14 @@ from functools import partial
 
 from bounds import Form, Hypothesis, Options, Statement
 from bounds.case import AnyFamily
-from bounds.ladders.slopes import WidthFamily
+from bounds.ladders.rungs import WidthFamily
 from ntkfl import interruption
 from verification.engine import Progress, chosen_forms, verdicts_of_claims
 from verification.facts import Unmet
 from verification.judging.check import Check, begun, option_words
+from verification.judging.families import families
 from verification.judging.looks import shares
-from verification.judging.way_out import Cases, changed, families, free_first, passes, way_out
+from verification.judging.way_out import Cases, changed, free_first, passes, way_out
 from verification.verdict import Verdict
 from verification.verdict_page import unmet_text
 

@@ -16,7 +16,8 @@ from bounds.deep.cases.network_stack import NetworkStack
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
 from bounds.fl_ntk.premises import EQUAL, SERVER_ONE
 from bounds.fl_ntk.sources import reported
-from bounds.ladders.slopes import OTHER, slope
+from bounds.ladders.rungs import OTHER
+from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from ntkfl.problem import Problem, Setup
 

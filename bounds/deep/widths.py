@@ -17,7 +17,7 @@ from bounds.fl_ntk.premises import SERVER_ONE
 from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.formula import evaluate
-from bounds.ladders.slopes import SPACING, Rungs
+from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.width_rate import HALF, ONE, Quantity, statistic, width_rate
 from bounds.mutants import power, replaced, shifted
 from bounds.symbols import m

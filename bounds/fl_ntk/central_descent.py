@@ -14,7 +14,8 @@ from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.fl_ntk.terms.limit_kernel import train_features
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, exact_gram, map_constants, start
-from bounds.ladders.slopes import Rungs, slope
+from bounds.ladders.rungs import Rungs
+from bounds.ladders.slopes import slope
 from bounds.mutants import MILLIONTH_MORE, power, replaced, shifted
 from bounds.symbols import K, N, T, eta_local
 from ntkfl import Estimate, Problem, Setup, data

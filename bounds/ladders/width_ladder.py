@@ -17,7 +17,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from bounds.case import prepared
 from bounds.cases.snapshot import Snapshot
 from bounds.federated_run import FederatedFamily, FederatedRun, federated_families, federated_run
-from bounds.ladders.slopes import OTHER, SPACING, NoSlope, Rungs, WidthFamily
+from bounds.ladders.rungs import OTHER, SPACING, Rungs, WidthFamily
+from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
 from bounds.strategies import labels, largest_block, log_uniform, partitions, unit_data
 from ntkfl import Estimate, Problem, Setup, Weights, data, gram, kernel_regime

@@ -16,7 +16,8 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.kernels import momentum_rounds, rounds_said, scaled_columns
-from experiments.console.progress_bar import CaseProgress, page_width, wrapped
+from experiments.console.progress_bar import CaseProgress
+from experiments.console.tables import page_width, wrapped
 
 if TYPE_CHECKING:
     from bounds import Options

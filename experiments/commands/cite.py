@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from experiments.console.blocks import bad_input
-from experiments.console.progress_bar import on_screen
+from experiments.console.tables import on_screen
 
 FIELD = 15  # columns before the text of a field
 

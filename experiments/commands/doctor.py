@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.blocks import as_json, reserved
-from experiments.console.progress_bar import is_piped, on_screen, print_lines
+from experiments.console.tables import is_piped, on_screen, print_lines
 
 if TYPE_CHECKING:
     from experiments.environment import Item

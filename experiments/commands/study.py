@@ -86,7 +86,7 @@ def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer])
     from rich.text import Text
 
     from bounds import Outcome
-    from experiments.console.progress_bar import as_lines, console
+    from experiments.console.tables import as_lines, console
     from experiments.studies.study import counted
     from verification.tables import plain_table
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from experiments.console.blocks import REPORTED, as_json, stopped
-from experiments.console.progress_bar import CaseProgress, as_lines
+from experiments.console.progress_bar import CaseProgress
+from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
     from bounds import Form, Options, Statement

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import stats
 
 from bounds import Kind, Outcome
-from bounds.ladders.slopes import LEVEL, REFUTED, NoSlope, Rungs, Slope, slope
+from bounds.ladders.rungs import Rungs
+from bounds.ladders.slopes import LEVEL, REFUTED, NoSlope, Slope, slope
 from experiments.studies.study import SEED, Answer, Cells, Numbers, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare

@@ -13,7 +13,8 @@ from experiments.commands.theorems.verification_run import _plan_lines
 from experiments.report.site import headline
 from verification.engine import verify
 from verification.facts import Data, Fact, Unmet, Where
-from verification.judging.way_out import families, passing_step, way_out
+from verification.judging.families import families
+from verification.judging.way_out import passing_step, way_out
 from verification.planning import plans_on_data, verify_planned
 from verification.sentences import What
 from verification.verdict import Verdict

@@ -22,10 +22,11 @@ from verification.case_points import STORED
 from verification.compare import Comparison, judge
 from verification.facts import Confirmation, Data, Elsewhere, Fact, Standing, Unmet, Vacuous, Where
 from verification.judging.confirm import confirm, necessity, refined, run_witness
+from verification.judging.families import families, without_data
 from verification.judging.looks import SHARES, Part, seeds_of
 from verification.judging.points import Points
 from verification.judging.tally import Tally
-from verification.judging.way_out import Cases, changed, families, passes, way_out, without_data
+from verification.judging.way_out import Cases, changed, passes, way_out
 from verification.plain_text import case_text
 from verification.sentences import What
 from verification.verdict import Verdict, Worst

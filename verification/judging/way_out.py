@@ -12,26 +12,7 @@ from bounds.case import AnyFamily
 from bounds.federated_run import EXPENSIVE
 from ntkfl import Setup, interruption
 from verification.judging.boundary import boundary
-
-
-def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[AnyFamily, ...], bool]:
-    """The families of one form, and whether they are of the user's data.
-
-    With a user's data only the families made of these data are kept, so that the verdict is about the data. A form
-    without such families is checked on its own cases.
-    """
-    chosen = statement.families_of(form, options)
-    if options.data is None:
-        return chosen, False
-    others = set(statement.families_of(form, without_data(options)))
-    users = tuple(family for family in chosen if family not in others)
-    return (users, True) if users else (chosen, False)
-
-
-def without_data(options: Options) -> Options:
-    """The same choices, without the data and the choices about them."""
-    return replace(options, data=None, unit=False, n=None, clients=None, partition=None)
-
+from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # digits of a step in reports, and precision of the search

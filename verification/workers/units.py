@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from bounds import Form, Options, Statement
 from bounds.case import AnyFamily
 from verification.engine import chosen_forms
-from verification.judging.way_out import families as judged_on
+from verification.judging.families import families as judged_on
 
 # Processor seconds of each statement's default cases, drawn until they decide, without the start of a process. They are
 # a hint by which work is handed out, the longest first; no verdict depends on them. Time that several statements share

@@ -16,7 +16,8 @@ from bounds.case import described, prepared
 from bounds.deep.cases.network_stack import NetworkStack, StartedNetwork, regime
 from bounds.federated_run import ORDER_SAFETY, federated_families
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.slopes import SPACING, Rungs, slope
+from bounds.ladders.rungs import SPACING, Rungs
+from bounds.ladders.slopes import slope
 from ntkfl import Estimate, Problem, Setup, data, gram
 from ntkfl.exact_dynamics import KernelRegime
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bounds import Family
 from bounds.case import prepared
-from bounds.ladders.slopes import OTHER, SPACING, Rungs
+from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import Problem, Setup, Weights, kernel_regime
 from ntkfl.connectivity.client_training import circle_outputs, trained_clients
 from ntkfl.initialisation import draw

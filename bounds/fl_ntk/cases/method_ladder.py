@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds import Options
 from bounds.federated_run import FederatedFamily, federated_families
 from bounds.fl_ntk.cases.method_training import Training
-from bounds.ladders.slopes import SPACING, WidthFamily
+from bounds.ladders.rungs import SPACING, WidthFamily
 from bounds.ladders.width_ladder import WidthLadder
 from ntkfl import Problem, Setup, data
 

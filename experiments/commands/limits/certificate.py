@@ -9,7 +9,7 @@ import typer
 from experiments.console.blocks import as_json, bad_input, if_stopped, reserved
 from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
 from experiments.console.choices import one_output, setting, takes_options
-from experiments.console.progress_bar import print_lines
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options

@@ -23,7 +23,7 @@ from experiments.console.choices import (
 )
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
-from experiments.console.progress_bar import print_lines
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -318,7 +318,7 @@ def _print_estimates(sampled: "SampledRounds", n: int, settings: str) -> None:
     """Print the mean of the loss of n samples and its spread over runs, after some rounds up to the last."""
     import numpy as np
 
-    from experiments.console.progress_bar import print_table
+    from experiments.console.tables import print_table
 
     mean, error = sampled.mean_square.value / n, sampled.mean_square.error / n
     print_lines(

@@ -18,7 +18,7 @@ from experiments.console.choices import (
     takes_options,
 )
 from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram, rounds_said, scaled_columns
-from experiments.console.progress_bar import print_lines, wrapped
+from experiments.console.tables import print_lines, wrapped
 
 if TYPE_CHECKING:
     from bounds import Options
@@ -111,7 +111,7 @@ def fastest(
 
 
 def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
-    from experiments.console.progress_bar import print_paragraph, print_table
+    from experiments.console.tables import print_paragraph, print_table
     from ntkfl.fastest_method import FARTHEST, MOST_ROUNDS, MOST_RUN
 
     tuned = "" if comparison.budget is None else f"; steps tuned for the least after {comparison.budget}"
@@ -155,7 +155,7 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
     """Print a network's rounds beside the predicted ones, and the pairs of methods in another order than predicted."""
-    from experiments.console.progress_bar import print_table
+    from experiments.console.tables import print_table
     from ntkfl.fastest_trained import partings
 
     typer.echo(f"\na network of width {width}: rounds until {comparison.eps:g} of its first residual is left\n")

@@ -17,7 +17,7 @@ from experiments.console.choices import (
 )
 from experiments.console.cluster_options import Scheduler, TlsCa, TlsCert, TlsKey, chosen_cluster, client_of
 from experiments.console.method_options import method_options, methods_with_options
-from experiments.console.progress_bar import print_lines
+from experiments.console.tables import print_lines
 
 if TYPE_CHECKING:
     from bounds import Options

@@ -79,7 +79,8 @@ def privacy(
             options, network, SAMPLES, duplicates, lambda problem: require_moments(problem.n, problem.y[0].size)
         )
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
-        from experiments.console.progress_bar import ProgressBar, print_paragraph
+        from experiments.console.progress_bar import ProgressBar
+        from experiments.console.tables import print_paragraph
         from ntkfl.privacy import best_choices, best_cohorts, least_epsilon, private_settings
 
         with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
@@ -137,7 +138,7 @@ def _print(
     clients: int,
     described: str,
 ) -> None:
-    from experiments.console.progress_bar import print_lines, print_paragraph, print_table
+    from experiments.console.tables import print_lines, print_paragraph, print_table
 
     best = choices[0].plan
     print_paragraph(
@@ -171,7 +172,7 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
     """Print the error that every cohort reaches, and the cohorts that cannot be told apart from the best."""
     if len(cohorts) == 1:
         return
-    from experiments.console.progress_bar import print_paragraph, print_table
+    from experiments.console.tables import print_paragraph, print_table
 
     columns = ["clients a round", "K", "rounds", "mean square error"]
     rows, lowest = [], best.plan.mean_square
@@ -199,7 +200,7 @@ def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float,
 
     The line leaves out the other cohorts: further rounds of them would be simulated for this line alone.
     """
-    from experiments.console.progress_bar import print_paragraph
+    from experiments.console.tables import print_paragraph
 
     ran = [setting for setting in settings if setting.has_run and setting.cohort == cohort]
     for rounds in ran[0].counts:  # more rounds ask for more noise: the first refused number decides

@@ -88,7 +88,7 @@ def tune(
 
 
 def _print(choices: "list[OuterChoice]", settings: str) -> None:
-    from experiments.console.progress_bar import print_lines, print_table
+    from experiments.console.tables import print_lines, print_table
 
     best = choices[0]
     print_lines(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from experiments.console.blocks import bad_input, if_stopped
-from experiments.console.progress_bar import as_lines
+from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
     from experiments.connectivity_rows import BoundsRow

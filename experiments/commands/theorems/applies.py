@@ -9,7 +9,8 @@ import typer
 
 from experiments.console.blocks import as_json, bad_input, if_stopped, reserved
 from experiments.console.choices import chosen_problem, for_a_look, one_output, takes_options
-from experiments.console.progress_bar import PIPED_WIDTH, CaseProgress, console
+from experiments.console.progress_bar import CaseProgress
+from experiments.console.tables import PIPED_WIDTH, console
 
 if TYPE_CHECKING:
     from bounds import Options

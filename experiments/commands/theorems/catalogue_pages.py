@@ -7,7 +7,7 @@ import typer
 
 from experiments.console.blocks import bad_input, reserved, shown_warnings
 from experiments.console.choices import OnlyPaper
-from experiments.console.progress_bar import page_width, print_lines
+from experiments.console.tables import page_width, print_lines
 
 if TYPE_CHECKING:
     from bounds import Statement

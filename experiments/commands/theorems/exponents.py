@@ -9,11 +9,11 @@ import typer
 
 from experiments.console.blocks import bad_input, if_stopped
 from experiments.console.choices import chosen_problem, one_output, takes_options
-from experiments.console.progress_bar import as_lines, console, print_lines
+from experiments.console.tables import as_lines, console, print_lines
 
 if TYPE_CHECKING:
     from bounds import Options
-    from bounds.ladders.slopes import WidthFamily
+    from bounds.ladders.rungs import WidthFamily
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")

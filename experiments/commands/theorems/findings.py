@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from experiments.console.blocks import bad_input, if_stopped, reserved, stopped
-from experiments.console.progress_bar import page_width
+from experiments.console.tables import page_width
 
 ANNOUNCED = (
     "checking every statement, as `ntkfl verify` does: some minutes of processor time; --from FILE in its place takes "

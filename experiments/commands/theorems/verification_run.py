@@ -9,7 +9,8 @@ import typer
 
 from experiments.console.blocks import BAD_INPUT, REPORTED, as_json, bad_input, if_stopped, reserved, stopped
 from experiments.console.choices import OnlyForm, OnlyPaper, chosen_problem, one_output, takes_options, with_stable_step
-from experiments.console.progress_bar import PIPED_WIDTH, CaseProgress, as_lines, console, print_lines
+from experiments.console.progress_bar import CaseProgress
+from experiments.console.tables import PIPED_WIDTH, as_lines, console, print_lines
 from ntkfl.messages import require_size
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
 
 
 def _families(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "list[AnyFamily]":
-    from verification.judging.way_out import families
+    from verification.judging.families import families
 
     used = (families(s, form, options)[0] for s in statements for form in forms if form in s.forms)
     return list(dict.fromkeys(family for group in used for family in group))

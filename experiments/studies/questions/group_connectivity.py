@@ -14,7 +14,8 @@ import numpy as np
 
 from bounds.fedgucci.cases.group_ladder import FREQUENCIES, GroupLadder
 from bounds.fedgucci.powers import STATEMENTS
-from bounds.ladders.slopes import NoSlope, Rungs
+from bounds.ladders.rungs import Rungs
+from bounds.ladders.slopes import NoSlope
 from experiments.studies.answers import samples, upper
 from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.random_seed import own_seed

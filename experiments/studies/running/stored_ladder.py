@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bounds.ladders.slopes import Rungs
+from bounds.ladders.rungs import Rungs
 from bounds.ladders.width_ladder import Start, WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
 from experiments.studies.answers import on_ladder

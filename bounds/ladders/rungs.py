@@ -1,0 +1,124 @@
+"""The common parts of ladders of widths: seeds of networks that share no neurons, and a measurement of each."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case, Family
+from ntkfl.gram.threads import blas_threads
+
+Result = TypeVar("Result")
+Make = Callable[..., Any]
+Generic = Callable[..., SearchStrategy]
+
+SPACING = 1000  # seeds between two widths, since networks of one seed at two widths share neurons
+OTHER = 500  # distance of a ladder's seeds from the seeds of its second opinion
+FEWEST = 4  # least networks of a width in a first look: fewer would not show the scatter to a bootstrap
+AT_ONCE = 2  # networks that run at once, in threads; two fit into memory at any width
+
+
+class Rungs(Case):
+    """A ladder whose rung i has `counts[i]` networks of width `widths[i]`; their seeds start at `seed`.
+
+    A class of ladders is a dataclass that has a `problem` too. `spacing`: seeds between two widths. `other`: distance
+    of the ladder's seeds from the seeds of its second opinion.
+    """
+
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+    seed: int
+    spacing: ClassVar[int] = SPACING
+    other: ClassVar[int] = OTHER
+
+    def seeds(self, row: int) -> range:
+        """The seeds of the networks of one width."""
+        first = self.seed + self.spacing * row
+        return range(first, first + self.counts[row])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The widths, as the abscissa of a slope."""
+        return np.array(self.widths, float)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of networks."""
+        return sum(self.counts)
+
+    @cached_property
+    def sharing(self) -> list[Self]:
+        """This ladder and ladders of its first networks, which share measurements."""
+        return [self]
+
+    @cached_property
+    def others(self) -> list[Self]:
+        """Second opinions on this ladder and on those of its first networks; these opinions too share measurements."""
+        return []
+
+    def first_look(self, share: float) -> Self:
+        """The first networks of each width: this share of them, and at least FEWEST."""
+        ladder: Any = self
+        part = replace(ladder, counts=tuple(min(count, max(FEWEST, ceil(share * count))) for count in self.counts))
+        vars(part).update(sharing=self.sharing, others=self.others)
+        self.sharing.append(part)
+        return part
+
+    def fresh(self) -> Self:
+        """The same ladder with other networks, for a second opinion."""
+        return self._other(self.counts)
+
+    def _other(self, counts: tuple[int, ...]) -> Self:
+        ladder: Any = self
+        other = replace(ladder, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + self.other)
+        vars(other)["sharing"] = self.others
+        self.others.append(other)
+        return other
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        ladder: Any = self
+        return {"problem": ladder.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
+
+    def in_rungs(self, name: str, measure: Callable[[int, range], Iterable[Result]]) -> list[list[Result]]:
+        """For each width, the result of `measure(width index, places in its rung)` for every network.
+
+        Results under the attribute `name` of a ladder of the same networks are reused.
+        """
+        known = [vars(part)[name] for part in self.sharing if name in vars(part)]
+        most: list[list[Result]] = max(known, key=lambda rows: sum(map(len, rows)), default=[[]] * len(self.counts))
+        return [
+            [*row[:count], *(measure(i, range(len(row), count)) if count > len(row) else ())]
+            for i, (row, count) in enumerate(zip(most, self.counts, strict=True))
+        ]
+
+    def at_each(self, name: str, measure: Callable[[int, int], Result]) -> list[list[Result]]:
+        """Like `in_rungs`, with `measure(width index, place in its rung)` for one network, in threads."""
+        with ThreadPoolExecutor(min(AT_ONCE, blas_threads())) as pool:  # large computations release the interpreter
+            return self.in_rungs(name, lambda row, places: pool.map(measure, [row] * len(places), places))
+
+
+@dataclass(frozen=True)
+class WidthFamily(Family):
+    """A family of one ladder: `make(*of, widths, counts, seed)`; its seeds start at the run's seed."""
+
+    widths: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @classmethod
+    def of_rungs(cls, name: str, make: Make, generic: Generic, of: tuple[Any, ...], rungs: Mapping[int, int]) -> Self:
+        """The family of ladders with `rungs[width]` networks at each width; a verdict needs 20 networks.
+
+        `rungs` has the number of networks by width.
+        """
+        widths, counts = tuple(rungs), tuple(rungs.values())
+        return cls(name, make, generic, of, trials=1, needs=20, fixed=True, widths=widths, counts=counts)
+
+    def case(self, seed: int) -> Any:
+        """The ladder whose first seed is this one."""
+        return self.make(*self.of, self.widths, self.counts, seed)
