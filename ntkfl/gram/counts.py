@@ -1,7 +1,10 @@
-"""Rigorous bounds of activation counts of a float64 network: a pattern that rounding leaves open may have either value.
+"""Rigorous bounds of activation counts of a float64 network.
 
-Patterns are read off the signed distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i, so that a
-neuron that moves by R changes every distance by at most R, whatever the norms of the rows. With u = 2^-53 the float64
+A pattern says on which samples a neuron is active. Where rounding leaves an entry of a pattern undecided, the bounds
+allow both values.
+
+Patterns are the signs of the distances s_ri = w_r.x_i / |x_i| of neuron r to the hyperplane of sample i. A neuron that
+moves by R changes each of its distances by at most R, whatever the norms of the rows of x. With u = 2^-53 the float64
 dot product is off by at most d u |w||x| (any order of summation, fused or not), the computed norm by (d/2 + 4) u |x|
 and the division by u|s|, to first order. The bound (2d + 16) u |w| covers these errors and all products of two of them.
 Comparisons with s - error and s + error are sound although these sums are rounded. Rounding is monotone, and the
@@ -18,29 +21,35 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Weights
 
 UNIT_ROUNDOFF = 2.0**-53
-UNDERFLOW = 2.0**-480  # added to |w|: with norms in [1e-100, 1e100] this exceeds all that underflow can lose
+# added to |w| in error bounds; it exceeds all that underflow can lose if norms are in [1e-100, 1e100]
+UNDERFLOW = 2.0**-480
 LARGEST = 1e100
-_ENTRIES = 2**18  # neurons of a block: its distances stay in cache, and its counts are exact in float32
+# largest number of distances in a block of neurons: they stay in cache, and counts of a block are exact in float32
+_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
 class InitialCounts:
-    """Counts, outputs and distances from one pass over the neurons."""
+    """Counts, outputs and distances that one pass over the neurons computes."""
 
     # at_least, at_most: bounds of #{r: w_r.x_i >= 0 and w_r.x_j >= 0}, (n, n), integers
     at_least: Float[np.ndarray, "n n"]
     at_most: Float[np.ndarray, "n n"]
-    doubtful: int  # how many of the n m patterns 1{w_r.x_i >= 0} rounding leaves undecided
+    doubtful: int  # how many of the n m values 1{w_r.x_i >= 0} are undecided because of rounding
     output_sums: Estimate  # sum_r a_r relu(w_r.x_i), that is sqrt(m) f(x_i), (n,)
-    # |s_ri| of the first neurons, not rigorous, (any, n), to choose radii to try
+    # |s_ri| of the first block of neurons, of any number of rows; computed without an error bound, to choose radii to
+    # try
     distances: Float[np.ndarray, "b n"]
 
 
 def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCounts:
-    """Count active pairs and sum the outputs, both with rigorous bounds; streamed over blocks of neurons.
+    """Count the neurons active on each pair of samples, and sum the outputs, both with rigorous bounds.
+
+    Only one block of neurons is in memory at a time.
 
     Raises:
-        ValueError: a row norm outside [1e-100, 1e100] or a weight above 1e100: underflow or overflow could decide.
+        ValueError: a row norm outside [1e-100, 1e100] or a weight above 1e100, since underflow or overflow could then
+            change a count.
     """
     n, width = len(x), len(weights.hidden)
     at_least, at_most, doubtful = np.zeros((n, n)), np.zeros((n, n)), 0
@@ -56,8 +65,8 @@ def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCoun
         positive_sums += positive.sum(axis=0)
         error_sum += error.sum()
         sample = sample if len(sample) else np.abs(distance)
-    # relu is 1-Lipschitz, so the distances' errors add up; m more roundings for the sum and (d/2 + 5) for the factor
-    # |x_i|. 1.001 covers products of errors and the rounding of this line.
+    # relu is 1-Lipschitz, so the errors of the distances add up. The sum makes m more roundings, and the factor |x_i|
+    # makes (d/2 + 5). The factor 1.001 covers products of errors and the rounding of this line.
     rounding = (width + x.shape[1] + 5) * UNIT_ROUNDOFF * positive_sums
     outputs = Estimate(sums * norms, 1.001 * norms * (error_sum + rounding), "rounding bound", Rigour.ENCLOSED)
     return InitialCounts(at_least, at_most, doubtful, outputs, sample)
@@ -66,12 +75,14 @@ def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCoun
 def changes_within(
     x: Float[np.ndarray, "n d"], hidden: Float[np.ndarray, "m d"], radii: Float[np.ndarray, " k"]
 ) -> tuple[Float[np.ndarray, "k n n"], Float[np.ndarray, "k n n"]]:
-    """Upper bounds of how many counted pairs can be lost (D) and gained (U) while every neuron moves by at most R.
+    """For each pair of samples, upper bounds of how many neurons can leave its count (D) and join its count (U) while
+    every neuron moves by at most R.
 
     D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R. Neurons
     farther than R from the hyperplanes of all samples count neither in D nor in U and are skipped.
 
-    A radius is in the unit of the weights; the distances from the kinks are s_ri = w_r.x_i / |x_i|, w = `hidden`.
+    The radii have the unit of the weights. The s_ri = w_r.x_i / |x_i| are the distances of the module's docstring, with
+    w = `hidden`.
 
     Raises:
         ValueError: a radius that is not positive and finite, or numbers as in `initial_counts`.

@@ -1,7 +1,7 @@
 """The infinite-width kernels of deep and of convolutional networks trained in every layer, in closed form.
 
-Deep networks' kernels have a bound of their rounding; those of convolutional networks with global average pooling are
-computed from pairs of pixels.
+The kernels of deep networks come with a bound of their rounding errors. The kernels of convolutional networks, which
+end in global average pooling, are computed from all pairs of pixels of two images.
 """
 
 import math
@@ -22,8 +22,8 @@ from ntkfl.rounding import SMALLEST, products_scaled_back, row_exponents, row_no
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows
-FAR = 500  # exponents of norms and of a bias up to which their squares stay within float64
-_BLOCK = 2**14  # entries of a block, whose temporaries stay in cache
+FAR = 500  # largest binary exponents of norms and of a bias whose squares stay within float64
+_BLOCK = 2**14  # number of entries of a block; temporary arrays of this size stay in cache
 
 
 def deep(
@@ -37,25 +37,28 @@ def deep(
 
     f(x) = w . phi(h_{L-1}) / m^(1/2), h_1 = W_1 x + bias b_1, h_{l+1} = (c/m)^(1/2) W_{l+1} phi(h_l) + bias b_{l+1},
     with standard Gaussian weights w, W and b, and c = 2 for ReLU, 1 for erf and GELU (x times the Gaussian
-    distribution function). So depth 2 with ReLU is `infinite` plus the readout's part. Exactly symmetric when z is
-    None. Without biases, ReLU's kernel is homogeneous in each row.
+    distribution function). So the kernel of depth 2 with ReLU is `infinite` plus the contribution of the readout.
+    Exactly symmetric when z is None. Without biases the kernel of ReLU is homogeneous in each row: it scales with the
+    norm of the row.
 
-    The error is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from depth 3 on,
-    between rows of a large norm or with a large bias, this error is larger by a factor of up to about that norm or
-    bias.
+    The error of an entry is a few roundings of |x_i||z_j| (plus bias^2), also at angles near 0 and pi. With GELU, from
+    depth 3 on, between rows of a large norm or with a large bias, this error is larger by a factor of up to about that
+    norm or bias.
 
     Args:
         x: samples, shape (n, d).
         z: other samples, shape (p, d); default: `x`.
         depth: L, layers of weights, at least 2; 2 is one hidden layer; default 3.
         activation: one of `ACTIVATIONS`: "relu", "erf", "gelu"; default relu.
-        bias: factor of the biases, which are trained as well, in every layer but the readout; 0: none.
+        bias: factor of the biases, which every layer but the readout has and which are trained as well; default 0, no
+            biases.
 
     Raises:
-        ValueError: what `infinite` refuses (rows of zeros only without biases), a depth below 2, an unknown
-            activation, a bias that is negative or not finite, or with a bias, erf or GELU, norms beyond 2^500 or
-            below 2^-500.
-    Source: Jacot, Gabriel and Hongler 2018 (arXiv:1806.07572), Theorem 1, in the scaling above; deep/kernel.
+        ValueError: what `infinite` refuses (but rows of zeros are refused only without biases), a depth below 2, an
+            unknown activation, a bias that is negative or not finite, or norms beyond 2^500 or below 2^-500 with erf,
+            with GELU or with a bias.
+    Source: Jacot, Gabriel and Hongler 2018 (arXiv:1806.07572), Theorem 1, in the scaling above; the statement
+        deep/kernel.
 
     Example:
         >>> from ntkfl.gram import deep
@@ -74,7 +77,8 @@ def deep_estimate(
     activation: str = "relu",
     bias: float = 0.0,
 ) -> Estimate:
-    """As `deep`, with a bound on the rounding error of each entry, so that `smallest_eigenvalue` certifies.
+    """As `deep`, with a bound on the rounding error of each entry, which `smallest_eigenvalue` needs for a rigorous
+    bound.
 
     Args:
         x: samples, shape (n, d).
@@ -147,7 +151,7 @@ def _arguments(x, z, depth, activation, bias) -> tuple[_Network, np.ndarray, np.
 def _kernel(
     network: _Network, x: np.ndarray, z: np.ndarray, alone: bool, error: np.ndarray | None = None
 ) -> np.ndarray:
-    """The kernel; its error is written to `error`. Only one triangle is computed if z is x."""
+    """The kernel; a bound of its error is written to `error`. Only one triangle is computed if z is x."""
     out = signed_angles(_directed(x), None if alone else _directed(z))
     left, right = (_of_rows(network, scaled_rows(rows) if network.homogeneous else rows) for rows in (x, z))
     step = max(1, _BLOCK // len(z))
@@ -169,12 +173,14 @@ def _kernel(
         if network.homogeneous:
             products_scaled_back(matrix, row_exponents(x), row_exponents(z))
     if error is not None:
-        error += 4 * network.depth * SMALLEST  # what underflow may have lost, layer by layer
+        error += 4 * network.depth * SMALLEST  # what underflow may have lost in all layers
     return out
 
 
 def _directed(x: np.ndarray) -> np.ndarray:
-    """The rows scaled; a row of zeros becomes a row of ones, since its angles are multiplied by its norm 0."""
+    """The rows, scaled; a row of zeros becomes a row of ones, whose angles do not matter since they are multiplied by
+    the norm 0.
+    """
     return np.where(x.any(axis=1, keepdims=True), scaled_rows(x), 1.0)
 
 
@@ -193,13 +199,16 @@ def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
 def _block(
     network: _Network, angle: np.ndarray, error: float, layers: list[tuple[Rows, Rows]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Theta of a block, and its error, from angles off by at most `error`, a bound that `infinite_estimate` derives."""
+    """A block of the kernel Theta, and its error, from angles that are off by at most `error`.
+
+    A comment of `infinite_estimate` derives this bound.
+    """
     activation, bias = network.activation, network.bias
     pairs = activation.start(angle, error)
     (left, right), cosine = layers[0], pairs.g - pairs.h
     size = left.norm * right.norm
     theta = size * cosine
-    # d cos = sin times the error of the angle
+    # the cosine is off by at most the sine times the error of the angle
     off = size * ((np.sqrt(pairs.h * pairs.g) * 2 + error) * error + 40 * U + left.error + right.error)
     for layer, (left, right) in enumerate(layers, start=2):
         if bias:
@@ -210,7 +219,7 @@ def _block(
         dual = activation.dual(pairs, left, right)
         pairs = dual.pairs
         gain = activation.gain if layer < network.depth else 1.0
-        # roundings of all products: 4 u times the added terms
+        # roundings of all products are at most 4 u times the added terms, u = 2^-53
         off = dual.covariance_error + off * np.abs(dual.slope) + (np.abs(theta) + off) * dual.slope_error
         passed = theta * dual.slope
         off += 4 * U * (np.abs(dual.covariance) + np.abs(passed))
@@ -218,12 +227,12 @@ def _block(
     return theta, 1.01 * off
 
 
-TINY = 450  # exponent of the smallest pixels for which the error is bounded
-FAR_PIXEL = 400  # exponents of the largest pixels whose squares lose no bits
-_ENTRIES = 2**15  # pairs of pixels computed at a time: their temporaries stay in cache
+TINY = 450  # binary exponent of the smallest pixels for which the error is bounded
+FAR_PIXEL = 400  # range of the binary exponents of an image's largest pixel for which squares lose no bits
+_ENTRIES = 2**15  # pairs of pixels computed at a time; temporary arrays of this size stay in cache
 _BORDER = ((0, 0), *((1, 1),) * 4)
 _COPIES = 24  # the largest number of entries held for each pair of pixels; half as many more with the error
-_SUMMED = 13 * U  # relative rounding of `_sums` and of its factor
+_SUMMED = 13 * U  # relative rounding error of `_sums` and of the factor 1/9 in it
 
 
 def convolutional(
@@ -234,14 +243,15 @@ def convolutional(
 ) -> Float[np.ndarray, "n p"]:
     """Neural tangent kernel, at infinite width, of a convolutional network trained in all its layers, without biases.
 
-    `depth` - 1 convolutions of 3 x 3 pixels with zeros around the image (torch's padding=1), each followed by the
-    activation; the average over all pixels; a linear readout. The scaling is that of `deep`: the first layer sums over
-    channels, with weights of variance 1/9; later layers have variance c / (9 channels), c = 2 for ReLU and 1 for erf
-    and GELU; the readout is divided by the root of its fan-in. Exactly symmetric when z is None.
+    The network has `depth` - 1 convolutions of 3 x 3 pixels with zeros around the image (torch's padding=1), each
+    followed by the activation. Then come the average over all pixels and a linear readout. The scaling is that of
+    `deep`. The first layer sums over the channels, with weights of variance 1/9. Weights of later layers have variance
+    c / (9 channels), with c = 2 for ReLU and 1 for erf and GELU. The readout is divided by the root of its fan-in.
+    Exactly symmetric when z is None.
 
-    The error is some roundings of |x_i||z_j| for each layer, for patches whose norms differ by a factor of up to 1e12.
-    With GELU, from depth 3 on, at pixels of a large norm, this error is larger by a factor of up to about that norm.
-    Time and memory grow with the square of the number of pixels.
+    The error of an entry is some roundings of |x_i||z_j| for each layer, if the norms of patches differ by a factor of
+    at most 1e12. With GELU, from depth 3 on, at pixels of a large norm, this error is larger by a factor of up to about
+    that norm. Time and memory grow with the square of the number of pixels.
 
     Args:
         x: images.
@@ -263,7 +273,8 @@ def convolutional_estimate(
     depth: int = 3,
     activation: str = "relu",
 ) -> Estimate:
-    """As `convolutional`, with a bound on the rounding error of each entry, so that `smallest_eigenvalue` certifies.
+    """As `convolutional`, with a bound on the rounding error of each entry, which `smallest_eigenvalue` needs for a
+    rigorous bound.
 
     Args:
         x: images.
@@ -272,7 +283,7 @@ def convolutional_estimate(
         activation: one of `ACTIVATIONS`; default relu.
 
     Raises:
-        ValueError: as `convolutional`; a pixel below 2^-450 that is not 0, in an image or after some layer.
+        ValueError: as `convolutional`; also a pixel that is below 2^-450 and not 0, in an image or after some layer.
     Source: docs/proofs/kernels.md#angles-of-patches.
     """
     value, error = _image_kernel(x, z, depth, activation, bounded=True)
@@ -348,7 +359,9 @@ def _entries(
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """The mean over all pairs of pixels, axis by axis, so that its rounding grows only with the sides of the images."""
+    """The mean over all pairs of pixels, taken axis by axis so that its rounding error grows only with height and width
+    of the images.
+    """
     for _ in range(4):
         values = values.mean(axis=-1)
     return values
@@ -365,9 +378,9 @@ def _between_pixels(x: np.ndarray, z: np.ndarray, s: Rows, t: Rows, phi: Activat
 def _of_parts(
     apart: np.ndarray, together: np.ndarray, error: np.ndarray | float, angle: float, phi: Activation
 ) -> Pairs:
-    """The angles whose halves have sin^2 : cos^2 = apart : together; 90 degrees where a pixel is 0.
+    """The angles whose halves have sin^2 : cos^2 = `apart` : `together`; 90 degrees where a pixel is 0.
 
-    The pairs are off by `error` and by an angle of up to `angle`.
+    The result is off by at most `error` and by an angle of at most `angle`.
     """
     whole = apart + together
     empty = whole == 0
@@ -379,9 +392,10 @@ def _of_parts(
 def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
     """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
 
-    Let a and b be the norms of the two patches' pixels, each over the norm of its patch. Then 1 - cos of the patches is
-    |a - b|^2 / 2 plus the sum of a b (1 - cos) over the pixels. Only positive terms are added: an angle near 0 or near
-    pi keeps its digits, whatever the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
+    Let a and b be the vectors of the norms of the pixels of the two patches, each divided by the norm of its patch.
+    Then 1 - cos of the angle between the patches is |a - b|^2 / 2 plus the sum over the pixels of a b times 1 - cos of
+    the angle between the pixels. Only positive terms are added, so an angle near 0 or near pi keeps its digits,
+    whatever the norms. docs/proofs/kernels.md#angles-of-patches bounds the error.
     """
     (left, right), (h, w) = (_shares(norms.norm) for norms in (s, t)), s.norm.shape[1:]
     near, far = (np.pad(values, _BORDER) for values in (pixels.h, pixels.g))
@@ -401,7 +415,9 @@ def _patches(pixels: Pairs, s: Rows, t: Rows, phi: Activation) -> Pairs:
 
 
 def _shares(norms: np.ndarray) -> list[np.ndarray]:
-    """The norm of each of a patch's nine pixels over the norm of the patch, (n, h, w); 0 for a patch of zeros."""
+    """The norm of each of the nine pixels of a patch, divided by the norm of the patch, (n, h, w); 0 for a patch of
+    zeros.
+    """
     h, w = norms.shape[1:]
     wide = np.pad(norms, ((0, 0), (1, 1), (1, 1)))
     parts = np.stack([wide[:, i : i + h, j : j + w] for i, j in np.ndindex(3, 3)])
@@ -410,7 +426,7 @@ def _shares(norms: np.ndarray) -> list[np.ndarray]:
 
 
 def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[Rows]:
-    """Root variances of the pre-activations of every pixel, (n, h, w), layer by layer."""
+    """Standard deviations of the pre-activations of every pixel, (n, h, w), for one layer after the other."""
     squares, gain, rows = np.einsum("nchw,nchw->nhw", images, images), 1.0, []
     error = images.shape[1] * U  # relative error of the squares
     for _ in range(depth - 1):
@@ -434,7 +450,10 @@ def _require_no_tiny(name: str, images: np.ndarray, norms: list[Rows]) -> None:
 
 
 def _sums(wide: np.ndarray) -> np.ndarray:
-    """A ninth of the sum over nine shifts of the last two axes; the two axes before them, if any, shift with them."""
+    """A ninth of the sum over the nine shifts by at most one pixel of the last two axes.
+
+    If there are two axes before the last two, they are shifted in the same way.
+    """
     pairs = wide.ndim // 2
     h, w = wide.shape[-2] - 2, wide.shape[-1] - 2
     total = np.zeros((len(wide), *(h, w) * pairs))

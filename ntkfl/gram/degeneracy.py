@@ -17,10 +17,11 @@ _NAMED = 100  # the largest number of sets of rows in a message
 
 
 class Degeneracy(NamedTuple):
-    """Pairs (i, j), i < j, that make H_inf singular: parallel rows, and antipodal pairs of linearly dependent
-    directions.
+    """Pairs (i, j), i < j, that make H_inf singular.
 
-    Antipodal pairs of linearly independent directions are no degeneracy and are not listed.
+    They are pairs of parallel rows, and antipodal pairs of rows whose directions are linearly dependent.
+
+    Antipodal pairs whose directions are linearly independent do not make H_inf singular and are not listed.
     """
 
     parallel: Pairs
@@ -38,16 +39,16 @@ class ParallelRows(ValueError):
 def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     """The pairs that make lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
 
-    For unit rows 4 H_inf = s + (2/pi) s arcsin(s) with s = x_i.x_j, a series of s and of all positive even powers. Even
-    powers separate rows that are neither parallel nor antipodal. Only the first power separates x from -x; it separates
-    all pairs of a family at once exactly if their directions are linearly independent.
+    For unit rows 4 H_inf = s + (2/pi) s arcsin(s) with s = x_i.x_j, a series of s and of all positive even powers. The
+    even powers separate rows that are neither parallel nor antipodal. Only the first power separates x from -x. For a
+    family of pairs (x, -x), it separates all of them at once exactly if the directions x are linearly independent.
 
     Args:
         x: samples, shape (n, d).
 
     Raises:
-        ValueError: an entry that is not finite, or a zero row.
-    Source: FL-NTK, assumption lambda > 0; the antipodal case is fl-ntk/X.7.
+        ValueError: an entry that is not finite, or a zero row. Source: FL-NTK, assumption lambda > 0; the antipodal
+    case is the statement fl-ntk/X.7.
 
     Example:
         >>> from ntkfl.gram import degenerate_pairs
@@ -57,13 +58,14 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     between = angles(x)
     parallel = _pairs(np.triu(between <= _SAME, 1))
     antipodal = np.triu(between >= np.pi - _SAME, 1)
-    # Parallel rows would repeat a direction; they are already in `parallel`.
+    # Leave out rows that are parallel to earlier ones: they would repeat a direction, and `parallel` has them already.
     antipodal[[j for _, j in parallel]] = antipodal[:, [j for _, j in parallel]] = False
     return Degeneracy(parallel, _dependent(np.asarray(x, float), _pairs(antipodal)))
 
 
 def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
-    """The sets of two or more rows that are equal up to the rounding of their entries, each in order.
+    """The sets of two or more rows that are equal up to the rounding of their entries; indices of a set are in
+    increasing order.
 
     Args:
         x: samples, shape (n, d).
@@ -112,7 +114,7 @@ def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") 
 
 
 def require_positive(x: Float[np.ndarray, "n d"]) -> None:
-    """Raise unless H_inf is positive definite on these rows; the message names the rows to blame.
+    """Raise unless H_inf is positive definite on these rows; the message names the rows that make it singular.
 
     Args:
         x: samples, shape (n, d).
@@ -130,7 +132,7 @@ def require_positive(x: Float[np.ndarray, "n d"]) -> None:
 
 
 def said_groups(groups: Groups) -> str:
-    """All sets of rows, as "0 and 3; 1, 2 and 5"; of very many, the first hundred."""
+    """The sets of rows as text, such as "0 and 3; 1, 2 and 5"; if there are more than a hundred, the first hundred."""
     texts = [f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in groups[:_NAMED]]
     return "; ".join(texts) + (f"; and {len(groups) - _NAMED} more sets" if len(groups) > _NAMED else "")
 
@@ -146,7 +148,7 @@ def _parallel(x: np.ndarray) -> np.ndarray:
 
 
 def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
-    """The sets of rows that equal the first row of their set, by name."""
+    """The sets of two or more rows in which `same` marks each row as equal to the first; a set has its rows' names."""
     np.fill_diagonal(same, True)
     groups, free = [], np.ones(len(same), bool)
     for row in np.flatnonzero(np.count_nonzero(same, axis=1) > 1):
@@ -162,7 +164,9 @@ def _pairs(mask: np.ndarray) -> Pairs:
 
 
 def _dependent(x: np.ndarray, pairs: Pairs) -> Pairs:
-    """The first pairs whose directions are linearly dependent, as few as possible, without those of coefficient 0."""
+    """The first pairs whose directions are linearly dependent, as few as possible: pairs with coefficient 0 in the
+    linear relation are left out.
+    """
     if not pairs:
         return ()
     directions = scaled_rows(x[[i for i, _ in pairs]])

@@ -1,5 +1,7 @@
-"""Counts of neurons that are active on both of two samples, computed on JAX's devices; used only where devices are
-named."""
+"""Counts of neurons that are active on both of two samples, computed on JAX's devices.
+
+This module is used only if the caller names devices.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -20,13 +22,15 @@ from ntkfl.rounding import scaled_rows
 def summed_on_devices(
     x: Float[np.ndarray, "n d"], pieces: Iterable[Float[np.ndarray, "b d"]], devices: Sequence[jax.Device]
 ) -> Int[np.ndarray, "n n"]:
-    """#{r: x_i and x_j activate neuron r}, over all pieces of a network's hidden weights; x and the weights must be
-    finite.
+    """#{r: x_i and x_j activate neuron r}, summed over all pieces of a network's hidden weights.
 
-    If float64 leaves a sign of a neuron open, the neuron goes to the processor, which decides all of its signs exactly.
+    The samples and the weights must be finite.
 
-    Products are in float64: float32 would leave some sign of most neurons open. Patterns are multiplied in 8 bits, for
-    which GPUs have matrix units, and summed in 32 bits; so a piece must have fewer than 2^31 neurons.
+    If float64 cannot decide the sign of a neuron's pre-activation on some sample, the host's processor computes all
+    signs of this neuron exactly.
+
+    Products are in float64, since with float32 most neurons would have an undecided sign. Patterns are multiplied in 8
+    bits, for which GPUs have matrix units, and summed in 32 bits, so a piece must have fewer than 2^31 neurons.
 
     Raises:
         ValueError: a device is a TPU, which composes float64 numbers of shorter numbers and makes other errors.
@@ -49,7 +53,8 @@ def summed_on_devices(
             on_host[:] += summed([lambda packed: (activations(x, left), None)], on_host.shape, len(left), same=True)
 
     for number, hidden in enumerate(pieces):
-        if len(waiting) == 2 * len(devices):  # devices count the waiting pieces while the next piece is drawn
+        # the devices count the pieces in this queue while the host draws the next piece
+        if len(waiting) == 2 * len(devices):
             settle()
         k = number % len(devices)
         piece = jax.device_put(unit_rows(scaled_rows(hidden), np.float64), devices[k])
@@ -62,7 +67,7 @@ def summed_on_devices(
 
 @partial(jax.jit, donate_argnames="total")
 def _counted(x: jax.Array, u: jax.Array, bound: float, total: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The total, plus the counts of the neurons whose signs are all sure, and which neurons have unsure signs."""
+    """The total plus the counts of the neurons whose signs are all certain, and a mask of the other neurons."""
     z = jnp.matmul(x, u.T, precision="highest")
     unsure = (jnp.abs(z) <= bound).any(axis=0)
     active = ((z >= 0) & ~unsure).astype(jnp.int8)

@@ -1,4 +1,5 @@
-"""Dual kernels of ReLU, erf and GELU: the map of a layer of an infinitely wide network on Gaussian pre-activations.
+"""Dual kernels of ReLU, erf and GELU: how a layer of an infinitely wide network maps the covariances of Gaussian
+pre-activations.
 
 The pre-activations u and v have the variances a and b and the covariance c. The angle between them is kept as (h, g) =
 (sin^2, cos^2) of its half, since near 0 or pi its cosine would lose digits. Every number comes with a bound of its
@@ -11,11 +12,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 U = 2.0**-53
-RELATIVE = 32 * U  # relative rounding of h and g, beside the stored error
+RELATIVE = 32 * U  # relative rounding error of h and g, in addition to the stored error
 
 
 class Rows(NamedTuple):
-    """Root variances of the pre-activations of each sample, (n,), and a bound of their relative error."""
+    """Standard deviations of the pre-activations of each sample, (n,), and a bound of their relative error."""
 
     norm: np.ndarray
     error: float
@@ -24,8 +25,8 @@ class Rows(NamedTuple):
 class Pairs(NamedTuple):
     """Squared sine and cosine of half the angles between samples, (n, p), and a number for their error.
 
-    For ReLU the number is the error of the angle. For smooth activations the number is an error of h and g, in
-    addition to their relative error RELATIVE.
+    For ReLU this number bounds the error of the angle. For smooth activations it bounds an error of h and g that comes
+    on top of their relative error RELATIVE.
     """
 
     h: np.ndarray
@@ -34,7 +35,9 @@ class Pairs(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)], each with a bound of its error, and the pairs phi(u), phi(v)."""
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)], each with a bound of its error, and the angles between phi(u) and
+    phi(v).
+    """
 
     covariance: np.ndarray
     covariance_error: np.ndarray
@@ -44,15 +47,17 @@ class Dual(NamedTuple):
 
 
 def halved(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared sine and cosine of half of `signed_angles`, both with all their digits."""
+    """Squared sine and squared cosine of half the angles that `signed_angles` gives, both without loss of digits."""
     near, far = np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2
     wide = angle < 0
     return np.where(wide, far, near), np.where(wide, near, far)
 
 
 class Activation(Protocol):
-    """An activation phi; a hidden layer's weights have variance `gain` / fan-in. `homogeneous`: phi(s u) = s phi(u), s
-    > 0."""
+    """An activation phi; a hidden layer's weights have variance `gain` / fan-in.
+
+    `homogeneous` says whether phi(s u) = s phi(u) for all s > 0.
+    """
 
     gain: float
     homogeneous: bool
@@ -61,30 +66,34 @@ class Activation(Protocol):
         """The pairs at these angles (`signed_angles`), each off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The error of pairs that are off by `share` of their error and by a rounding of `angle`."""
+        """The new error of pairs of which only a share `share` of the error remains, and whose angles get an additional
+        error `angle`.
+        """
 
     def rows(self, rows: Rows) -> Rows:
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """The moments, and the pairs after the layer."""
+        """The moments, and the angles of the next layer's pre-activations."""
 
 
 def biased(rows: Rows, bias: float) -> Rows:
-    """Root variances of u + bias times a common Gaussian number."""
+    """Standard deviations of u + bias * s, where s is one Gaussian number that all samples share."""
     return Rows(np.hypot(rows.norm, bias), rows.error + 4 * U)
 
 
 def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation: Activation) -> Pairs:
-    """The angles after `biased`, by sums of positive terms alone."""
+    """The angles of the pre-activations that `biased` describes, computed as sums of positive terms alone."""
     ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
     (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
     both, level = s * t, c * d
-    # The sine of the angle that two parallel rows get; the larger end divides the norms, so that nothing overflows.
+    # The sine of the angle that two parallel rows get when the bias is added. Both norms are divided by the larger of
+    # them, so that nothing overflows.
     apart = (left.norm - right.norm) / np.maximum(*ends) * (bias / np.minimum(*ends))
     h = apart * apart / (2 * (1 + level + both)) + both * pairs.h
     g = ((c * c + s * s * (d * d)) / (1 + both) + level) / 2 + both * pairs.g
-    # The rows' relative errors turn an angle by no more than their sum; every step below adds a relative rounding.
+    # The relative errors of the two rows change an angle by at most the sum of these errors. Every step below adds a
+    # relative rounding error.
     moved = Pairs(h, g, pairs.error)
     return Pairs(h, g, activation.turned(moved, both, left.error + right.error + 40 * U))
 
@@ -99,7 +108,7 @@ class Relu:
         return Pairs(*halved(angle), error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """A common bias does not widen an angle: the error is not multiplied by more than 1."""
+        """The new error; a common bias does not widen an angle, so the old error is not multiplied by more than 1."""
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:
@@ -114,9 +123,10 @@ class Relu:
         h, g, error = pairs
         angle, sine = 2 * np.arctan2(np.sqrt(h), np.sqrt(g)), 2 * np.sqrt(h * g)
         slope = 1 - angle / np.pi
-        # F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 falls from 1: t -> t' shrinks distances, and the
-        # error of the angle does not grow. All terms of 1 - F are positive. Their rounding, divided by sin t', is at
-        # most 50 u of angle, since sin t' is small only where these terms are small.
+        # The layer maps an angle t to t'. F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 decreases from
+        # 1. Hence the map t -> t' shrinks distances, and the error of the angle does not grow. All terms of 1 - F are
+        # positive. Their rounding error, divided by sin t', is at most 50 u of angle, since sin t' is small only where
+        # these terms are small.
         new_h = np.maximum(h * slope + (angle - sine) / (2 * np.pi), 0)
         new = Pairs(new_h, 1 - new_h, error + 60 * U)
         size = left.norm * right.norm / 2
@@ -126,10 +136,11 @@ class Relu:
 
 
 class _Arcsine(NamedTuple):
-    """rho = k l cos of pre-activations, w = (1 - rho^2)^(1/2) and arcsin rho, each with a bound of its error.
+    """rho = k l cos(angle between the pre-activations), w = (1 - rho^2)^(1/2) and arcsin rho, each with a bound of its
+    error.
 
-    i = 1 / (1 + f a) and k = (f a i)^(1/2) with the activation's `factor` f; j and l are the same for b, and `both` is
-    k l.
+    Here i = 1 / (1 + f a) and k = (f a i)^(1/2), where f is the activation's `factor`. The numbers j and l are the same
+    functions of b, and `both` is k l.
     """
 
     i: np.ndarray
@@ -141,15 +152,17 @@ class _Arcsine(NamedTuple):
     rho_error: np.ndarray
     w: np.ndarray
     w_error: np.ndarray
-    inverse: np.ndarray  # the inverse of w
+    inverse: np.ndarray  # 1 / w
     inverse_error: np.ndarray
     value: np.ndarray
     error: np.ndarray
-    delta: float  # relative error of a product of the rows' norms
+    delta: float  # relative error of the product of the norms of two rows
 
 
 class _Moments(NamedTuple):
-    """E[phi(u) phi(v)] in units of the rows, and E[phi'(u) phi'(v)], with bounds of their errors."""
+    """E[phi(u) phi(v)] divided by the units of both rows (`Smooth.units`), and E[phi'(u) phi'(v)], with bounds of their
+    errors.
+    """
 
     share: np.ndarray
     share_error: np.ndarray
@@ -166,7 +179,7 @@ class Smooth(ABC):
 
     @abstractmethod
     def units(self, rows: Rows) -> np.ndarray:
-        """The unit in which the root of E[phi(u)^2] is measured, so that nothing underflows."""
+        """The unit in which the root of E[phi(u)^2] is measured; the unit is chosen so that nothing underflows."""
 
     @abstractmethod
     def roots(self, rows: Rows) -> np.ndarray:
@@ -174,7 +187,7 @@ class Smooth(ABC):
 
     @abstractmethod
     def slopes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Roots of E[phi'(u)^2] and of E[phi''(u)^2], or bounds of them."""
+        """The roots of E[phi'(u)^2] and of E[phi''(u)^2], or upper bounds of them."""
 
     @abstractmethod
     def moments(self, t: _Arcsine) -> _Moments:
@@ -186,10 +199,11 @@ class Smooth(ABC):
         return Pairs(h, g, np.sqrt(h * g) * error + error**2)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The error of h and g: a rounding of the angle moves h by half the sine of the angle times this rounding, and
-        by a term of second order."""
-        # the root is computed from h and g, which have errors; the root's error times `angle` is at most 1/16 of the
-        # error of h and g plus 4 angle^2
+        """The error of h and g. A rounding error of the angle changes h by half the sine of the angle times this error,
+        and by a term of second order.
+        """
+        # The root is computed from h and g, which have errors. The error of the root times `angle` is at most 1/16 of
+        # the error of h and g, plus 4 angle^2.
         return 17 / 16 * share * pairs.error + np.sqrt(pairs.h * pairs.g) * angle + 5 * angle**2
 
     def rows(self, rows: Rows) -> Rows:
@@ -197,12 +211,12 @@ class Smooth(ABC):
         return Rows(self.units(rows) * self.roots(rows), self.growth * rows.error + 20 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """The two moments; the pairs of equal rows stay equal exactly."""
+        """The two moments and the angles of the next layer; the angle between equal rows stays exactly 0."""
         formulas = self.moments(self._arcsine(pairs, left, right))
         rounding = self.moments(self._arcsine(pairs._replace(error=0.0), left, right))
-        # There are two bounds for the effect of the cosine's error: by the formulas, and by Price's theorem, d E[f f] /
-        # dc = E[f' f'], with the Cauchy-Schwarz inequality; the smaller bound is taken. The effect of rounding follows
-        # from the formulas.
+        # There are two bounds for the effect of the cosine's error. One follows from the formulas, the other from
+        # Price's theorem, d E[f f] / dc = E[f' f'], with the Cauchy-Schwarz inequality. The smaller bound is taken. The
+        # effect of rounding follows from the formulas.
         moved = 2.02 * pairs.error * (left.norm * right.norm)
         (first, second), (third, fourth) = self.slopes(left), self.slopes(right)
         unit, roots = self.units(left) * self.units(right), self.roots(left) * self.roots(right)
@@ -210,7 +224,7 @@ class Smooth(ABC):
             formulas.share_error, rounding.share_error + moved / np.where(unit > 0, unit, 1) * (first * third)
         )
         slope_error = np.minimum(formulas.slope_error, rounding.slope_error + moved * (second * fourth))
-        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle, and counts as at 90 degrees
+        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle; 90 degrees is used
         cosine = formulas.share / seen
         error = share_error / seen + np.abs(cosine) * (self.growth * (left.error + right.error) + 44 * U)
         equal = (pairs.h == 0) & (left.norm == right.norm)
@@ -220,7 +234,7 @@ class Smooth(ABC):
         return Dual(unit * formulas.share, unit * share_error, formulas.slope, slope_error, new)
 
     def parts(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """i and k^2 of the rows."""
+        """The i and k^2 of `_Arcsine` for each row."""
         size = self.factor * (rows.norm * rows.norm)
         inverse = 1 / (1 + size)
         return inverse, size * inverse
@@ -229,14 +243,15 @@ class Smooth(ABC):
         (i, k2), (j, l2) = self.parts(left), self.parts(right)
         h, g, error = pairs
         delta = left.error + right.error
-        both, cosine, sine2 = np.sqrt(k2) * np.sqrt(l2), g - h, 4 * (h * g)  # bits of k^2 l^2 may be lost below 2^-1022
+        # below 2^-1022 the product k^2 l^2 may lose bits
+        both, cosine, sine2 = np.sqrt(k2) * np.sqrt(l2), g - h, 4 * (h * g)
         both2 = k2 * l2
         floor = i * j + (k2 * j + i * l2)  # w^2 = 1 - rho^2 as a sum of positive terms
         w2 = floor + both2 * sine2
         w = np.sqrt(w2)
         rho = both * cosine
-        # h and g have the absolute error e and the relative error 32 u: 4 h g is off by at most 4 e (as h + g = 1), 64
-        # u of itself, and e^2.
+        # h and g have the absolute error e and the relative error 32 u. So 4 h g is off by at most the sum of 4 e (as h
+        # + g = 1), 64 u of itself, and e^2.
         sine2_error = 4 * error + 70 * U * sine2 + 4 * (error + RELATIVE) ** 2
         cosine_error = 2 * error + RELATIVE
         w2_error = (2 * delta + 20 * U) * w2 + both2 * sine2_error
@@ -245,7 +260,8 @@ class Smooth(ABC):
         inverse, least = 1 / w, np.maximum(0.99 * np.sqrt(floor), w - w_error)
         inverse_error = np.minimum(w_error * inverse, 1) / least + 2 * U * inverse
         value = np.arctan2(rho, w)
-        # sin(T - T*) = rho w* - w rho* for points of radius 1; if they are far apart, the whole range is the bound.
+        # T is the computed arcsine and T* the exact one. sin(T - T*) = rho w* - w rho* since (rho, w) and (rho*, w*)
+        # are points of the unit circle. If these points are far apart, the bound is the whole range of the arcsine.
         near = w_error + rho_error < 0.02
         moved = np.where(near, 1.05 * (np.abs(rho) * w_error + w * rho_error), np.pi) + 12 * U * np.abs(value)
         known = rho, rho_error, w, w_error, inverse, inverse_error, value, moved
@@ -289,8 +305,8 @@ class Gelu(Smooth):
     E[phi' phi'] = 1/4 + (T + c (1/A + 1/B + 1/D) / D^(1/2)) / (2 pi).
     """
 
-    # u phi' = phi + u^2 p(u), p the density; E[u^4 p^2] = 3 a^2 / (2 pi (1+2a)^(5/2)) is, over a/4 <= E[phi^2], largest
-    # at a = 1/3
+    # u phi' = phi + u^2 p(u), where p is the Gaussian density. E[u^4 p^2] = 3 a^2 / (2 pi (1+2a)^(5/2)), divided by a/4
+    # <= E[phi^2], is largest at a = 1/3.
     factor, growth = 1.0, 1.43
 
     def units(self, rows: Rows) -> np.ndarray:
@@ -308,7 +324,7 @@ class Gelu(Smooth):
         return np.full_like(rows.norm, 1.13), np.sqrt(2 / np.pi) * (1 + 2 * rows.norm * rows.norm) ** -0.25
 
     def moments(self, t: _Arcsine) -> _Moments:
-        """In terms of rho = c / (A B)^(1/2) and w = (D / (A B))^(1/2)."""
+        """The two moments in terms of rho = c / (A B)^(1/2) and w = (D / (A B))^(1/2)."""
         ij, square, size = t.i * t.j, t.cosine * t.cosine, np.abs(t.cosine)
         bent = ij * square * t.inverse
         curve = t.value * t.cosine + t.both * (t.w + bent)

@@ -1,6 +1,9 @@
-"""Gram matrices of finite networks: exact integer counts of neurons, or products of any network's gradients.
+"""Gram matrices of networks of finite width.
 
-The counts need no Jacobian. Only blocks of neurons, or a few gradients, are held at a time.
+For two-layer ReLU networks they are computed from exact integer counts of active neurons, for any other network from
+products of its gradients.
+
+The counts need no Jacobian. Only one block of neurons, or a few gradients, are in memory at a time.
 """
 
 from __future__ import annotations
@@ -35,12 +38,13 @@ if TYPE_CHECKING:
 def in_float64(
     params: Mapping[str, Tensor | np.ndarray], device: torch.device | str | None = None
 ) -> dict[str, Tensor]:
-    """Parameters as tensors of float64, from tensors or from the arrays of a trajectory's `weights`; without gradients.
+    """The parameters as float64 tensors that record no gradients, made from tensors or from the arrays of a
+    trajectory's `weights`.
 
     Raises:
         ValueError: no dict, an empty one, or a value that is no array of real numbers.
     """
-    import torch  # slow to load
+    import torch  # imported here since torch is slow to load
 
     if not isinstance(params, Mapping) or not params:
         raise ValueError(f"params is {params!r:.60}; it must be a dict of tensors, as network.initial(0) gives")
@@ -58,11 +62,13 @@ def in_float64(
     return {name: value.to(device, torch.float64) for name, value in tensors.items()}
 
 
-OF_RANK_ONE = 2.0**-47  # largest distance from rank one, over the gradient's norm; rounding alone leaves 2^-49
-HELD = 2**31  # bytes of gradients that are held, where there is memory for them
-FORMED = 2**22  # gradients formed at a time have up to so many numbers; one sample's gradient may have more
-ROWS = 1024  # rows of a product's tile, whose two temporaries are small beside the result
-COPIES = 5  # copies of the gradients formed at a time, in float64
+# largest distance from rank one, relative to the gradient's norm; rounding errors alone give about 2^-49
+OF_RANK_ONE = 2.0**-47
+HELD = 2**31  # largest number of bytes of gradients held in memory, if there is room for them
+# gradients computed together have at most this many numbers, unless the gradient of one sample alone has more
+FORMED = 2**22
+ROWS = 1024  # rows of a tile of a product; the two temporary arrays of a tile are small compared with the result
+COPIES = 5  # number of float64 copies of the gradients computed together that fit into the memory estimate
 
 
 def empirical(
@@ -71,28 +77,30 @@ def empirical(
     params: Mapping[str, Tensor | np.ndarray],
     z: Num[np.ndarray, "p ..."] | None = None,
 ) -> Float[np.ndarray, "nC pC"]:
-    """J(x) J(z)^T, J the derivatives of all outputs by all parameters: the kernel of a finite network, in float64.
+    """The empirical neural tangent kernel J(x) J(z)^T of a finite network in float64; J has the derivatives of all
+    outputs by all parameters.
 
-    Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
-    of float32 are converted to float64; integer inputs, such as tokens, are not.
+    Output c of sample i has row i C + c, where C is the number of outputs. Exactly symmetric when z is None. Parameters
+    and inputs of float32 are converted to float64; integer inputs, such as tokens, are not.
 
-    A weight matrix that is applied to a sample once has a gradient a b^T for this sample. Where a check finds this for
-    all samples, to 2^-47 of the gradient's norm, a and b are held in place of the gradient, and products are
-    (a.a')(b.b'). Other gradients are held for as many samples as 2 GiB and half of the free memory have room for, and
-    computed again for the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
+    A weight matrix that is applied to a sample once has a gradient a b^T for this sample. Where a check finds this form
+    for all samples, up to 2^-47 of the gradient's norm, a and b are held in place of the gradient, and the product of
+    two gradients is (a.a')(b.b'). Other gradients are held for as many samples as fit into 2 GiB and into half of the
+    free memory; for the rest they are computed again. Entries are off by at most 2^-46 |J_i| |J_j|, besides the
+    rounding of products.
 
     Args:
         x: samples, of any shape that the network takes.
         network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function.
-        params: its parameters by name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well
-            as tensors.
+        params: its parameters by name, as tensors on the device that is to compute, or as arrays such as those of
+            `Trajectory.weights`.
         z: other samples, of the same shape each; default: `x`.
 
     Raises:
-        TypeError: a network in the place of the samples, the order of earlier versions.
+        TypeError: a network in the place of the samples, as in the argument order of earlier versions.
         ValueError: an argument that is no network, an input or output that is not finite, x and z of different shapes,
             and as `Model.checked_outputs`.
-        TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
+        TooLittleMemory: the kernel, or the gradients of one sample, need more memory than there is.
     Source: Jacot et al. 2018 (arXiv:1806.07572), Eq. (NTK); Novak et al. 2022 (arXiv:2206.08720), on the products of
     gradients of rank one.
     """
@@ -126,7 +134,7 @@ def empirical(
         try:
             gradients.fill(out, left, None if alone else right)
             break
-        except _NotOfRankOne as caught:  # mostly raised after a sample or two
+        except _NotOfRankOne as caught:  # in most cases this is raised after one or two samples
             gradients.whole.update(caught.names)
             out[:] = 0
     if not np.isfinite(out).all():
@@ -139,7 +147,7 @@ def empirical(
 
 
 class _NotOfRankOne(Exception):
-    """For some sample the gradients of these parameters are not of rank one."""
+    """Raised if for some sample the gradients of these parameters are not of rank one."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
@@ -147,12 +155,12 @@ class _NotOfRankOne(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Gradients:
-    """The gradients of a network for each parameter: whole, or as two vectors."""
+    """The gradients of a network, for each parameter either whole or as two vectors."""
 
     network: Model
     params: dict[str, Tensor]
     outputs: int  # C
-    held: float  # bytes for gradients that are held
+    held: float  # bytes available for held gradients
     # parameters whose gradients are kept whole; more are added during the run
     whole: set[str] = field(default_factory=set)
 
@@ -170,11 +178,12 @@ class _Gradients:
             for other in range(start + rows if z is None else 0, len(others), columns):
                 right = self.of("x" if z is None else "z", others, other, columns)
                 self._add(out[here, self._part(other, columns)], left, right)
-                del right  # frees these gradients before the next are formed
+                del right  # frees these gradients before the next are computed
             del left
 
     def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:
-        """The gradients of C outputs at k samples, for each parameter: (k C, size), or two factors of k C rows each.
+        """For each parameter the gradients of C outputs at k samples: an array (k C, size), or two factors of k C rows
+        each.
 
         Raises:
             ValueError: an output that is not finite; the message names its sample.
@@ -232,12 +241,12 @@ class _Gradients:
 
 
 def _formed(samples: int, numbers: int) -> float:
-    """Bytes that it takes to form the gradients of these samples, with `numbers` numbers each."""
+    """Bytes needed to compute the gradients of these samples, which have `numbers` numbers each."""
     return COPIES * 8.0 * max(numbers, min(FORMED, samples * numbers))
 
 
 def _sides(value: Tensor) -> tuple[int, int]:
-    """The parameter as a matrix: its first axis, and all others."""
+    """The shape of the parameter as a matrix: the length of its first axis, and the product of the others."""
     rows = value.shape[0] if value.ndim > 1 else 1
     return rows, value.numel() // max(1, rows)
 
@@ -245,7 +254,7 @@ def _sides(value: Tensor) -> tuple[int, int]:
 def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None:
     """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None if a matrix is not of rank one.
 
-    The scratch array is overwritten: new memory would take most of the time.
+    The scratch array is overwritten, because allocating new memory would take most of the time.
     """
     import torch
 
@@ -261,7 +270,7 @@ def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None
 
 
 def _products(a: Tensor, b: Tensor) -> np.ndarray:
-    """a b^T; on a CPU by numpy, which takes half the time if b is a."""
+    """The product a b^T; on a CPU numpy computes it, which takes half the time if b is a."""
     return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
 
 
@@ -275,8 +284,8 @@ def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(kept, device=like.device)
 
 
-COUNTED = 27  # bytes for each entry of H, as measured, until its count is multiplied by x_i.x_j
-_PATTERNS = 2**23  # entries of a block: a megabyte of bits
+COUNTED = 27  # measured peak memory in bytes for each entry of H, until its count is multiplied by x_i.x_j
+_PATTERNS = 2**23  # largest number of 0/1 patterns of a block: a megabyte of bits
 
 
 def finite(
@@ -285,9 +294,10 @@ def finite(
     w: Float[np.ndarray, "m d"] | None = None,
     z: Float[np.ndarray, "p d"] | None = None,
 ) -> Float[np.ndarray, "n p"]:
-    """H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}; w is u and z is x unless they are given.
+    """The Gram matrix H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}; w is u and z is x unless they are
+    given.
 
-    Exactly symmetric if neither is given; in general asymmetric otherwise.
+    The matrix is exactly symmetric if neither w nor z is given; otherwise it is in general not symmetric.
 
     Args:
         x: samples, shape (n, d).
@@ -304,17 +314,19 @@ def finite(
         >>> finite([[1.0, 0.0]], [[1.0, 0.0], [-1.0, 0.0]])
         array([[0.5]])
     """
-    counts = _counts(x, u, w, z)  # it refuses what is no array of real numbers
+    counts = _counts(x, u, w, z)  # `checked_network` refuses what is no array of real numbers
     return _inner_products(x, z) * (counts / len(u))
 
 
 def jacobian_gram(
     x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], w: Float[np.ndarray, "m d"] | None = None
 ) -> Float[np.ndarray, "n n"]:
-    """J(u)^T J(w), where J (m d, n) is the Jacobian of all outputs by the hidden weights, with relu'(0) = 1 and signs
-    +-1.
+    """J(u)^T J(w), where J (m d, n) is the Jacobian of the outputs at all samples by the hidden weights.
 
-    The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
+    The readout has signs +-1, and relu'(0) = 1.
+
+    The squares of the signs are 1, so this is `finite(x, u, w)`. It takes m n^2 operations, while J alone has m n d
+    entries.
 
     Args:
         x: samples, shape (n, d).
@@ -367,10 +379,11 @@ def initial(
     block: int = 16,
     devices: Sequence[Any] = (),
 ) -> Float[np.ndarray, "n n"]:
-    """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
+    """H(0) of the network that `initialisation.draw` gives for this seed; the width may be any, since the weights are
+    never all in memory.
 
-    Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` and the `devices`. Memory O(n^2 + block).
-    Only the rounding of H(0) depends on sigma.
+    The result equals `finite(x, draw(width, d, seed).hidden)` bit for bit, whatever the `block` and the `devices`. It
+    takes memory O(n^2 + block). Only the rounding of H(0) depends on sigma.
 
     Args:
         x: samples, shape (n, d).
@@ -378,8 +391,8 @@ def initial(
         seed: the seed of the network.
         sigma: standard deviation of the weights, default 1.
         block: chunks of 1024 neurons drawn at a time; default 16.
-        devices: JAX devices of this host, CPUs or GPUs, that count in place of this process. The process draws the
-            weights, and decides the signs that float64 leaves open; default none.
+        devices: JAX devices of this host, CPUs or GPUs, that count active neurons in place of this process. The process
+            still draws the weights and computes the signs that float64 leaves undecided. Default: none.
 
     Raises:
         ValueError: as `finite` and `draw`, or a device that is a TPU.
@@ -389,7 +402,7 @@ def initial(
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
     if devices:
-        from ntkfl.gram.device_counts import summed_on_devices  # loads JAX, which takes a second
+        from ntkfl.gram.device_counts import summed_on_devices  # imported here since it loads JAX, which takes a second
 
         counts = summed_on_devices(x, pieces, devices)
     else:
@@ -404,15 +417,16 @@ def local_gram(
     w: Float[np.ndarray, "N m d"],
     neurons: Bool[np.ndarray, "n m"] | None = None,
 ) -> Float[np.ndarray, "n n"]:
-    """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, c(j) the owner of j.
+    """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, where client c(j) owns
+    sample j.
 
     Args:
         x: samples, shape (n, d).
         owner: the client of each sample, 0..N-1.
         u: the global hidden weights u(t).
         w: the hidden weights of each client after k local steps.
-        neurons: the set over which each i's sum runs; default all neurons. With ~safe_neurons(...) the result is
-            H(t,k)^perp.
+        neurons: for each sample i, the neurons r over which the sum runs; default all neurons. With ~safe_neurons(...)
+            the result is H(t,k)^perp.
 
     Raises:
         ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
@@ -462,7 +476,10 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of the neurons, of whole words; a slice has at most a megabyte of bits, or a word a sample."""
+    """Consecutive slices of the neurons, whose lengths are multiples of a word's bits.
+
+    The patterns of a slice on n samples take at most a megabyte, or one word for each sample if that is more.
+    """
     step = 1 << (max(BITS, min(_PATTERNS // n, 2**20)).bit_length() - 1)
     return (slice(start, min(start + step, width)) for start in range(0, width, step))
 
@@ -476,8 +493,10 @@ def _side(x: np.ndarray, u: np.ndarray, packed: bool) -> Side:
 
 
 def _inner_products(x, z) -> np.ndarray:
-    """x_i.z_j; rows are scaled first if their products may underflow or overflow. ValueError for a product beyond
-    float64."""
+    """The products x_i.z_j; rows are scaled first if their products may underflow or overflow.
+
+    A product beyond float64 raises a ValueError.
+    """
     x, alone = np.asarray(x, float), z is None
     z = x if alone else np.asarray(z, float)
     exponents = [row_exponents(rows) for rows in (x, z)]

@@ -1,4 +1,4 @@
-"""The infinite-width Gram matrix H_inf, accurate at angles near 0 and pi, where arccos loses half the digits."""
+"""The infinite-width Gram matrix H_inf, accurate also at angles near 0 and pi, where arccos loses half the digits."""
 
 from __future__ import annotations
 
@@ -28,31 +28,35 @@ from ntkfl.rounding import (
 )
 
 ROUNDOFF = 2.0**-53
-STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
-COARSE = 1 - 2.0**-17  # the same for entries that are stored in float32
+STEEP = 0.9  # above this |cosine| the slope of arccos multiplies the rounding error of a dot product by more than 2.3
+COARSE = 1 - 2.0**-17  # the |cosine| used in place of STEEP for entries that are stored in float32
 COARSER = 28  # COARSE in place of STEEP multiplies the error bound of `infinite_estimate` by less than this
-_BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
-TILED = 2**23  # from so many entries on, compiling the pass over tiles (a second and a half) saves time
-FAR = 200  # exponents of the rows for which no square of a norm overflows or vanishes
-_GATHER = 2**15  # numbers gathered at a time to repair a block; they stay in cache
-TILE = 264  # rows and columns of a tile; tile and dot products, a megabyte, stay in cache; a row is 33 cache lines
-DEGREE = 12  # degree of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
+_BLOCK = 2**17  # number of entries of a block of angles; temporary arrays of this size stay in cache
+# from this number of entries on, compiling the pass over tiles, which takes a second and a half, saves time
+TILED = 2**23
+FAR = 200  # range of the binary exponents of the rows for which no square of a norm overflows or vanishes
+_GATHER = 2**15  # number of values gathered at a time to recompute inaccurate entries of a block; they stay in cache
+# rows and columns of a tile; a tile and its dot products, a megabyte together, stay in cache; a row takes 33 cache
+# lines
+TILE = 264
+# degree of the polynomial Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2; the error is less than 2^-52 of asin(s)
+DEGREE = 12
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, steep: float, repair: Repair) -> None:
-    """out[i, j] = x_i.z_j (pi - angle) / (2 pi), in place; if z is x, the caller fills the diagonal.
+    """Write out[i, j] = x_i.z_j (pi - angle_ij) / (2 pi) in place; if z is x, the caller must write the diagonal.
 
-    The squares of the rows' norms must neither overflow nor vanish. With `alone` both sides are one set of rows, and
-    one triangle is computed and mirrored. Where |cosine| is above `steep`, arccos loses digits, and `repair(i, j)`
-    gives the entries.
+    The squares of the rows' norms must neither overflow nor vanish. With `alone`, z is x, and only one triangle is
+    computed and then mirrored. Where |cosine| is above `steep`, arccos would lose digits, and `repair(i, j)` computes
+    the entries.
     """
     one_pass, scales = entries(), [1 / np.sqrt(np.einsum("ij,ij->i", rows, rows)) for rows in (left, right)]
     tiles = iter([(i, j) for i in _parts(left) for j in _parts(right) if j.start >= i.start or not alone])
 
     def work() -> None:
         room = np.empty((2, TILE * TILE)), np.empty((TILE * TILE, 2), np.int64)
-        for rows, columns in tiles:  # the next tile that no thread has taken
+        for rows, columns in tiles:  # numbers of the tiles that no thread has taken yet
             tile(rows, columns, *room)
 
     def tile(rows: slice, columns: slice, numbers: np.ndarray, far: np.ndarray) -> None:
@@ -79,7 +83,7 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
                 for done in [pool.submit(work) for _ in range(threads)]:
                     done.result()
             finally:
-                deque(tiles, maxlen=0)  # after an interrupt or an error the threads find no tile left
+                deque(tiles, maxlen=0)  # so that after an interrupt or an error the threads find no tile left
 
 
 def _parts(rows: np.ndarray) -> Iterator[slice]:
@@ -88,8 +92,9 @@ def _parts(rows: np.ndarray) -> Iterator[slice]:
 
 @cache
 def entries() -> Callable[..., int]:
-    """The pass over a tile, compiled (about a second) or read from kept machine code; it releases the interpreter's
-    lock.
+    """The compiled function that computes a tile; it releases the interpreter's lock.
+
+    It is compiled, which takes about a second, or read from machine code kept on disk.
 
     entries()(dot, left, right, steep, diagonal, value, far): computes the entries from dot products and reciprocal
     norms into `value`; writes the indices with |cosine| > steep into `far`; returns their number. With `diagonal` the
@@ -99,7 +104,7 @@ def entries() -> Callable[..., int]:
     quarter, half, turn = np.pi / 2, np.pi, 1 / (2 * np.pi)
     table, row = "float64[:,::1]", "float64[::1]"
 
-    # A product and a sum may be one instruction; the compiler may change nothing else of the arithmetic.
+    # The compiler may fuse a product and a sum into one instruction; it may change nothing else of the arithmetic.
     @machine_code(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", fastmath={"contract"})
     def one_pass(dot, left, right, steep, diagonal, value, far):
         count = 0
@@ -109,8 +114,8 @@ def entries() -> Callable[..., int]:
                 cosine = dot[i, j] * (left[i] * right[j])
                 size = abs(cosine)
                 hit += size > steep
-                low = size <= 0.5  # asin of the cosine; where the cosine is above .5, of the sine of half the angle
-                square = size * size if low else abs(0.5 - 0.5 * size)  # rounding may take the size beyond 1
+                low = size <= 0.5  # asin of the cosine, or of the sine of half the angle where the cosine is above .5
+                square = size * size if low else abs(0.5 - 0.5 * size)  # because of rounding the size may exceed 1
                 t, q = 8.0 * square - 1.0, coefficients[top]
                 for k in range(top):
                     q = q * t + coefficients[top - 1 - k]
@@ -133,9 +138,12 @@ def entries() -> Callable[..., int]:
 
 
 def _coefficients() -> np.ndarray:
-    """Q in powers of t in [-1, 1]: the Taylor series of asin, rewritten as a Chebyshev series and cut off."""
+    """The coefficients of Q in powers of t in [-1, 1], from the Taylor series of asin rewritten as a truncated
+    Chebyshev series.
+    """
     term, taylor = 1.0, []
-    for k in range(1, 60):  # the coefficient of s^(2k+1) is (2k)! / (4^k k!^2 (2k+1)); .25^60 is 1e-36
+    # The coefficient of s^(2k+1) in asin is (2k)! / (4^k k!^2 (2k+1)). 60 terms suffice, since .25^60 is 1e-36.
+    for k in range(1, 60):
         term *= (2 * k - 1) / (2 * k)
         taylor.append(term / (2 * k + 1))
     polynomial = np.polynomial.Polynomial(taylor)
@@ -151,8 +159,8 @@ def infinite(
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
     Rows may have any nonzero norm; the kernel is homogeneous in each of them, and entries below 2^-1022 are rounded to
-    multiples of 2^-1074. Exactly symmetric, with diagonal |x_i|^2 / 2, when z is None. Memory: the result
-    and blocks of 2^17 entries.
+    multiples of 2^-1074. Exactly symmetric, with diagonal |x_i|^2 / 2, when z is None. The memory used is that of the
+    result and of blocks of 2^17 entries.
 
     Args:
         x: samples, shape (n, d).
@@ -186,7 +194,7 @@ def infinite(
 
 
 def compiles(x: Float[np.ndarray, "n d"]) -> bool:
-    """Whether `fill_infinite` takes these rows: they are many, and no exponent is extreme."""
+    """Whether `fill_infinite` is used for these rows: there are many rows, and no exponent is extreme."""
     return len(x) ** 2 >= TILED and not _far(x)
 
 
@@ -201,7 +209,9 @@ def fill_infinite(
     alone: bool,
     steep: float = STEEP,
 ) -> None:
-    """The compiled pass of `infinite`, for checked rows that `compiles` allows, into any array of floats."""
+    """Write the result of `infinite` into any array of floats, with compiled code, for checked rows that `compiles`
+    allows.
+    """
     exponents = [row_exponents(rows) for rows in (x, z)]
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -241,10 +251,11 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
 
 
 def signed_angles(x: np.ndarray, z: np.ndarray | None) -> Float[np.ndarray, "n p"]:
-    """The angle where it is at most pi/2; else the angle minus pi, which keeps its digits near pi."""
+    """The angle if it is at most pi/2, otherwise the angle minus pi, which is accurate also near pi."""
 
     def entry(_: np.ndarray, angle: np.ndarray, to_pi: np.ndarray) -> np.ndarray:
-        return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))  # a sum would lose the sign of a zero
+        # a sum of the two parts would lose the sign of a zero
+        return np.where(angle <= to_pi, angle, -np.maximum(to_pi, SMALLEST))
 
     return _kernel(x, x if z is None else z, z is None, entry, np.empty((len(x), len(x if z is None else z))))
 
@@ -259,16 +270,16 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
     Raises:
         ValueError: as `infinite`.
     """
-    # With u = 2^-53 and entries in units of |x||z|: the dot product is off by at most d u / (1 - d u) in any order of
-    # summation (Higham, Accuracy and Stability, Sec. 3.1), each norm by (d/2 + 2) u, hence the cosine by (2d + 7) u
-    # (tiles multiply by reciprocal norms: three more). Where |cos| <= .9, arccos multiplies this error by at most 2.3
-    # and adds 4 ulp (8 u). Elsewhere atan2 of the sine and the dot product has the error sin cos (relative error of the
-    # sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both cases the angle is off by at most (4.6 d + 25) u. Then
-    # |dH| <= |dot error| / 2 + |angle error| / (2 pi) + 4 roundings <= (1.24 d + 8) u, less than half of what is
-    # claimed. Rows of far exponents are scaled before and the entries scaled back, so underflow is one rounding of the
-    # value and one of the bound, by half of 2^-1074 each. With COARSE in place of .9 the slope of arccos is at most
-    # 258, the angle is off by at most (516 d + 2588) u, and the entry by at most (83 d + 417) u: less than COARSER
-    # times what is claimed here.
+    # Let u = 2^-53, and let entries be in units of |x||z|. The dot product is off by at most d u / (1 - d u) in any
+    # order of summation (Higham, Accuracy and Stability, Sec. 3.1), and each norm by (d/2 + 2) u. Hence the cosine is
+    # off by (2d + 7) u (three u more in tiles, which multiply by reciprocal norms). Where |cos| <= .9, arccos
+    # multiplies this error by at most 2.3 and adds 4 ulp (8 u). Elsewhere atan2 of the sine and the dot product has the
+    # error sin cos (relative error of the sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both cases the angle is
+    # off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi) + 4 roundings <= (1.24 d + 8)
+    # u, less than half of what is claimed. Rows with extreme exponents are scaled before, and the entries are scaled
+    # back, so underflow causes one rounding of the value and one of the bound, by at most half of 2^-1074 each. With
+    # COARSE in place of .9 the slope of arccos is at most 258, the angle is off by at most (516 d + 2588) u, and the
+    # entry by at most (83 d + 417) u, which is less than COARSER times what is claimed here.
     x, z, alone = pair_of_inputs(x, z)
     require("the Gram matrix with its error", matrix_bytes(5.2, x, z), n=len(x))
     value = infinite(x, None if alone else z)
@@ -278,13 +289,15 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
 
 
 def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
-    """Bytes of `count` matrices with a row for each of n samples."""
+    """Bytes of `count` square matrices with a row for each of n samples."""
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
 
 class _Rows(NamedTuple):
-    """Rows scaled by powers of two so that the largest entry is in [1/2, 1), their squared norms, and their entries
-    split into high and low bits."""
+    """Rows scaled by powers of two, with their squared norms and with their entries split into high and low bits.
+
+    The largest entry of each row is in [1/2, 1).
+    """
 
     value: np.ndarray
     square: np.ndarray
@@ -314,7 +327,9 @@ def pair_of_inputs(x, z, *, zeros: bool = False) -> tuple[np.ndarray, np.ndarray
 
 
 def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -> np.ndarray:
-    """entry(dot, angle, pi - angle) for all pairs, block by block; only one triangle is computed if z is x."""
+    """The values entry(dot, angle, pi - angle) for all pairs, computed block by block; only one triangle is computed if
+    z is x.
+    """
     left = _Rows.of(x)
     right = left if alone else _Rows.of(z)
     step = max(1, _BLOCK // len(z))
@@ -337,8 +352,9 @@ def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -
 
 
 def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The angle and its distance to pi, both of small relative error; with `upper` only the entries above the diagonal
-    count."""
+    """The angle and its distance to pi, both with a small relative error; with `upper` only entries above the diagonal
+    are meaningful.
+    """
     cosine = a.value @ b.value.T / np.sqrt(a.square[:, None] * b.square)
     steep = np.abs(cosine) > STEEP
     if upper:
@@ -357,8 +373,8 @@ def _angles(a: _Rows, b: _Rows, upper: bool) -> tuple[np.ndarray, np.ndarray]:
 def _sine_and_dot(x: _Rows, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """|x||y| sin and |x||y| cos of the angles between matching rows that are nearly parallel or antipodal.
 
-    y - c x is formed with the exact rounding error of c x (Dekker's product), so that its cancellation is exact too. A
-    second projection removes the part along x that the rounding of c leaves.
+    The difference y - c x takes the exact rounding error of c x into account (Dekker's product), so that the
+    cancellation is exact too. A second projection removes the component along x that remains because c is rounded.
     """
     dot = np.einsum("ij,ij->i", x.value, y)
     c = (dot / x.square)[:, None]

@@ -6,7 +6,7 @@ _ROWS = 256  # rows of a block, small enough for the cache
 
 
 def mirrored(upper: np.ndarray) -> np.ndarray:
-    """The matrix (n, n) itself, its entries below the diagonal overwritten by those above."""
+    """Overwrite the entries below the diagonal of a matrix (n, n) by the entries above it, and return the matrix."""
     for start in range(0, len(upper), _ROWS):
         rows, rest = slice(start, start + _ROWS), slice(start + _ROWS, None)
         upper[rows, rows] = np.triu(upper[rows, rows]) + np.triu(upper[rows, rows], 1).T

@@ -1,8 +1,9 @@
-"""The passes of `packing`: importing this module compiles them, in about a second, or reads kept machine code.
+"""The compiled functions of `packing`.
 
-The passes and their intrinsic are functions of this module, since Numba keeps no machine code of a function that calls
-an intrinsic defined within another function.
-Arguments are those of `packing.Kernels`.
+Importing this module compiles them, which takes about a second, or reads their machine code from disk.
+
+The functions and their intrinsic are defined at the top level of this module, since Numba keeps no machine code of a
+function that calls an intrinsic defined within another function. `packing.Kernels` explains the arguments.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def count(rows, columns, triangle, counts):
     """Adds popcount(rows[i] & columns[j]) to counts[i, j]."""
     n, length = rows.shape
     whole = n - n % 4
-    for i in range(0, whole, 4):  # four rows at a time, so that each word of `columns` is read once for four
+    for i in range(0, whole, 4):  # four rows at a time, so that each word of `columns` is read once for four rows
         for j in range(i if triangle else 0, len(columns)):
             a = b = c = d = np.uint64(0)
             for k in range(length):
@@ -56,7 +57,7 @@ def pack(dot, doubt, out, first, undecided):
     for i in range(n):
         for start in range(0, width, 64):
             block = dot[i, start : start + 64]
-            for k in range(64):  # two loops of fixed length, which the compiler vectorises
+            for k in range(64):  # the compiler vectorises these two loops since their length is fixed
                 signs[k] = block[k] >= 0
             for k in range(64):
                 small[k] = abs(block[k]) <= doubt

@@ -1,4 +1,6 @@
-"""Activation patterns packed 64 neurons to a word, and their pairs counted by the processor's population count."""
+"""Activation patterns packed into words of 64 neurons; the processor's population count instruction counts pairs of
+active samples.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -23,7 +25,7 @@ def words(patterns: Bool[np.ndarray, "n b"]) -> UInt64[np.ndarray, "n words"]:
 
 
 def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UInt64[np.ndarray, "n words"]:
-    """`words(activations(x, u))` of checked x and u, in one pass over float32 products that stay in cache."""
+    """`words(activations(x, u))` of checked x and u, computed in one pass over float32 products that stay in cache."""
     if x.shape[1] > SINGLE:
         return words(activations(x, u))
     x = scaled_rows(x)
@@ -35,7 +37,7 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     for start in range(0, len(u), step):
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
-        dot[:, len(u) - start :] = np.nan  # fills columns without a neuron: NaN is neither >= 0 nor small
+        dot[:, len(u) - start :] = np.nan  # fills columns without a neuron, since NaN is neither >= 0 nor small
         first, count = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
         if count > len(undecided):
             some = words(activations(x, u[start : start + step]))

@@ -1,7 +1,7 @@
-"""How many neurons are active on both of two samples, summed over blocks of neurons: exact integers.
+"""The exact number of neurons that are active on both of two samples, summed over blocks of neurons.
 
-Few counts come from a product of 0/1 matrices, many counts from patterns packed 64 to a word and the processor's
-population count. Both are exact, so the choice changes only the time.
+For few samples and neurons, the numbers come from a product of 0/1 matrices. For many, patterns are packed 64 to a
+word, and the processor's population count is used. Both ways are exact, so the choice changes only the time.
 """
 
 import math
@@ -16,25 +16,30 @@ from ntkfl.gram import packing
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.threads import worker_threads
 
-LOADING = 2**36  # sample pairs times neurons above which the compiler saves time; it takes a second to load
-PARALLEL = 2**32  # sample pairs times neurons above which threads save time
+# pairs of samples times neurons above which compiled code saves time, although the compiler takes a second to load
+LOADING = 2**36
+PARALLEL = 2**32  # pairs of samples times neurons above which threads save time
 
-Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]  # patterns of a block of neurons, plain or packed
-# gives the patterns of both sides, which may be packed if its argument is True; None in place of the second side if
-# both sides are equal
+# the activation patterns of a block of neurons on one set of samples, plain or packed
+Side = Bool[np.ndarray, "n b"] | UInt64[np.ndarray, "n words"]
+# returns the patterns on both sets of samples, which may be packed if its argument is True; the second is None if it
+# equals the first
 Part = Callable[[bool], tuple[Side, Side | None]]
 
 
 def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool = False) -> Int[np.ndarray, "n p"]:
-    """#{r: both active}, over all blocks of neurons; large work is shared by as many threads as BLAS has.
+    """The number of neurons r active on both samples of each pair, summed over all blocks of neurons.
 
-    A part gives the patterns of one block when it is called, perhaps in a thread.
+    If there is much to compute, as many threads as BLAS has share it.
+
+    Each element of `parts` is a function that returns the patterns of one block of neurons; it may be called in another
+    thread.
     """
     work = math.prod(shape) * width
     packed = packing.loaded() or work > LOADING
     count = _packed if packed else _product
     if packed:
-        packing.kernels()  # compiled before threads use the functions
+        packing.kernels()  # the functions are compiled before threads use them
     with worker_threads() if work > PARALLEL else nullcontext(1) as threads:
         if threads == 1:
             total = np.zeros(shape, np.int64)
@@ -46,7 +51,9 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
 
 
 def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tuple) -> np.ndarray:
-    """The sum over all blocks; every thread has its own total, and one more block waits for each thread."""
+    """The sum over all blocks, computed in threads; every thread has its own total, and for each thread one further
+    block waits in the queue.
+    """
     free = [np.zeros(shape, np.int64) for _ in range(threads)]
     totals = list(free)
 

@@ -9,12 +9,12 @@ from ntkfl.problem import checked_inputs, finite_array, real_array
 from ntkfl.rounding import dot_product, row_exponents, scaled_rows
 
 EPSILON = 2.0**-52
-TINY = 2.0**-1022  # smaller numbers have fewer bits
+TINY = 2.0**-1022  # smallest normal number of float32; smaller numbers have fewer bits
 _ENTRIES = 2**22  # entries of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
-SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
-SAFE = 2.0**600  # squared norms between SAFE and its inverse are computed with full accuracy
-FEW = 0.01  # up to this share of undecided signs, these signs are decided one by one
+SINGLE = 1024  # number of features up to which a float32 product leaves few signs undecided
+SAFE = 2.0**600  # squared norms between SAFE and 1 / SAFE are computed with full accuracy
+FEW = 0.01  # if at most this share of all signs is undecided, these signs are computed one by one
 
 
 def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:
@@ -40,7 +40,7 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
 
 
 def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
-    """1{x_i . u_r >= 0} for scaled rows x; `single`: the rows of x at unit norm, in float32."""
+    """1{x_i . u_r >= 0} for scaled rows x; `single` has the rows of x, divided by their norms, in float32."""
     d = x.shape[1]
     if d <= SINGLE:
         dot = single @ unit_rows(u).T
@@ -60,14 +60,14 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
 
 def doubt(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
     """The largest error of a product of two rows of `unit_rows`, summed in any order, up to a positive factor."""
-    # This bounds d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <=
-    # 1. Two more cover the errors of the norms, underflow and all products of these errors, and one the rounding of
-    # this line.
+    # This bounds d roundings of the sum and two roundings of the factors of each term, half an eps each, times sum_k
+    # |x_k u_k| <= 1. Two more roundings cover the errors of the norms, underflow and all products of these errors. One
+    # more covers the rounding of this line.
     return dtype((d + 5) * np.finfo(dtype).eps / 2)
 
 
 def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np.ndarray, " k"]:
-    """1{x_k . u_k >= 0} of matching scaled rows, exactly."""
+    """1{x_k . u_k >= 0} for each k, decided exactly; x_k and u_k are scaled rows."""
     dot = np.einsum("ij,ij->i", x, u)
     active, bound = dot >= 0, (x.shape[1] + 2) * EPSILON * np.linalg.norm(x, axis=1) * np.linalg.norm(u, axis=1)
     for k in np.flatnonzero(np.abs(dot) <= bound):
@@ -76,7 +76,7 @@ def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np
 
 
 def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-    """Rows as rows of unit norm; a zero row stays zero."""
+    """The rows divided by their norms; a zero row stays zero."""
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", x, x)
     if not ((squares > 1 / SAFE) & (squares < SAFE)).all():  # some squares may have overflowed or underflowed
@@ -89,10 +89,10 @@ def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarra
 def doubtful(
     x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], error: float | Float[np.ndarray, " m"] = 0.0
 ) -> Int[np.ndarray, " n"]:
-    """The number of neurons whose pre-activation on a sample is 0 within its uncertainty, shape (n,).
+    """For each sample, the number of neurons whose pre-activation may be 0 within its uncertainty, shape (n,).
 
-    The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|, where
-    the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
+    The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|. The
+    weights of each neuron are known to within `error` in the Euclidean norm, a number or an array of shape (m,).
 
     Args:
         x: samples, shape (n, d).
@@ -114,10 +114,10 @@ def doubtful(
 
 
 def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radius: float) -> Bool[np.ndarray, "n m"]:
-    """The sets Q_i: neurons whose pattern on x_i cannot change while |u_r - u0_r| <= radius.
+    """The set Q_i for each sample: the neurons whose pattern on x_i cannot change while |u_r - u0_r| <= radius.
 
-    The complement is A_ir: -R |x_i| <= u0_r . x_i < R |x_i|. A neuron that float64 cannot place on either side of
-    these ends counts as unsafe, so that every neuron listed is safe.
+    The complement of Q_i is the event A_ir: -R |x_i| <= u0_r . x_i < R |x_i|, where R is the radius. A neuron for which
+    float64 cannot decide these inequalities is left out, so that every neuron in the result is safe.
 
     Args:
         x: samples, shape (n, d).
@@ -139,13 +139,13 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
 
 
 def neuron_blocks(n: int, width: int) -> Iterator[slice]:
-    """Consecutive slices of the neurons, so small that n pre-activations of each stay within 32 MiB."""
+    """Consecutive slices of the neurons; the pre-activations of a slice on n samples take at most 32 MiB."""
     step = min(max(1, _ENTRIES // n), 2**20)  # counts within a block are exact in float32 up to 2^24
     return (slice(start, min(start + step, width)) for start in range(0, width, step))
 
 
 def checked_network(x, u, names: tuple[str, str] = ("x", "u")) -> tuple[np.ndarray, np.ndarray]:
-    """Data (n, d) and hidden weights (m, d) as float64; ValueError unless they are finite and fit together."""
+    """Data (n, d) and hidden weights (m, d) as float64; raises a ValueError unless they are finite and fit together."""
     x, u = checked_inputs(names[0], x), finite_array(names[1], u)
     if u.ndim != 2 or u.shape[1] != x.shape[1] or not len(u):
         raise ValueError(f"the hidden weights have shape {u.shape}; they must be (m, {x.shape[1]}), as x is {x.shape}")
@@ -153,7 +153,7 @@ def checked_network(x, u, names: tuple[str, str] = ("x", "u")) -> tuple[np.ndarr
 
 
 def _dots_and_reach(x: np.ndarray, u: np.ndarray, radius: np.ndarray | float) -> tuple[np.ndarray, ...]:
-    """`_dots` of scaled rows, and an upper bound of radius |x_i| on the scale of these products."""
+    """`_dots` of scaled rows, and an upper bound of radius |x_i| multiplied by the same scales."""
     exponents, x = row_exponents(u), scaled_rows(x)
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.ldexp(np.broadcast_to(radius, exponents.shape), -exponents)
@@ -162,6 +162,8 @@ def _dots_and_reach(x: np.ndarray, u: np.ndarray, radius: np.ndarray | float) ->
 
 
 def _dots(x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x_i . u_r and the bound on its rounding error, (n, m) both; the bound holds for every order of summation."""
+    """The products x_i . u_r and bounds on their rounding errors, both (n, m); the bounds hold for every order of
+    summation.
+    """
     scale = (x.shape[1] + 2) * EPSILON
     return x @ u.T, scale * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(u, axis=1)

@@ -1,7 +1,7 @@
-"""Tiles held elsewhere: on a device of torch, or by the workers of a Dask cluster.
+"""Kernel matrices in tiles that are held outside this process: on a torch device, or by the workers of a Dask cluster.
 
-A device multiplies tiles whose entries this machine's processors compute. On a cluster, a product passes through the
-workers once, in the rows' order.
+The entries of the tiles on a device are computed by this machine's processors; the device multiplies the tiles. On a
+cluster, a product visits the workers once, in the order of their rows.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceTiles(Tiles):
-    """A matrix like `Tiles`, with its slabs on a device; its products are those of `Tiles` up to their rounding.
+    """A matrix like `Tiles` whose slabs of rows are on a device; its products equal those of `Tiles` up to rounding
+    errors.
 
-    Products are summed in float64 on the device. Clients' blocks and the other vectors of a run stay with this process.
+    Products are summed in float64 on the device. The clients' blocks of the matrix and the other vectors of a run stay
+    in this process.
     """
 
     slabs: tuple[torch.Tensor, ...]  # type: ignore[assignment]
@@ -85,12 +87,12 @@ class DeviceTiles(Tiles):
 
     @property
     def product_rounding(self) -> float:
-        """A bound of |fl(H v) - H v|_F over |v|_F, for sums in any order."""
+        """A bound of |fl(H v) - H v|_F / |v|_F, for any order of summation."""
         return 1.01 * (len(self) + len(self) / TILE + 4) * UNIT * self.norm
 
     @property
     def work(self) -> float:
-        """0: this machine's cores do not compute the products."""
+        """Always 0, since this machine's cores do not compute the products."""
         return 0.0
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
@@ -133,12 +135,12 @@ class DeviceTiles(Tiles):
 
 
 def device_bytes(n: int, dtype: str) -> float:
-    """Bytes on the device: of the tiles, and of some rows in float64 while they are multiplied."""
+    """Bytes needed on the device for the tiles, and for some rows in float64 while they are multiplied."""
     return tiles_bytes(n, dtype) - tiles_room(n, dtype) + 8 * n * min(TILE, n)
 
 
 def room_on(device: torch.device, n: int, dtype: str) -> float:
-    """Bytes that are free on the device."""
+    """The number of free bytes on the device."""
     import torch
 
     if device.type == "cuda":
@@ -146,8 +148,8 @@ def room_on(device: torch.device, n: int, dtype: str) -> float:
     return left_for(device_bytes(n, dtype))
 
 
-SECONDS_BETWEEN_LOOKS = 2.0  # during a product, between two counts of the remaining workers
-LOOKS_WITHOUT_WORKERS = 5  # the product ends after this many counts that find no worker
+SECONDS_BETWEEN_LOOKS = 2.0  # seconds between two counts of the remaining workers during a product
+LOOKS_WITHOUT_WORKERS = 5  # a product is given up after this many counts that find no worker
 
 Rows = Sequence[tuple[int, int]]
 
@@ -167,11 +169,12 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskTiles(Tiles):
-    """A matrix like `Tiles`, with slabs on workers.
+    """A matrix like `Tiles` whose slabs of rows are on Dask workers.
 
-    Products have the same bits as products of `Tiles` here if workers have as many BLAS threads as this process. Each
-    worker has consecutive slabs, and all workers nearly the same number of entries. If a worker dies, others compute
-    its rows again; error bounds assume one matrix in all products, so rows with other bits are refused.
+    Products have the same bits as products of `Tiles` in this process if workers have as many BLAS threads as this
+    process. Each worker has consecutive slabs, and all workers have nearly the same number of entries. If a worker
+    dies, others compute its rows again. Error bounds assume the same matrix in all products, so recomputed rows with
+    other bits are refused.
     """
 
     slabs: tuple[np.ndarray, ...] = ()
@@ -199,7 +202,7 @@ class DaskTiles(Tiles):
         return cls(
             client=client,
             shares=futures,
-            # a refusal of the kernel is raised here; the slabs themselves stay on the workers
+            # an error of the kernel is raised here; the slabs themselves stay on the workers
             checksums=tuple(_awaited(client, future) for future in counted),
             entries=dtype,
             rounding=STORED[dtype],
@@ -208,7 +211,7 @@ class DaskTiles(Tiles):
 
     @property
     def rows(self) -> Rows:
-        """First and end of each slab."""
+        """The first row of each slab and the row after its last."""
         return slab_rows(len(self))
 
     @property
@@ -218,7 +221,7 @@ class DaskTiles(Tiles):
 
     @property
     def work(self) -> float:
-        """0: this machine's cores do not compute the products."""
+        """Always 0, since this machine's cores do not compute the products."""
         return 0.0
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
@@ -238,7 +241,8 @@ class DaskTiles(Tiles):
             total: Any = None
             shares = zip(self.shares, self.checksums, strict=True)
             for part in [submit(_products, *share, sent, pure=False) for share in shares]:
-                total = submit(added, total, part, pure=False)  # in turn, so that sums have the order of one process
+                # one after the other, so that sums have the same order as in one process
+                total = submit(added, total, part, pure=False)
         return _awaited(self.client, total)
 
 
@@ -251,8 +255,9 @@ def has_room(client: Client, n: int, d: int, dtype: str) -> bool:
 
 
 def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
-    """The rows of the slabs that each worker is to hold, by the worker's address; every worker has room for its
-    rows."""
+    """The rows of the slabs that each worker is to hold, by the worker's address, such that every worker has room for
+    its rows.
+    """
     workers, rows = _workers(client), slab_rows(n)
     sizes = np.array([(end - start) * end for start, end in rows], float)
     whose = ((np.cumsum(sizes) - sizes / 2) / sizes.sum() * len(workers)).astype(int)
@@ -273,7 +278,10 @@ def _shares(client: Client, n: int, d: int, dtype: str) -> dict[str, Rows]:
 
 
 def _require(what: str, parts: list[float], limit: float, n: int, d: int, dtype: str) -> None:
-    """Require that these parts of the tiles, with the samples and the temporaries of a slab, are within the limit."""
+    """Require that shares of the tiles, each with the samples and the temporary arrays of a slab, fit into the limit.
+
+    Each number of `parts` is a share of all tiles.
+    """
 
     def needs(n: int) -> float:
         room = tiles_room(n, dtype)
@@ -283,7 +291,7 @@ def _require(what: str, parts: list[float], limit: float, n: int, d: int, dtype:
 
 
 def _workers(client: Client) -> dict[str, _Worker]:
-    """Each worker by its address.
+    """A dictionary from each worker's address to its description.
 
     Raises:
         ClusterStopped: there are no workers, or a worker does not compute as this process does.
@@ -321,7 +329,8 @@ def _awaited(client: Client, future: Future) -> Any:
                 "the rows of tiles ended every worker that was given them: too little memory there, or a kernel that "
                 "ends its process"
             ) from None
-        except (CancelledError, CommClosedError):  # CommClosedError: the connection was lost during the transfer
+        # a CommClosedError means that the connection was lost during the transfer
+        except (CancelledError, CommClosedError):
             raise ClusterStopped(f"the connection to {_name(client)} is lost") from None
         except ValueError:
             raise
@@ -334,7 +343,10 @@ def _awaited(client: Client, future: Future) -> Any:
 
 
 def _sent(client: Client, array: np.ndarray) -> Future:
-    """An array for the workers, kept by the scheduler: a scattered array is lost with the workers that hold it."""
+    """The array for the workers, kept by the scheduler.
+
+    A scattered array would be lost with the workers that hold it.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph")
         return client.submit(_same, array, pure=False)
@@ -353,7 +365,7 @@ def _name(client: Client) -> str:
     return f"the Dask scheduler at {client.scheduler.address if client.scheduler else 'an address that is closed'}"
 
 
-# --- on a worker
+# --- functions that run on a worker
 
 
 def _worker(dask_worker: Worker) -> _Worker:
@@ -381,7 +393,7 @@ class _Share(NamedTuple):
 
 
 def _built(x: Float[np.ndarray, "n d"], kernel: Kernel, dtype: str, rows: Rows) -> _Share:
-    """The slabs of these rows."""
+    """The slabs of these rows, computed on a worker."""
     # arrays that were sent are read-only, and numba needs writable arrays
     fill = filler(kernel, np.require(x, requirements="W"), dtype)
     slabs, checksum = [np.empty((end - start, end), dtype) for start, end in rows], 0
@@ -396,7 +408,7 @@ def _checksum(share: _Share) -> int:
 
 
 def _same_slabs(share: _Share, checksum: int) -> list[np.ndarray]:
-    """The slabs, if they are equal to the slabs that were built first.
+    """The slabs, after a check that they equal the slabs that were built first.
 
     Raises:
         RuntimeError: the slabs differ.

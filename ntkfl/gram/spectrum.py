@@ -15,19 +15,25 @@ from ntkfl.problem import real_array
 from ntkfl.rounding import SMALLEST
 
 ROUNDOFF = 2.0**-53
-FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
-BALLS_UP_TO = 200  # rows up to which ball arithmetic is used; so many take a fifth of a second
-LANCZOS_FROM = 2000  # rows above which Lanczos's method is used; below, one eigenvector of a dense solver is as fast
+# if the binary exponent of the largest entry is beyond these, the matrix is scaled so that squares neither vanish nor
+# overflow
+FAR = 200
+# number of rows up to which ball arithmetic (intervals in long precision) is used; this many take a fifth of a second
+BALLS_UP_TO = 200
+# number of rows above which Lanczos's method is used; below, a dense solver finds one eigenvector as fast
+LANCZOS_FROM = 2000
 _ENTRIES = 2**17  # entries of a block of rows
-_ROUNDING = 1e-12  # an asymmetry up to this share of the largest entry counts as rounding, and enters the error
+# an asymmetry of at most this share of the largest entry is taken for rounding, and added to the error
+_ROUNDING = 1e-12
 
 
 def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     """An enclosure of the smallest eigenvalue of a symmetric matrix (n, n).
 
-    Up to 200 rows the enclosure comes from ball arithmetic. Beyond, the lower end is certified by a Cholesky
-    factorisation of h - s I that runs to completion, with its backward error, and the upper end is a Rayleigh quotient
-    with its rounding error. The entry errors of an Estimate enter by Weyl's inequality.
+    For up to 200 rows the enclosure comes from ball arithmetic, that is from intervals in long precision. For more
+    rows, the lower end follows from a Cholesky factorisation of h - s I that runs to completion, and from its backward
+    error. The upper end is a Rayleigh quotient with its rounding error. The errors of the entries of an Estimate widen
+    the enclosure by Weyl's inequality.
 
     Args:
         h: a symmetric matrix, shape (n, n), or an Estimate of one.
@@ -135,7 +141,10 @@ def _row_blocks(h: np.ndarray) -> Iterator[slice]:
 
 @lru_cache(maxsize=16)
 def _by_balls(entries: bytes) -> Estimate:
-    """The smallest eigenvalue of the matrix with these entries; cached, since statements about a network share it."""
+    """The smallest eigenvalue, by ball arithmetic, of the matrix with these entries.
+
+    It is cached, since several statements about a network need it.
+    """
     h = np.frombuffer(entries)
     h = h.reshape(isqrt(h.size), -1)
     with precision():
@@ -145,7 +154,8 @@ def _by_balls(entries: bytes) -> Estimate:
 def _by_cholesky(h: np.ndarray) -> Estimate:
     n, v = len(h), _lowest_vector(h)
     square, size = v @ v, sum(np.abs(v[rows]) @ (np.abs(h[rows]) @ np.abs(v)) for rows in _row_blocks(h))
-    # 2n roundings in v'Hv, n in v'v, a few for the quotient; the factor 1.01 covers their products and `size`.
+    # There are 2n roundings in v'Hv, n in v'v, and a few in the quotient. The factor 1.01 covers the products of their
+    # errors and the rounding of `size`.
     quotient = (v @ (h @ v)) / square
     upper = quotient + 1.01 * (3 * n + 10) * ROUNDOFF * size / square
     margin = _backward_error(h, np.diag(h) - quotient)
@@ -153,7 +163,7 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
         interruption.check()
         shift = quotient - margin
         diagonal = np.diag(h) - shift
-        shifted = h.T.copy(order="F")  # LAPACK's order, to be factored in place
+        shifted = h.T.copy(order="F")  # stored by columns as LAPACK needs, so that it is factored in place
         np.fill_diagonal(shifted, diagonal)
         if not lapack.cholesky(shifted) or not np.isfinite(shifted.diagonal()).all():  # some LAPACKs do not stop at NaN
             margin *= 4
@@ -163,10 +173,12 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 
 
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
-    """An approximate eigenvector of the smallest eigenvalue; its error widens the enclosure, and does not make it
-    wrong."""
+    """An approximate eigenvector of the smallest eigenvalue.
+
+    An error of this vector makes the enclosure wider, but not wrong.
+    """
     if len(h) > LANCZOS_FROM:
-        import scipy.linalg  # slow to import, and small matrices do not need it
+        import scipy.linalg  # imported here since it is slow to import, and small matrices do not need it
         from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
         factor, of = h.T.copy(order="F"), {"k": 1, "v0": np.random.default_rng(0).standard_normal(len(h)), "tol": 1e-6}
@@ -184,10 +196,10 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
 def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:
     """If Cholesky completes in float64 on h with this diagonal, no eigenvalue is below minus the returned bound.
 
-    This is Demmel's bound, as in Rump: the factors multiply to a matrix within gamma / (1 - gamma) d d^T of h
-    entrywise, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. The bound here counts twice as many
-    roundings, for a BLAS that multiplies by reciprocals of the pivots instead of dividing. The rounding of the shifted
-    diagonal and underflow are added.
+    This is Demmel's bound, as in Rump's paper: the product of the computed factors differs from h entrywise by at most
+    gamma / (1 - gamma) d d^T, with d_i^2 the diagonal and gamma the bound for n + 1 roundings. The bound here counts
+    twice as many roundings, for a BLAS that multiplies by reciprocals of the pivots instead of dividing. The rounding
+    of the shifted diagonal and underflow are added.
     """
     n = len(h)
     gamma = 2 * (n + 2) * ROUNDOFF / (1 - 2 * (n + 2) * ROUNDOFF)

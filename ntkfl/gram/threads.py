@@ -12,21 +12,21 @@ Value = TypeVar("Value")
 
 
 def blas_threads() -> int:
-    """The number of threads of BLAS; a limit on BLAS (OMP_NUM_THREADS, `threadpool_limits`) also limits this package's
-    threads."""
+    """The number of threads of BLAS; a limit on them (OMP_NUM_THREADS, `threadpool_limits`) limits our threads too."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """A block in which BLAS uses one thread, for small matrices and for work with threads of its own."""
+    """A `with` block in which BLAS uses one thread, for small matrices and for code that starts its own threads."""
     return _blas().limit(limits=1)
 
 
 @contextmanager
 def worker_threads() -> Iterator[int]:
-    """A block in which the caller may start `blas_threads` threads, and BLAS uses one thread in each.
+    """A `with` block in which the caller may start `blas_threads` threads, and BLAS uses one thread in each of them.
 
-    Where the number is 1 the caller works itself: a product of small tiles would wait longer for a thread to start.
+    If the number is 1, the caller computes without another thread, since starting a thread takes longer than a product
+    of small tiles.
     """
     count = blas_threads()
     with one_blas_thread() if count > 1 else nullcontext():
@@ -34,12 +34,14 @@ def worker_threads() -> Iterator[int]:
 
 
 def in_context(work: Callable[..., Value]) -> Callable[..., Value]:
-    """The same function, which runs in any thread with the present thread's settings, such as `np.errstate`."""
+    """The same function, made to run in any thread with the settings of the present thread, such as `np.errstate`."""
     context = copy_context()
     return lambda *given: context.copy().run(work, *given)
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process, looked up once, since this package loads those of numpy and scipy."""
+    """The BLAS libraries of this process; they are looked up only once, after the imports of this package have loaded
+    those of numpy and scipy.
+    """
     return ThreadpoolController().select(user_api="blas")

@@ -1,7 +1,10 @@
-"""A Gram matrix too large for an eigendecomposition: its lower triangle in slabs of rows, multiplied tile by tile.
+"""A Gram matrix that is too large for an eigendecomposition.
 
-The slabs may be in a file, for matrices larger than memory; a build that was killed is continued. A kernel
-phi(x) . phi(z) needs no Gram matrix: products, blocks and norms come from the features phi.
+The lower triangle is stored in slabs, which are groups of consecutive rows. Products are computed in square tiles.
+
+The slabs may be in a file, for matrices larger than memory; if the process is killed while it fills the file, a later
+process continues. A kernel phi(x) . phi(z) needs no stored Gram matrix, since products, blocks and norms can be
+computed from the features phi.
 """
 
 from __future__ import annotations
@@ -29,26 +32,28 @@ from ntkfl.gram.threads import in_context, worker_threads
 from ntkfl.memory import largest, require, shown
 from ntkfl.problem import finite_array, real_array
 
-MAGIC = b"ntkfl tiles 2\n"  # then 32 bytes of the mark, 8 of the count of whole slabs, 8 for each slab's nearest row
+# After these bytes the file has 32 bytes of the mark, 8 of the count of whole slabs, and 8 for the nearest row of each
+# slab.
+MAGIC = b"ntkfl tiles 2\n"
 MARK, WORD, PAGE = 32, 8, 4096  # bytes; the first slab begins on a page
 
 
 @dataclass(eq=False)
 class TilesFile:
-    """A file of slabs in order, and the number of slabs that are whole."""
+    """A file of slabs in order, which also has the number of slabs that are whole, that is completely written."""
 
     path: Path
-    rows: Sequence[tuple[int, int]]  # first and end of each slab
+    rows: Sequence[tuple[int, int]]  # the first row of each slab and the row after its last
     dtype: str
-    nearest: list[int]  # for each whole slab, the row of its largest entry off the diagonal
+    nearest: list[int]  # for each whole slab, the row of its largest entry off the diagonal (its "nearest row")
 
     @classmethod
     def of(cls, path: Path, mark: bytes, rows: Sequence[tuple[int, int]], dtype: str) -> TilesFile:
-        """A new file, which takes its room on the disk at once; or the existing file, with its slabs.
+        """A new file, whose full size on the disk is reserved at once, or the existing file with its slabs.
 
         Raises:
-            ValueError: the file has other contents, its folder does not exist or takes no file, or the disk has too
-                little room.
+            ValueError: the file has other contents, its folder does not exist or allows no new file, or the disk has
+                too little room.
         """
         file = cls(path, rows, dtype, [])
         size = file._at(len(rows))
@@ -77,9 +82,9 @@ class TilesFile:
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with part.open("xb") as opened:
-                os.posix_fallocate(opened.fileno(), 0, size)  # so that the disk cannot be full later
+                os.posix_fallocate(opened.fileno(), 0, size)  # reserved now, so that the disk cannot be full later
                 opened.write(MAGIC + mark + bytes(WORD))
-            os.link(part, path)  # fails where another process has made the file meanwhile
+            os.link(part, path)  # fails if another process has made the file in the meantime
         except FileExistsError:
             return cls.of(path, mark, rows, dtype)
         except OSError as error:
@@ -87,7 +92,7 @@ class TilesFile:
                 f"memmap is {path}, and no file of {shown(size)} can be made there: {error.strerror}; name another file"
             ) from None
         finally:
-            with suppress(OSError):  # a folder that takes no file
+            with suppress(OSError):  # a folder that allows no new file
                 part.unlink(missing_ok=True)
         return file
 
@@ -107,7 +112,7 @@ class TilesFile:
         return mapped.view(np.ndarray)
 
     def keep(self, number: int, nearest: int) -> None:
-        """Count a slab as whole, with its nearest row, after its pages are on the disk."""
+        """Record that a slab is whole, and its nearest row, after the pages of the slab are on the disk."""
         with self.path.open("r+b") as opened:
             for at, word in ((self._word(number), nearest), (self._words[0], number + 1)):
                 opened.seek(at)
@@ -129,32 +134,37 @@ class TilesFile:
         return self._size(self.rows[number - 1][1] if number else 0)
 
     def _size(self, n: int) -> int:
-        """Bytes of the head and of the slabs of the first n samples."""
+        """Bytes of the file's header and of the slabs of the first n samples."""
         head = -(-self._word(len(self.rows)) // PAGE) * PAGE
         ends = ((first, min(end, n)) for first, end in self.rows if first < n)
         return head + np.dtype(self.dtype).itemsize * sum((end - first) * end for first, end in ends)
 
 
-TILE = 256  # rows and columns that are multiplied at a time: in float64 half a megabyte, which stays in a core's cache
-SLAB = 8 * TILE  # rows of one call of the kernel; whole tiles, so that each diagonal tile is in one slab
-PROBED = 64  # samples of either side of the pairs that test the kernel's symmetry; also rows of a call for diagonals
-UNEVEN = 1e-12  # largest asymmetry, relative to the largest entry, that is averaged out
+TILE = 256  # rows and columns of a tile; in float64 a tile has half a megabyte, which stays in a core's cache
+# rows of a slab, which one call of the kernel computes; a multiple of TILE, so that each diagonal tile is in one slab
+SLAB = 8 * TILE
+# symmetry is tested on PROBED x PROBED pairs; also the number of rows of a call of the kernel that computes diagonals
+PROBED = 64
+UNEVEN = 1e-12  # largest asymmetry, relative to the largest entry, that is allowed and removed by averaging
 UNIT = 2.0**-53
-STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
+STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error that storing an entry makes
 UNDERFLOW = 2.0**-149  # underflow of an entry below the least normal float32
-SMALL = 2.0**-102  # the largest entry of float32 tiles is at least this: underflow is then 2^-23 of their rounding
-EXTREME = 2.0**240  # beyond this or its inverse, squares of entries and cubes of steps in bounds overflow or underflow
-SAME = 1e-6  # largest allowed difference of a file's entries from newly computed entries, over the largest entry
+# the largest entry of float32 tiles must be at least this; underflow is then at most 2^-23 of their rounding error
+SMALL = 2.0**-102
+# above this or below its inverse, squares of entries and cubes of step sizes in bounds overflow or underflow
+EXTREME = 2.0**240
+SAME = 1e-6  # largest allowed difference of a file's entries from newly computed entries, relative to the largest entry
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 Value = TypeVar("Value")
-Fill = Callable[[np.ndarray, int, int], None]  # fills rows start to end of the columns 0 to end
+# Fill(out, start, end) fills the rows start to end in the columns 0 to end
+Fill = Callable[[np.ndarray, int, int], None]
 
 
 class Expansion(NamedTuple):
-    """Sums h(x) c over the samples, h(x) = k(x, samples), written as a basis b(x) times coefficients."""
+    """The sums h(x) c over the samples, where h(x) = k(x, samples), written as a basis b(x) times coefficients."""
 
-    basis: Callable[[np.ndarray], np.ndarray]  # b, points (p, d) -> (p, k)
+    basis: Callable[[np.ndarray], np.ndarray]  # b, which maps points (p, d) to (p, k)
     coefficients: Float[np.ndarray, "T k C"]
     terms: int  # number of terms in all sums for one value
 
@@ -163,7 +173,8 @@ class Expansion(NamedTuple):
 class HeldGram(ABC):
     """A symmetric matrix H that gives products and blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
 
-    Products are summed in float64, whatever the dtype of the entries. `np.asarray` makes it a whole matrix.
+    Products are summed in float64, whatever the dtype of the entries. `np.asarray` converts the object to a whole
+    matrix.
 
     Args:
         rounding: relative error of each stored entry.
@@ -193,11 +204,11 @@ class HeldGram(ABC):
 
     @property
     def error(self) -> float:
-        """A bound of |H - K|_F, K being the kernel's exact matrix."""
+        """A bound of |H - K|_F, where K is the exact matrix of the kernel."""
         return self._error(self.norm, self.of_kernel)
 
     def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
-        """The bound of `error` for the block of some samples.
+        """A bound of |H - K|_F, as `error`, for the block of some samples.
 
         Args:
             owned: the samples.
@@ -222,16 +233,16 @@ class HeldGram(ABC):
     @property
     @abstractmethod
     def product_rounding(self) -> float:
-        """A bound of |fl(H v) - H v|_F over |v|_F."""
+        """A bound of |fl(H v) - H v|_F / |v|_F, for sums in any order."""
 
     @property
     def work(self) -> float:
-        """The operations on numbers, by this machine's cores, of a product with a vector."""
+        """The number of arithmetic operations that this machine's cores do for a product with a vector."""
         return 2.0 * len(self) ** 2
 
     @cached_property
     def seen(self) -> Float[np.ndarray, "n 1"]:
-        """H times random signs, by which another matrix is told apart."""
+        """H times a fixed vector of random signs; two matrices are told apart by this product."""
         return self @ np.random.default_rng(0).choice([-1.0, 1.0], (len(self), 1))
 
     @abstractmethod
@@ -251,7 +262,7 @@ class HeldGram(ABC):
         return kernel(x, samples)
 
     def expansion(self, cross: Callable[[np.ndarray], np.ndarray], c: Float[np.ndarray, "T n C"]) -> Expansion:
-        """The sums h(x) c at new points x.
+        """The sums h(x) c at new points x, as an `Expansion`.
 
         Args:
             cross: h.
@@ -266,7 +277,7 @@ class HeldGram(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tiles(HeldGram):
-    """The matrix by slabs of rows of its lower triangle.
+    """A matrix stored as slabs of rows of its lower triangle.
 
     Args:
         slabs: the slabs in order; a slab has the rows s to e of columns 0 to e.
@@ -281,19 +292,20 @@ class Tiles(HeldGram):
         """The kernel of all pairs of samples.
 
         Args:
-            kernel: (x, z) -> (p, n), with z None: x itself. Entry ij is compared with entry ji for all pairs within
-                each slab's block of 2048 samples, and for 64 by 64 pairs of such a block with the samples before it;
-                all other pairs count as symmetric.
+            kernel: the function (x, z) -> (p, n); z may be None, which means x itself. Entry ij is compared with entry
+                ji for all pairs within the block of 2048 samples of each slab, and for 64 by 64 pairs of such a block
+                with the samples before the block. For all other pairs symmetry is assumed.
             x: samples, shape (n, d).
             dtype: "float64", or "float32" for half the memory; default float64.
             memmap: a file that holds the tiles in place of memory; an existing file is continued, or read if it is
                 complete.
 
         Raises:
-            ValueError: too little memory, or room on the disk. A file of other tiles, if one row in 256, or the row of
-                each slab's largest entry off the diagonal, shows it. Entries beyond or far below float32, with dtype
-                "float32". A kernel that is complex, not symmetric where that is compared, not finite, of another
-                shape, or with an entry too large for its diagonal, so that it is not positive semi-definite.
+            ValueError: there is too little memory, or too little room on the disk. Or the file has other tiles, and one
+                row in 256, or the row of each slab's largest entry off the diagonal, shows it. Or entries are beyond or
+                far below float32, with dtype "float32". Or the kernel is complex, not symmetric where symmetry is
+                tested, not finite, of another shape, or not positive semi-definite, since it has an entry too large for
+                its diagonal.
         """
         x = finite_array("x", x)
         ends = slab_rows(len(x))
@@ -314,11 +326,11 @@ class Tiles(HeldGram):
 
     @property
     def rows(self) -> Sequence[tuple[int, int]]:
-        """First and end of each slab."""
+        """The first row of each slab and the row after its last."""
         return [(slab.shape[1] - len(slab), slab.shape[1]) for slab in self.slabs]
 
     def of_slabs(self, function: Callable[..., Value], *arguments: object) -> Iterator[Value]:
-        """The values function(slab, arguments), in the slabs' order, one at a time.
+        """The values of function(slab, arguments) for each slab in order, computed one at a time.
 
         Args:
             function: (slab, arguments) -> value.
@@ -350,7 +362,9 @@ class Tiles(HeldGram):
 
     @property
     def product_rounding(self) -> float:
-        """A bound of |fl(H v) - H v|_F over |v|_F: each term is in a tile's sum and in the sum of the tiles."""
+        """A bound of |fl(H v) - H v|_F / |v|_F; each term is rounded in the sum of its tile and in the sum over the
+        tiles.
+        """
         additions = TILE + 2 * len(self) / TILE + 4
         return 1.01 * additions * UNIT * self.norm
 
@@ -367,25 +381,28 @@ class Tiles(HeldGram):
 
 
 def slab_rows(n: int) -> list[tuple[int, int]]:
-    """First and end of each slab of n samples."""
+    """The first row of each slab of n samples, and the row after its last."""
     return [(start, min(start + SLAB, n)) for start in range(0, n, SLAB)]
 
 
 def filler(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
     """A function that fills slabs with the kernel's entries, and refuses entries that a Gram matrix cannot have."""
     if kernel is infinite:
-        pair_of_inputs(x, None)  # refuses a row of zeros, and names its place among all samples
+        pair_of_inputs(x, None)  # refuses a row of zeros; the message has its index among all samples
     return _compiled(x, dtype) if kernel is infinite and compiles(x) else _asked(kernel, x, dtype)
 
 
 def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> Iterator[Float[np.ndarray, "m k"]]:
-    """Each slab's contribution to the first rows of the product, in the slabs' order, by any number of threads."""
+    """Each slab's contribution to the first rows of the product, in the order of the slabs.
+
+    The values do not depend on the number of threads.
+    """
     stopped = Event()
     product = partial(_slab_product, v=v, stopped=stopped)
     if len(slabs) == 1:
         yield product(slabs[0])
         return
-    with worker_threads() as count:  # BLAS is slow on thin products
+    with worker_threads() as count:  # threads of this package, since BLAS is slow on thin products
         if count == 1:
             yield from map(product, slabs)
             return
@@ -397,7 +414,7 @@ def slab_products(slabs: Sequence[np.ndarray], v: Float[np.ndarray, "n k"]) -> I
 
 
 def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) -> Float[np.ndarray, "n k"]:
-    """`before`, the sum of earlier slabs' contributions, plus these parts in the slabs' order."""
+    """The sum of the earlier slabs' contributions `before` and of these parts, added in the order of the slabs."""
     total = before
     for part in parts:
         interruption.check()
@@ -405,7 +422,7 @@ def added(before: Float[np.ndarray, "m k"] | None, parts: Iterable[np.ndarray]) 
         if total is not None:
             longer[: len(total)] += total
         total = longer
-    assert total is not None  # there is a slab
+    assert total is not None  # never None, since there is at least one slab
     return total
 
 
@@ -438,7 +455,10 @@ def _pieces(slab: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> tuple[np
 
 
 def _crossed(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index of chosen rows at chosen columns: what `np.ix_` gives; `np.ix_` would look at the types first."""
+    """The index of chosen rows at chosen columns.
+
+    This equals `np.ix_` but is faster, since `np.ix_` inspects the types first.
+    """
     return np.flatnonzero(rows)[:, None], np.flatnonzero(columns)
 
 
@@ -466,7 +486,7 @@ def _slab_product(slab: np.ndarray, v: Float[np.ndarray, "n k"], stopped: Event)
 
 
 def _compiled(x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
-    """A function that fills slabs with H_inf, only to float32's digits where tiles are stored in float32."""
+    """A function that fills slabs with H_inf, only to the accuracy of float32 if tiles are stored in float32."""
     x = pair_of_inputs(x, None)[0]
     largest = float(np.linalg.norm(x, axis=1).max() ** 2) / 2
     _require_room(largest, dtype)
@@ -494,7 +514,8 @@ def _asked(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Fill:
         own = _values(kernel, x[start:end], None)
         _require_mirrored(own, own.T)
         roots[start:end] = np.sqrt(np.maximum(np.diagonal(own), 0))
-        _require_room(roots[:end].max() ** 2, dtype)  # no entry is larger than the largest diagonal entry
+        # in a positive semi-definite matrix no entry is larger than the largest diagonal entry
+        _require_room(roots[:end].max() ** 2, dtype)
         if end == len(x):
             _require_size(roots.max() ** 2, dtype)
         slab[:, start:] = _allowed((own + own.T) / 2, roots[start:end], roots[start:end])
@@ -528,26 +549,27 @@ def _require_size(largest: float, dtype: str) -> None:
 
 
 def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    """`of_kernel` of a `HeldGram`; 0 for a user's kernel, whose float64 values count as exact."""
+    """The field `of_kernel` of a `HeldGram`; it is 0 for a user's kernel, whose float64 values are taken as exact."""
     if kernel is not infinite:
         return np.zeros(len(x))
     return np.sqrt((3 * x.shape[1] + 24) * UNIT) * np.linalg.norm(x, axis=1)  # as in `infinite_estimate`
 
 
 def stored_kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, " n"]:
-    """`kernel_error` of stored tiles: for float32 the compiled pass computes fewer digits."""
+    """The `kernel_error` of stored tiles; for float32 it is larger, as the compiled code is less accurate."""
     return kernel_error(kernel, x) * np.sqrt(COARSER if STORED[dtype] else 1)
 
 
 def tiles_bytes(n: int, dtype: str) -> float:
-    """Bytes of the tiles of n samples, and of the kernel's temporaries for one slab."""
+    """Bytes of the tiles of n samples, and of the kernel's temporary arrays for one slab."""
     return np.dtype(dtype).itemsize * (n * n / 2 + n * min(n, SLAB) / 2) + tiles_room(n, dtype)
 
 
 def tiles_room(n: int, dtype: str) -> float:
-    """Bytes of a slab's entries before they are stored: the memory that tiles in a file take.
+    """Bytes of the entries of a slab before they are stored, which is the memory needed if the tiles are in a file.
 
-    A slab's symmetric part counts three times, the rest one and a half times; a user's kernel may take more in a call.
+    The bytes of a slab's symmetric part are counted three times, those of the rest one and a half times. A call of a
+    user's kernel may take more.
     """
     return 8 * 1.5 * min(n, SLAB) * (n + min(n, SLAB))
 
@@ -567,9 +589,10 @@ def _nearest(slab: np.ndarray) -> int:
 
 
 def _require_same(kernel: Kernel, x: np.ndarray, slabs: Sequence[np.ndarray], file: TilesFile) -> None:
-    """Refuse a file of another kernel, as one row in 256, or the row of a slab's largest entry off the diagonal, shows.
+    """Refuse a file that has another kernel, if one row in 256, or the row of a slab's largest entry off the diagonal,
+    shows it.
 
-    Other rows are not checked. The kernel is called once, since preparing all samples is most of its work.
+    Other rows are not checked. The kernel is called once, since most of its work is to prepare all samples.
     """
     looked = [np.append(np.arange(0, len(slab), TILE), row) for slab, row in zip(slabs, file.nearest, strict=True)]
     rows = np.concatenate([start + own for (start, _), own in zip(file.rows, looked, strict=False)])
@@ -594,7 +617,9 @@ def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:
 
 
 def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The entries; ValueError if an entry is larger than the product of the roots of its diagonal entries."""
+    """The entries; raises a ValueError if an entry ij is larger than the root of the product of the diagonal entries ii
+    and jj.
+    """
     for i, row in enumerate(values):
         over = np.abs(row) - left[i] * right
         if over.max() > 1e-9 * left[i] * right.max():
@@ -621,7 +646,7 @@ def _require_mirrored(block: np.ndarray, mirrored: np.ndarray) -> None:
         )
 
 
-NULL = 1e-12  # eigenvalues of the landmarks' matrix below this share of the largest are rounding
+NULL = 1e-12  # eigenvalues of the landmarks' matrix below this share of the largest are treated as rounding errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -693,7 +718,7 @@ def nystroem(x: Float[np.ndarray, "n d"], landmarks: int, kernel: Kernel = infin
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FeatureGram(HeldGram):
-    """H = F F' of features F."""
+    """The matrix H = F F' for an array F of features."""
 
     kernel: Features
     held: Float[np.ndarray, "n m"]  # F
@@ -736,7 +761,10 @@ class FeatureGram(HeldGram):
 
     @property
     def product_rounding(self) -> float:
-        """A bound of |fl(F (F' v)) - H v|_F over |v|_F, of fl(F' F) and of a block's entries: sums of n and m terms."""
+        """A bound of |fl(F (F' v)) - H v|_F / |v|_F, and of the rounding errors of fl(F' F) and of a block's entries.
+
+        These are sums of n and of m terms.
+        """
         return 1.01 * (sum(self.held.shape) + 8) * UNIT * self.trace
 
     @cached_property
@@ -744,7 +772,7 @@ class FeatureGram(HeldGram):
         return np.einsum("ij,ij->i", self.held, self.held)
 
     def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
-        """A bound of the error of a block's entries in Frobenius' norm: they are sums of m terms."""
+        """A bound of the error of a block in the Frobenius norm; the entries are sums of m terms."""
         return 1.01 * (self.held.shape[1] + 8) * UNIT * float(self._own[owned].sum())
 
     def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
