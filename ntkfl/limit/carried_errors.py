@@ -1,10 +1,19 @@
-"""Bounds of the errors of tiles and rounding in the rounds of linear methods, updated in every round of a run.
+"""Error bounds for the rounds of linear methods, updated in every round of a run.
 
-Several runs share each product with a matrix, so that the matrix's entries are read once for all runs.
+The errors have two sources. One is rounding. The other is that H, the Gram matrix of all samples, is stored in tiles
+(square pieces) whose entries differ slightly from the exact entries. A run adds up the errors of its rounds in a few
+sums, from which the bounds follow:
 
-Plain averaging needs few products for many rounds: powers of the round's map are Chebyshev series. The eigenvalues x of
-M = I - H P lie in [low, 1], and the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1] the
-Chebyshev series of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
+- drift: a bound of the distance between the computed residual and r(0) - H c, where c are the computed coefficients;
+- energy: a bound of (e' H e)^(1/2), where e is the error of the coefficients and ' transposes;
+- defects: the sum of bounds of the errors that each round adds to the residual.
+
+Several runs share each product with H, so that the entries of H are read once for all runs.
+
+A round of plain averaging multiplies the residual by M = I - H P, where P maps the residual to the clients' mean
+displacement. Many rounds need few products with H, because powers of M are Chebyshev series. The eigenvalues x of M lie
+in [low, 1], so the eigenvalues of X = (2 M - (1 + low) I) / (1 - low) lie in [-1, 1]. On [-1, 1] the Chebyshev series
+of x^t and of 1 + x + ... + x^(t-1) may end after some sqrt(2 t log(1 / eps)) terms.
 """
 
 from abc import ABC, abstractmethod
@@ -27,11 +36,15 @@ from ntkfl.memory import require
 
 Result = TypeVar("Result")
 Vectors = Float[np.ndarray, "n k"]
-Asking = Generator[Vectors, Vectors, Result]  # a run that yields V, receives H V, and returns its result
+# a run that yields vectors V, receives the product H V, and returns its result
+Asking = Generator[Vectors, Vectors, Result]
 
 
 def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Result]]) -> list[Result]:
-    """The result of each run; simultaneous requests of the runs become columns of one product."""
+    """Returns the result of each run.
+
+    The vectors that the runs ask for at the same time become columns of one product.
+    """
     results: dict[int, Result] = {}
     answers: dict[int, Vectors | None] = dict.fromkeys(range(len(runs)))
     while answers:
@@ -50,30 +63,36 @@ def run_together(product: Callable[[Vectors], Vectors], runs: Sequence[Asking[Re
     return [results[number] for number in range(len(runs))]
 
 
-SAFE = 1.01  # covers the rounding of the bounds themselves
+SAFE = 1.01  # a factor that covers the rounding of the bounds themselves
 
 
 class BoundedRound(NamedTuple):
-    """r(t) and c_t of a run, and bounds of their errors."""
+    """The residual r(t) and the coefficients c_t of a run, and bounds of their errors."""
 
-    # residual, moved: r(t) and c_t, (n, C)
+    # residual: r(t); moved: c_t; both (n, C)
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
-    norm_error: float  # error of the residual in |.|_F
-    entry_error: float  # error of each entry of the residual
-    energy_error: float  # error of the coefficients, (e' H e)^(1/2), all columns together
+    norm_error: float  # bound of the residual's error in the Frobenius norm
+    entry_error: float  # bound of the error of each entry of the residual
+    energy_error: float  # bound of (e' H e)^(1/2) for the error e of the coefficients, all columns together
 
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors:
-    """The errors of the clients' decomposed blocks, the same for every method, computed once."""
+    """The errors of the clients' decomposed blocks H_cc = V diag(q) V'.
+
+    They are computed once, since they are the same for every method.
+    """
 
     tiles: HeldGram
     clients: ClientModes
 
     @cached_property
     def of_clients(self) -> Float[np.ndarray, "N 2"]:
-        """For each client: the relative error of V and of products with V, and the distance of V diag(q) V' from H_cc.
+        """Returns two errors for each client.
+
+        The first is the relative error of V and of products with V; the second is the distance of V diag(q) V' from
+        H_cc.
 
         Source: docs/proofs/linear_methods.md#errors-of-tiles.
         """
@@ -91,30 +110,33 @@ class BlockErrors:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that is computed so far, by name, for a file."""
+        """Everything that is computed so far, by name, to be saved in a file."""
         return {name: value for name, value in vars(self).items() if name == "of_clients"}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Take from a file the results that are not computed yet."""
+        """Take from the arrays of a file the results that are not computed yet."""
         vars(self).update({name: kept[name] for name in ("of_clients",) if name in kept})
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Bounds of a computed round's distance from the round with the exact H and P = u(H_D); norms are spectral."""
+    """Bounds of how far a computed round is from the round with the exact H and the exact P = u(H_D).
+
+    H_D holds the clients' own blocks H_cc of H, and 0 elsewhere. Norms are spectral.
+    """
 
     local: LocalErrors
-    entry: float  # at least each diagonal entry of H
-    # bounds of the eigenvalues of P
+    entry: float  # no diagonal entry of H is larger
+    # lower and upper bound of the eigenvalues of P
     least: float
     most: float
-    largest: float  # at least every eigenvalue of H P
-    alone: float  # at least every eigenvalue of H_D P
-    steepest: float  # at least every eigenvalue of a local step times (H_cc + pull I)
+    largest: float  # no eigenvalue of H P is larger
+    alone: float  # no eigenvalue of H_D P is larger
+    steepest: float  # no eigenvalue of (H_cc + mu I), times the size of a local step, is larger; mu as in FedProx
 
     @classmethod
     def of(cls, work: Blocks, round: LinearRound, errors: BlockErrors) -> "Margins":
-        """The margins of a round, for any steps.
+        """The margins of a round, for steps of any size.
 
         Raises:
             ValueError: no error bound is proved for the method.
@@ -142,7 +164,8 @@ class Margins:
             q, u = work.clients.values[owned], response[owned]
             top, walked = float(q.max()), float(length[owned[0]])
             steepest = cut[owned[0]] * (top + off + round.pull)
-            grown = max(1.0, steepest - 1) ** (count - 1)  # an error's growth by later steps; 1 if every step contracts
+            # how much the later steps lengthen an error; 1 if every step contracts
+            grown = max(1.0, steepest - 1) ** (count - 1)
             weight = float((u / plain[owned]).max())
             rounded = turning + (8 + 4 * count) * UNIT
             turned = weight * walked * grown * rounded
@@ -150,7 +173,7 @@ class Margins:
             own = float((q * u).max()) + off * weight * walked * grown + (top + off) * wrong
             return wrong, float(u.max()) + wrong, own, off, rounded, -(float(u.min()) - wrong), steepest, grown, turned
 
-        with np.errstate(all="ignore"):  # no bound is proved for steps beyond the clients' limit
+        with np.errstate(all="ignore"):  # these steps may overflow beyond the clients' limit, where no bound is proved
             of_all = np.array(
                 [
                     of_client(owned, turning, off)
@@ -181,14 +204,16 @@ class Margins:
 
     @property
     def grown(self) -> float:
-        """An upper bound of the factor by which a round of plain averaging lengthens an error: of the norm of I - H P
-        in the metric in which this matrix is symmetric."""
+        """An upper bound of the factor by which a round of plain averaging lengthens an error.
+
+        The factor is the norm of I - H P in the metric in which this matrix is symmetric.
+        """
         return max(1.0, self.largest - 1)
 
     def proved(self, work: Blocks, round: LinearRound, passing: bool = False) -> "Margins":
-        """These margins, if error bounds of the rounds are proved for these steps.
+        """Returns these margins if error bounds of the rounds are proved for these steps.
 
-        `passing`: whether other steps follow; a round of plain averaging may then lengthen errors.
+        `passing`: whether the run later changes to other steps. If so, a round of plain averaging may lengthen errors.
 
         Raises:
             ValueError: no error bound is proved for these steps.
@@ -214,36 +239,43 @@ class Margins:
 
 
 class RunState(NamedTuple):
-    """A run after some rounds: residual, coefficients, the method's memory, and the sums of its errors."""
+    """A run after some rounds: its residual, its coefficients, the method's memory, and the sums of the errors."""
 
     round: int
-    # residual, moved: (n, C)
+    # residual and coefficients: (n, C)
     residual: Float[np.ndarray, "n C"]
     moved: Float[np.ndarray, "n C"]
     memory: tuple[np.ndarray, ...]
-    sums: tuple[float, ...]  # before the first round: a bound of the norm of the residual's error
-    image: Float[np.ndarray, "n C"]  # H times the last move
+    # sums of the errors; before the first round, only a bound of the norm of the residual's error
+    sums: tuple[float, ...]
+    image: Float[np.ndarray, "n C"]  # H times the move of the last round
 
     @classmethod
     def start(cls, initial: Float[np.ndarray, "n C"], memory: tuple[np.ndarray, ...], wrong: float = 0.0) -> "RunState":
-        """The run before its first round; `wrong` bounds the norm of the error in its residual."""
+        """The run before its first round; `wrong` bounds the norm of the error in the initial residual."""
         return cls(0, initial, zeros := np.zeros_like(initial), memory, (wrong,), zeros)
 
 
 class Carried(ABC):
-    """Rules by which a run's bounds follow from the sums of its errors, and by which a round changes these sums."""
+    """The rules of a method by which a run's error bounds are computed.
+
+    A round changes the sums of the errors (`added`, `after`), and the bounds follow from these sums (`bounds`).
+    """
 
     @abstractmethod
     def bounds(self, sums: tuple[float, ...]) -> tuple[float, float, float]:
-        """Bounds of the errors of the residual's norm, of its entries, and of the coefficients in (e' H e)^(1/2)."""
+        """Bounds of the residual's error in norm, of the error of its entries, and of (e' H e)^(1/2).
+
+        Here e is the error of the coefficients.
+        """
 
     def begun(self, wrong: float) -> tuple[float, ...]:
-        """The sums before the first round, where `wrong` bounds the norm of the residual's error."""
+        """The sums before the first round; `wrong` bounds the norm of the residual's error."""
         return wrong, 0.0, wrong, 0.0
 
     @abstractmethod
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
-        """A round's contribution to the sums."""
+        """The amounts that a round adds to the sums."""
 
     def after(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         """The sums after a round."""
@@ -252,7 +284,7 @@ class Carried(ABC):
 
 @dataclass(frozen=True)
 class Least(Carried):
-    """The smallest of several bounds; each bound has sums of its own."""
+    """The smallest of the bounds by several rules; each rule has sums of its own."""
 
     parts: tuple[Carried, ...]
 
@@ -283,7 +315,7 @@ def carried(
     rounds: int,
     largest: Callable[[np.ndarray], float] | None = None,
 ) -> Carried:
-    """The bounds of a method's run of `rounds` rounds.
+    """The rules for a method's run of `rounds` rounds.
 
     Raises:
         ValueError: steps for which no bound is proved.
@@ -303,10 +335,10 @@ def bounded_rounds(
     last: int,
     seen: Callable[[RunState, BoundedRound], None],
 ) -> Asking[None]:
-    """The rounds from this state to the last; `seen` gets each round with its bounds, which are infinite without
-    `errors`.
+    """Run the rounds from this state to the round `last`.
 
-    onward: as `LinearRegime._onward`.
+    `seen` is called with each state and with its round, which has the error bounds; without `errors` these bounds are
+    infinite. The function `onward` computes a round, as `LinearRegime._onward` does.
     """
     if errors is not None and not state.round:
         state = state._replace(sums=errors.begun(state.sums[0]))
@@ -325,10 +357,10 @@ def bounded_rounds(
 
 
 def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, float, float]:
-    """The contributions of one round's rounding and tiles to the errors of residual and coefficients, and to the drift.
+    """The errors that the rounding and the tiles of one round cause: in the residual, the coefficients and the drift.
 
-    The drift is the residual's distance from r(0) - H c. Tiles with the error E add E times each move to the drift, so
-    all moves so far add E c: the norm of c counts, not the length of the path.
+    The drift is the residual's distance from r(0) - H c. If the tiles have the error E, each move adds E times the move
+    to the drift, so all moves so far add E c. Hence the norm of c counts, not the length of the path that led to c.
     """
     size, before, after = (float(np.linalg.norm(part)) for part in (move, old.moved, new.moved))
     rounding, lost = UNIT * float(np.linalg.norm(new.residual)), UNIT * after
@@ -337,18 +369,25 @@ def lost_in(local: LocalErrors, old: RunState, move: np.ndarray, new: RunState) 
 
 
 def spread_within(seen: float, largest: float) -> float:
-    """seen (2 - nu)^(-1/2), infinite from nu = 2 on: steps near their limit hardly shorten an error."""
+    """Returns seen (2 - largest)^(-1/2), which is infinite if `largest` is 2 or more.
+
+    `largest` bounds the eigenvalues of H P, or of H_D P where clients train one after the other. Steps near their limit
+    hardly shorten an error.
+    """
     return seen * float((2 - largest) ** -0.5) if largest < 2 else np.inf
 
 
 def further(length: float, once: float, spread: float) -> float:
-    """How much one more error adds to the bound `length`: at most `once`, and at most spread^2 to its square."""
+    """How much one more error adds to the bound `length`.
+
+    It adds at most `once` to the bound, and at most spread^2 to the bound's square.
+    """
     return min(once, spread * (spread / (np.hypot(length, spread) + length)) if 0 < spread < np.inf else once)
 
 
 @dataclass(frozen=True)
 class _Averaging(Carried):
-    """Bounds for plain averaging. Sums: drift, energy, defects."""
+    """Error bounds for plain averaging; the sums are drift, energy and defects."""
 
     margins: Margins
 
@@ -370,9 +409,10 @@ class _Averaging(Carried):
 
 @dataclass(frozen=True)
 class _InTurn(Carried):
-    """Bounds for clients one after the other; each client's steps shorten the coefficients' error in (e' H e)^(1/2).
+    """Error bounds for clients that train one after the other.
 
-    The sums are the drift and this error of the coefficients, the energy.
+    The sums are the drift and the energy, a bound of (e' H e)^(1/2) for the error e of the coefficients. Each client's
+    steps shorten this error.
 
     Source: docs/proofs/linear_methods.md#errors-of-clients-in-turn.
     """
@@ -388,10 +428,11 @@ class _InTurn(Carried):
     def added(self, old: RunState, move: np.ndarray, new: RunState) -> tuple[float, ...]:
         margins, local, root = self.margins, self.margins.local, np.sqrt(self.clients)
         (_, lost, farther), size = lost_in(local, old, move, new), float(np.linalg.norm(move))
-        # the second term bounds the rounding of a product of whole rows
+        # the second term bounds the rounding of a product with whole rows of H
         rows = local.product + SAFE * (len(move) + 4) * UNIT * local.size
         rounding = 2 * UNIT * (float(np.linalg.norm(old.residual)) + 2 * local.size * size)
-        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)  # a bound for all clients together
+        # a bound of the errors that all clients together meet
+        met = np.sqrt(margins.most) * (old.sums[0] + rows * size + root * rounding)
         slip = root * local.response / margins.least * size
         energy = further(old.sums[1], root * np.sqrt(margins.alone) * met, spread_within(met, margins.alone))
         energy += np.sqrt(local.size) * (slip + lost)
@@ -400,9 +441,9 @@ class _InTurn(Carried):
 
 @dataclass(frozen=True)
 class Changing(Carried):
-    """Bounds for a method without memory whose steps change with the round.
+    """Error bounds for a method without memory whose steps change with the round.
 
-    The sums are drift, energy and the norm of the residual's error.
+    The sums are the drift, the energy and a bound of the norm of the residual's error.
 
     Source: docs/proofs/linear_methods.md#errors-where-steps-change.
     """
@@ -438,7 +479,7 @@ class Changing(Carried):
 
 @dataclass(frozen=True)
 class _Remembering(Carried):
-    """Bounds for a method that remembers one vector.
+    """Error bounds for a method that remembers one vector, such as the server's momentum.
 
     The sums are the drift and the errors of coefficients, of residual and of memory.
 
@@ -468,19 +509,23 @@ CUT = 1e-13  # allowed sum of all omitted terms, relative to the function's larg
 
 
 class Series(NamedTuple):
-    """Chebyshev coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and relative truncation errors."""
+    """Chebyshev coefficients of x^t and of 1 + ... + x^(t-1), and their relative truncation errors.
 
-    low: float  # least x, from -1 to below 1
-    # powers, sums: (T, terms)
+    The coefficients have a row for each t.
+    """
+
+    low: float  # the least x, at least -1 and below 1
+    # coefficients of the powers and of the sums: (T, terms)
     powers: Float[np.ndarray, "T terms"]
     sums: Float[np.ndarray, "T terms"]
-    cut: Float[np.ndarray, "2 T"]  # (2, T), truncation and rounding of powers and of sums
+    cut: Float[np.ndarray, "2 T"]  # (2, T): errors by truncation and rounding, of the powers and of the sums
     rounds: Float[np.ndarray, " T"]
-    nodes: int  # degree of the interpolation: outside [-1, 1] no omitted term is larger than this degree's term
+    # degree of the interpolation; at x outside the interval no omitted term is larger than the term of this degree
+    nodes: int
 
     @classmethod
     def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
-        """The series of these rounds.
+        """The series for these rounds.
 
         Source: docs/proofs/linear_methods.md#many-rounds-at-once.
         """
@@ -500,30 +545,30 @@ class Series(NamedTuple):
 
 
 def nodes_of(most: int) -> int:
-    """The number of nodes that resolve the powers up to this round."""
+    """The number of interpolation nodes that resolve the powers x^t up to the round t = `most`."""
     return 16 + int(np.ceil(np.sqrt(2 * most * np.log(4 * most / CUT)))) if most else 16
 
 
 class SeriesState(NamedTuple):
-    """The partial sums of a series, and the last two terms, from which the next follows."""
+    """The partial sums of a series, and the last two terms, from which the next term follows."""
 
     term: int
-    # before, now: (n, C)
+    # the last two terms: (n, C)
     before: Float[np.ndarray, "n C"]
     now: Float[np.ndarray, "n C"]
     # residuals, sums: (T, n, C)
     residuals: Float[np.ndarray, "T n C"]
     sums: Float[np.ndarray, "T n C"]
-    # error bounds, on the axes: with and without the errors of the stored matrices; residuals and sums; rounds
+    # error bounds with three axes: with and without the errors of the stored matrices; of residuals and of sums; rounds
     reached: Float[np.ndarray, "2 2 T"]
-    # error bounds of a step of the recursion (slips) and of `now` (far): with, then without the errors of the stored
-    # matrices
+    # error bounds of one step of the recursion (slips) and of `now` (far), each first with and then without the errors
+    # of the stored matrices
     slips: Float[np.ndarray, "2"]
     far: Float[np.ndarray, "2"]
 
     @classmethod
     def start(cls, series: Series, initial: Float[np.ndarray, "n C"], wrong: float = 0.0) -> "SeriesState":
-        """The state before the first term; the norm of the initial residual's error is at most `wrong`."""
+        """The state before the first term; `wrong` bounds the norm of the initial residual's error."""
         nothing = np.zeros((len(series.powers), *initial.shape))
         reached, none = np.zeros((2, 2, len(nothing))), np.zeros(2)
         return cls(0, np.zeros_like(initial), initial, nothing, nothing, reached, none, none + wrong)
@@ -536,7 +581,7 @@ def summed(
     margins: Margins | None = None,
     seen: Callable[[SeriesState], None] = lambda state: None,
 ) -> Asking[SeriesState]:
-    """The sums after the last term; `seen` gets the sums after each term.
+    """Returns the sums after the last term; `seen` is called with the sums after each term.
 
     Source: docs/proofs/linear_methods.md#many-rounds-at-once.
     """
@@ -582,8 +627,8 @@ def bounded_powers(
             size, skew = float(np.linalg.norm(summed)), float(np.sqrt(margins.most / margins.least))
             root, slip = np.sqrt(margins.largest * margins.most), np.sqrt(local.size) * local.response * size
             norm_error, energy_error = skew * wrong[0, 0], root * wrong[0, 1] + slip
-            # the series sums rounds with the stored matrices; first the errors of these rounds, then the distance of
-            # these rounds from rounds with H and P
+            # The series sums rounds with the stored matrices. First come the errors of these rounds, then the distance
+            # of these rounds from rounds with H and P.
             wrong = wrong[1] * _outside(series, margins)
             way = _way(margins, float(np.sqrt(max(np.vdot(summed, moved), 0.0) + local.turned * size**2)), wrong[1])
             # |P^(1/2) r| is at most `left` times most^(1/2)
@@ -600,17 +645,20 @@ def bounded_powers(
 
 
 def _outside(series: Series, margins: Margins) -> float:
-    """A bound of a term's excess over 1, at eigenvalues of the stored matrices outside [-1, 1]."""
+    """An upper bound of every term; it exceeds 1 where eigenvalues of the stored matrices may be outside [-1, 1]."""
     return float(np.exp(min(series.nodes * np.sqrt(4 * _off(margins) / (1 - series.low)), 100.0)))
 
 
 def _way(margins: Margins, length: float, wrong: float) -> float:
-    """An upper bound of the norms of all earlier rounds' coefficients P v, from |P^(1/2) v| and an error of v."""
+    """An upper bound of the norm of the coefficients in every round so far.
+
+    The last round's coefficients are P v; `length` is |P^(1/2) v|, and `wrong` bounds the error of v.
+    """
     left, root = 2 - margins.largest - _off(margins), np.sqrt(margins.most)
     return float(root * (length + root * wrong) / min(1.0, left)) if left > 0 else np.inf
 
 
 def _off(margins: Margins) -> float:
-    """A bound of the distance between eigenvalues of H P and eigenvalues of the stored matrices' product."""
+    """A bound of the distance between the eigenvalues of H P and those of the stored matrices' product."""
     local = margins.local
     return margins.most * local.stored + local.size * local.response

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 @dataclass(frozen=True, eq=False)
 class CohortWeights:
-    """Moments of the clients' weights p_c in the mean; p_c is 0 in a round without client c."""
+    """Mean and covariance of the clients' weights p_c in the server's mean; p_c is 0 in a round without client c."""
 
     mean: Float[np.ndarray, " N"]  # (N,)
     covariance: Float[np.ndarray, "N N"]  # (N, N); exactly 0 if every client is in every round
@@ -23,10 +23,10 @@ class CohortWeights:
 
     @classmethod
     def of(cls, sizes: Float[np.ndarray, " N"], cohort: int, weighting: str) -> CohortWeights:
-        """The moments over all choices of `cohort` clients, with equal probabilities.
+        """The moments over all choices of `cohort` clients, where all choices are equally likely.
 
-        The weighting "uniform" is p_c = 1/s for a cohort of s clients; "size" is p_c = n_c over the samples of the
-        cohort.
+        With the weighting "uniform" each client of a cohort of s clients has the weight p_c = 1/s. With "size" p_c is
+        n_c, the client's number of samples, divided by the number of samples of the cohort.
         """
         sizes = np.asarray(sizes, int)
         clients = len(sizes)
@@ -42,14 +42,18 @@ class CohortWeights:
 
     @classmethod
     def given(cls, sizes: Float[np.ndarray, " N"], cohort: Sequence[int], weighting: str) -> CohortWeights:
-        """The weights of a cohort that is not drawn."""
+        """The weights of a given cohort; their covariance is 0, since no client is drawn."""
         taking_part, together = np.zeros(len(sizes)), list(cohort)
         taking_part[together] = 1 if weighting == "uniform" else np.asarray(sizes)[together]
         return cls(taking_part / taking_part.sum(), np.zeros((len(sizes), len(sizes))))
 
     @classmethod
     def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:
-        """The moments for weights by size, once for each size, from the distribution of the other clients' samples."""
+        """The moments for weights by size.
+
+        They are computed once for each size that clients have, from the distribution of the number of samples of the
+        other clients in the cohort.
+        """
         clients = len(sizes)
         once, twice = cohort / clients, cohort * (cohort - 1) / (clients * (clients - 1))
         kinds, kind = np.unique(sizes, return_inverse=True)
@@ -63,7 +67,7 @@ class CohortWeights:
             for b in range(a, len(kinds)):
                 other = first[b] if b != a else next((int(i) for i in np.flatnonzero(kind == a)[1:]), None)
                 if other is None:
-                    continue  # there is only one client of this size, and so no pair
+                    continue  # only one client has this size, so there is no pair
                 chance_two, rest = _law_of_the_sum(np.delete(sizes, [place, other]), cohort - 2)
                 both = kinds[a] * kinds[b] / (kinds[a] + kinds[b] + rest) ** 2
                 product[a, b] = product[b, a] = twice * chance_two @ both
@@ -73,9 +77,14 @@ class CohortWeights:
 
 
 def _law_of_the_sum(sizes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of each sum 0, 1, ... of `count` of these numbers, all choices being equally likely."""
+    """The probability that `count` of these numbers have the sum 0, 1, ...
+
+    All choices of numbers are equally likely.
+    """
     total = int(sizes.sum())
-    share = count / max(len(sizes), 1)  # chance of a number; given how many are taken, all choices are equally likely
+    # Each number is taken with this chance, independently. Given how many numbers are taken, all choices are equally
+    # likely.
+    share = count / max(len(sizes), 1)
     ways = np.zeros((count + 1, total + 1))
     ways[0, 0] = 1.0
     for size in sizes:

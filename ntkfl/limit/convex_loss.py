@@ -1,4 +1,4 @@
-"""Convex losses of an output and a label, with the constants for the bound on their training."""
+"""Convex losses of an output and a label, with the constants that the bound of the training losses needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,18 +12,21 @@ Ends = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class ConvexLoss:
-    """A loss l(f, y) >= 0 of one output, convex in f, with |l'|^2 <= 2 b l; functions of arrays, entry by entry.
+    """A loss l(f, y) >= 0 of one output f and its label y, convex in f, with |l'|^2 <= 2 b l.
+
+    The functions below take arrays and act on each entry.
 
     Args:
         name: the name of the loss.
-        value: l(f, y).
-        slope: l', its derivative in f.
-        curvature: l'', used in Newton's method only.
-        smoothness: b; a bound on l'' will do, since l is not negative.
-        minimisers: the ends, rounded inward, of the interval of f in which l is 0; None: l is nowhere 0. If minimisers
-            are given, b must be a Lipschitz constant of l'.
-        accepts: the allowed labels, in words; `labels` tells whether given labels are allowed.
-        halved: up to this distance of f from the minimisers l is half the distance's square; 0: nowhere.
+        value: the function l(f, y).
+        slope: l', the derivative of l in f.
+        curvature: l'', the second derivative, which is used in Newton's method only.
+        smoothness: the constant b; a bound of l'' is large enough, since l is not negative.
+        minimisers: the two ends, rounded inward, of the interval of f in which l is 0. None means that l is nowhere 0.
+            If minimisers are given, b must be a Lipschitz constant of l'.
+        accepts: the allowed labels, in words.
+        labels: the function that tells whether given labels are allowed.
+        halved: while f is at most this far from the minimisers, l is half the square of the distance; 0 means nowhere.
     """
 
     name: str
@@ -71,12 +74,12 @@ LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARES)}
 
 
 def _named(kind: str, number: float) -> str:
-    """A name from which `loss_of` makes the same loss, however many digits the number has."""
+    """The name of the loss with its number, written with as many digits as `loss_of` needs to make the same loss."""
     return f"{kind}:{float(number)!r}".removesuffix(".0")
 
 
 def huber(delta: float) -> ConvexLoss:
-    """Huber's loss: squares up to |f - y| = delta, then linear."""
+    """Huber's loss: half the square of f - y up to |f - y| = delta, and linear beyond."""
     return ConvexLoss(
         _named("huber", delta),
         lambda f, y: np.where(np.abs(f - y) <= delta, (f - y) ** 2 / 2, delta * np.abs(f - y) - delta**2 / 2),
@@ -89,7 +92,7 @@ def huber(delta: float) -> ConvexLoss:
 
 
 def band(width: float) -> ConvexLoss:
-    """Half the square of |f - y| - width, and 0 within the width."""
+    """The loss that is half the square of |f - y| - width where |f - y| exceeds the width, and 0 elsewhere."""
 
     def ends(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(np.nextafter(y - width, np.inf), y), np.maximum(np.nextafter(y + width, -np.inf), y)
@@ -109,7 +112,7 @@ WITH_A_NUMBER = {"huber": huber, "band": band}
 
 
 def loss_of(name: str) -> ConvexLoss:
-    """A loss by its name: squares, logistic, hinge (squared hinge), huber:DELTA or band:WIDTH.
+    """Returns the loss of a name: squares, logistic, hinge (the squared hinge), huber:DELTA or band:WIDTH.
 
     Raises:
         ValueError: another name, or a number that is not positive and finite.

@@ -1,13 +1,19 @@
 """Algorithm 1 on a convex loss at infinite width: its exact recursion in the outputs, and a bound of its losses.
 
-Let l >= 0 be convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, eta_l < 1/L and eta_g <= 1. For every u, a local step has
+F_c is the sum of the losses of client c's samples, F the sum over all samples, H the Gram matrix and H_cc the block of
+client c. Let l >= 0 be convex with |l'|^2 <= 2 b l, and let L = b max_c |H_cc|, eta_l < 1/L and eta_g <= 1. A local
+step of client c from w to w+ satisfies, for every u,
 
     |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u),
 
-by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so the sum over K
-steps, N clients and T rounds telescopes. Hence the mean over rounds and steps of the sum of the clients' losses is at
-most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), for all K, N and
-partitions. The minimum over alpha is kernel regression by the same loss with the ridge N / (eta_l eta_g K T).
+because F_c is convex and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so the
+sum over K steps, N clients and T rounds telescopes. Hence the mean, over rounds and steps, of the sum of the clients'
+losses is at most
+
+    min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L)
+
+for all K, N and partitions. The minimum over alpha is kernel regression by the same loss with the ridge N / (eta_l
+eta_g K T).
 """
 
 from dataclasses import dataclass
@@ -22,16 +28,17 @@ from ntkfl import interruption
 from ntkfl.limit.convex_loss import ConvexLoss
 from ntkfl.limit.infinite_width import Regime, checked_rounds
 
-NEWTON = 100  # steps of Newton's method at most
-PRECISE = 1e-13  # the search ends at a relative decrease below this
+NEWTON = 100  # largest number of Newton steps
+PRECISE = 1e-13  # the search ends when a step lowers the objective by less than this share
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ConvexRegime(Regime):
     """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `kernel_regime(..., loss=...)`.
 
-    With f = f_0 + H alpha a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own copy, and the server adds
-    eta_g / N times the clients' coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
+    The outputs at the samples are f = f_0 + H alpha. A client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own
+    copy. The server adds eta_g / N times the clients' coefficients, -eta_l sum_k l', to alpha. Rounds are run one by
+    one, in float64.
 
     Args:
         loss: the loss of an output and its label.
@@ -56,13 +63,16 @@ class ConvexRegime(Regime):
 
     @property
     def eta_limit(self) -> float:
-        """1/L = 1 / (b max_c |H_cc|): `bound` holds for eta_local below this and eta_global at most 1."""
+        """1/L = 1 / (b max_c |H_cc|). `bound` holds if eta_local is below this number and eta_global is at most 1."""
         largest = self.loss.smoothness * float(self._clients.values.max())
         return 1 / largest if largest else np.inf
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The warning that `bound` does not hold at these steps, with steps at which it holds; None if it holds."""
+        """The warning that `bound` does not hold at these steps; None if it holds.
+
+        The warning names steps at which `bound` holds.
+        """
         if self.setup.eta_local < self.eta_limit and self.setup.eta_global <= 1:
             return None
         setup = self.setup
@@ -84,21 +94,24 @@ class ConvexRegime(Regime):
         return self.loss.value(outputs, self._labels).sum(axis=(1, 2)).reshape(np.shape(rounds))
 
     def mean_loss(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-        """The mean, over the first rounds and their local steps, of the sum of the clients' losses; `bound` bounds this
-        mean.
+        """The mean, over the first rounds and their local steps, of the sum of the clients' losses.
 
-        A client's loss is that of its own model before the step. Raises: as `bound`.
+        A client's loss in a step is the loss of its own model before the step. `bound` is an upper bound of this mean.
 
         Args:
             rounds: how many of the first rounds, at least 1.
             initial_outputs: outputs y(0) before training, shape (n,) or (n, C); default 0.
+
+        Raises: as `bound`.
         """
         count = _positive(rounds)
         _, total = self._run(self._labels - self._initial_residual(initial_outputs), np.array([count]))
         return float(total) / (count * self.setup.local_steps)
 
     def bound(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
-        """An upper bound of `mean_loss`, min_alpha [...] / (1 - eta_l L), for which no round is run.
+        """An upper bound of `mean_loss`; no round is run to compute it.
+
+        The bound is min_alpha [...] / (1 - eta_l L), with the bracket of the formula at the head of this module.
 
         Args:
             rounds: how many of the first rounds, at least 1.
@@ -115,7 +128,9 @@ class ConvexRegime(Regime):
         return self._least(start, self.problem.n_clients / total_step) / (1 - setup.eta_local / self.eta_limit)
 
     def _least(self, start: Float[np.ndarray, "n C"], ridge: float) -> float:
-        """min_alpha [ridge alpha^T H alpha / 2 + F(start + H alpha)], output by output, by damped Newton steps."""
+        """min_alpha [ridge alpha^T H alpha / 2 + F(start + H alpha)], for one output after the other, by damped Newton
+        steps.
+        """
         values, basis = np.linalg.eigh(self.gram)
         root = basis * np.sqrt(np.maximum(values, 0))
 

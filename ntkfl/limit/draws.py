@@ -1,4 +1,7 @@
-"""The draws of rounds, cohorts and batches: at random, or every choice of a round with its probability."""
+"""The random choices of a round: the cohort of clients, and the batches of each client.
+
+The choices are either drawn at random, or all possible choices are enumerated with their probabilities.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,21 @@ if TYPE_CHECKING:
     from ntkfl.limit.random_regime import Noise
 
 
-Scale = Float[np.ndarray, "k m"]  # factors of each sample's gradient in a step, 0 outside the batch, for each run
+# for each run, the factor of each sample's gradient in a step; 0 for samples outside the batch
+Scale = Float[np.ndarray, "k m"]
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The cohort of a round and the batches of its clients, for each of some runs."""
+    """For each of several runs, the cohort of a round and the batches of its clients."""
 
-    noise: Noise  # the noise that is drawn
-    taking: Bool[np.ndarray, "N m"]  # whether the client is drawn
-    batches: Callable[[int], Iterator[Scale]]  # (client) -> the client's batches, step by step
+    noise: Noise  # the kinds of noise in a round: cohort, batches and their sizes
+    taking: Bool[np.ndarray, "N m"]  # for each client and run, whether the client is drawn
+    batches: Callable[[int], Iterator[Scale]]  # takes a client and yields its batches, step by step
 
     @classmethod
     def at_random(cls, noise: Noise, runs: int, outputs: int, rng: np.random.Generator) -> Draws:
-        """Draws of independent runs; all outputs of a run share their draws."""
+        """Draws of independent runs; all outputs of one run share the run's draws."""
         given, count = noise.blocks.given, len(noise.blocks.clients.members)
         taking = np.zeros((count, runs), bool)
         if given:
@@ -55,7 +59,7 @@ class Draws:
 
     @classmethod
     def every(cls, noise: Noise, columns: int) -> Iterator[tuple[float, Draws]]:
-        """Each choice of cohort and batches with its probability, the same choice for `columns` runs."""
+        """Every choice of cohort and batches with its probability; the `columns` runs of one choice are all alike."""
         members = noise.blocks.clients.members
         cohorts = [noise.blocks.given] if noise.blocks.given else list(combinations(range(len(members)), noise.cohort))
         for cohort in cohorts:
@@ -74,7 +78,7 @@ class Draws:
 
     @property
     def weights(self) -> Float[np.ndarray, "N m"]:
-        """Each client's weight in the mean over the cohort."""
+        """For each run, each client's weight in the mean over the cohort."""
         sizes = np.array([len(owned) for owned in self.noise.blocks.clients.members])
         shares = self.taking * (np.ones_like(sizes) if self.noise.weighting == "uniform" else sizes)[:, None]
         return shares / shares.sum(axis=0)
@@ -82,7 +86,9 @@ class Draws:
     def displacements(
         self, residual: Float[np.ndarray, "n m"], drift: Float[np.ndarray, "n m"] | None = None
     ) -> Float[np.ndarray, "n m"]:
-        """Each drawn client's displacement on its batches, 0 for the other clients; `drift` as in `DrawnRound`."""
+        """The displacement of each drawn client by its batches, and 0 for the other clients; `drift` as in
+        `DrawnRound`.
+        """
         blocks, pull = self.noise.blocks, self.noise.pull
         if self.noise.batch is None and drift is None:
             return blocks.apply(blocks.response(pull), residual) * self.taking[blocks.owner]
@@ -102,12 +108,13 @@ class Draws:
 
 
 def choices(noise: Noise) -> int:
-    """The number of choices of cohort and batches in a round."""
+    """The number of possible choices of cohort and batches in a round."""
     members, given = noise.blocks.clients.members, noise.blocks.given
     ways = [_ways(*noise.steps_of(client)) for client in range(len(members))]
     if given:
         return prod(ways[client] for client in given)
-    sums = [1] + [0] * noise.cohort  # elementary symmetric sums of the clients' numbers of choices so far
+    # sums[s]: the sum over all cohorts of s of the clients so far, of the product of these clients' numbers of choices
+    sums = [1] + [0] * noise.cohort
     for way in ways:
         for size in range(noise.cohort, 0, -1):
             sums[size] += way * sums[size - 1]
@@ -122,7 +129,7 @@ def _ways(size: int, batch: int, turns: int, passes: int) -> int:
 
 
 def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[Float[np.ndarray, " k"]]]:
-    """Every sequence of batches of a client, as scales of its samples' gradients; all sequences are equally likely."""
+    """Yields every sequence of batches of a client, as factors of its samples' gradients; all are equally likely."""
     if batch >= size:
         yield [np.ones(size)] * (turns * passes)
         return
@@ -145,11 +152,11 @@ def _sequences(size: int, batch: int, turns: int, passes: int) -> Iterator[list[
         yield scales
 
 
-WORK = 1e10  # the largest number of multiplications in a round
+WORK = 1e10  # the largest allowed number of multiplications in a round
 
 
 def require_few(noise: Noise, size: int) -> float:
-    """The number of multiplications in a round; refuses a round with too many choices to enumerate."""
+    """Returns the number of multiplications in a round, or refuses a round with too many choices to enumerate."""
     require("the fourth moments of random rounds", lambda size: 40.0 * size**4, hint=ESTIMATE, size=size)
     count = choices(noise)
     work = 4.0 * count * size**5
@@ -163,10 +170,10 @@ def require_few(noise: Noise, size: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FourthMoments:
-    """The moments of the states z_k of all outputs k, summed over outputs."""
+    """Second and fourth moments of the states z_k of all outputs k, summed over the outputs."""
 
     second: Float[np.ndarray, "s s"]  # sum_k E z_k z_k^T
-    fourth: Float[np.ndarray, "s s s s"]  # G, the mean of the outer product of sum_k z_k z_k^T with itself
+    fourth: Float[np.ndarray, "s s s s"]  # the mean of the outer product of the matrix sum_k z_k z_k^T with itself
     outputs: int
 
     @classmethod
@@ -178,13 +185,15 @@ class FourthMoments:
     def after(
         self, maps: Sequence[tuple[float, Float[np.ndarray, "s s"]]], added: Float[np.ndarray, "s s"] | None
     ) -> FourthMoments:
-        """The moments after a round: `maps` are the round's possible maps with their probabilities, and `added` is the
-        covariance of Gaussian noise."""
+        """The moments after a round.
+
+        `maps` are the round's possible maps with their probabilities, and `added` is the covariance of Gaussian noise.
+        """
         second, fourth = np.zeros_like(self.second), np.zeros_like(self.fourth)
         for chance, step in maps:
             interruption.check()
             mapped = self.fourth
-            for _ in range(4):  # each time the first axis is mapped, and becomes the last
+            for _ in range(4):  # each product maps the first axis and makes it the last axis
                 mapped = np.tensordot(mapped, step, (0, 1))
             fourth += chance * mapped
             second += chance * step @ self.second @ step.T
@@ -197,28 +206,28 @@ class FourthMoments:
         return FourthMoments(second, fourth, self.outputs)
 
     def variance(self, n: int) -> float:
-        """The variance of |r|^2, r the first n entries of a state, over all outputs."""
+        """The variance of |r|^2 over all outputs, where r is the first n entries of a state."""
         square = float(np.trace(self.second[:n, :n]))
         return max(float(np.einsum("iijj->", self.fourth[:n, :n, :n, :n])) - square**2, 0.0)
 
 
 def _crossed(first: Float[np.ndarray, "s s"], other: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s s s"]:
-    """A_ik B_jl + A_il B_jk."""
+    """The tensor with the entries A_ik B_jl + A_il B_jk, where A is `first` and B is `other`."""
     return np.einsum("ik,jl->ijkl", first, other) + np.einsum("il,jk->ijkl", first, other)
 
 
-ERRORS = 3  # number of standard errors in an estimate's error
+ERRORS = 3  # an estimate's error is this number of standard errors
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRounds:
     """Squared residuals of independent runs; made by `RandomRegime.sampled`.
 
-    An error is three standard errors, estimated from the runs. This error is too small if few runs dominate the mean,
-    as happens where the mean square is close to growing.
+    The error of an estimate is three standard errors, estimated from the runs. This error is too small if a few runs
+    dominate the mean, which happens where the mean square is close to growing.
 
     Args:
-        rounds: t, (T,).
+        rounds: the rounds t, (T,).
         of_mean: |E r(t)|^2, which is exact, (T,).
         squares: |r(t)|^2 of each of R runs, (T, R).
         spreads: |r(t) - E r(t)|^2 of each run, (T, R).
@@ -231,7 +240,7 @@ class SampledRounds:
 
     @property
     def mean_square(self) -> Estimate:
-        """E |r(t)|^2, (T,): |E r|^2 plus the mean of the spreads."""
+        """E |r(t)|^2, (T,), computed as |E r(t)|^2 plus the mean of the spreads."""
         error = ERRORS * self.spreads.std(axis=-1, ddof=1) / self.spreads.shape[-1] ** 0.5
         return Estimate(self.of_mean + self.spreads.mean(axis=-1), error, self._how, Rigour.SAMPLED)
 

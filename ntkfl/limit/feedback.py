@@ -1,8 +1,10 @@
-"""Bounds of the growth of errors in rounds that remember one vector, by the resolvent on a circle.
+"""Bounds of the growth of errors in rounds that remember one vector, such as the server's momentum.
 
-The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1; the number k
-and the functions s, p and b of H_D belong to the method. The j-th power of the round map is an integral over |z| = R,
-so that a bound of T(w)^-1 on this circle bounds every power.
+The response to an error of the residual is T(w)^-1, with T(w) = k H + s w (w + p) / (w + b) and w = z - 1. The number k
+and the functions s, p and b belong to the method. They are functions of H_D, which holds the clients' own blocks H_cc
+of H and is 0 elsewhere; such a function is given by its values at the eigenvalues q of the blocks. The j-th power of
+the round map is an integral of the resolvent over a circle |z| = R. So a bound of T(w)^-1 on this circle bounds every
+power.
 """
 
 from collections.abc import Callable
@@ -17,27 +19,35 @@ from ntkfl import interruption
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes
 
-ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]  # angles that T is turned by, to prove that its numerical range lacks 0
+# T is turned by these angles, to prove that 0 is not in its numerical range
+ANGLES = np.linspace(-np.pi, np.pi, 33)[1:]
 TURNS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
-FIRST_ARCS, MOST_ARCS = 8, 4000  # arcs of the upper half of the circle
-CHANGE = 0.3  # largest change of the bound within an arc
+FIRST_ARCS, MOST_ARCS = 8, 4000  # first and largest number of arcs into which the upper half of the circle is divided
+CHANGE = 0.3  # largest change of the bound within an arc, relative to the bound
 
 
 class LocalErrors(NamedTuple):
-    """The errors of a client's computed local steps, the largest over the clients; norms are spectral."""
+    """Bounds of the errors of the clients' computed local steps; each is the largest over the clients.
 
-    product: float  # error of a product with H, over the norm of the factor
-    size: float  # at least |H|
-    response: float  # error of the response u(H_D)
+    The clients' decomposed blocks are H_cc = V diag(q) V'. Norms of matrices are spectral.
+    """
+
+    product: float  # norm of the error of a product of H and a vector, over the norm of the vector
+    size: float  # an upper bound of |H|
+    response: float  # error of the response u(H_D), the map from the residuals to the clients' displacements
     blocks: float  # distance of V diag(q) V' from H_cc, and of each q from an eigenvalue of H_cc
     rounded: float  # rounding error of a function of the blocks, relative to its largest value
-    stored: float  # distance of the stored matrix from H: `product` without the rounding
-    turned: float  # rounding error of a product with the computed response: `response` without the errors of the blocks
-    grown: float = 1.0  # bound of the growth of an error by a client's remaining steps; 1 if every step contracts
+    stored: float  # distance of the stored matrix from H, that is `product` without the rounding
+    # rounding error of a product with the computed response, that is `response` without the errors of the blocks
+    turned: float
+    grown: float = 1.0  # how much a client's remaining steps can lengthen an error; 1 if every step contracts
 
 
 class Wobble(NamedTuple):
-    """Bounds of the errors of the computed s, p, b and W: relative for s, in the spectral norm for W."""
+    """Bounds of the errors of the computed s, p, b and W.
+
+    The error of s is relative, and the error of W is in the spectral norm.
+    """
 
     scale: float
     zero: float
@@ -46,46 +56,57 @@ class Wobble(NamedTuple):
 
 
 def relative(error: float, least: float) -> float:
-    """If two numbers differ by `error` and one is at least `least`: a bound of the difference over either number."""
+    """A bound of the relative difference of two numbers, which holds relative to either number.
+
+    The two numbers differ by at most `error`, and one of them is at least `least`.
+    """
     return error / (least - error) if error < least else np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """A round with the move v and the errors e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
+    """How the errors of single rounds enter a run, for a method that remembers one vector.
 
-    Here d and f are the errors of a round in the residual and in the memory, E = s (kept + ahead z)/(w + b) and T(w) v
-    = (1 - w s passed/(w + b)) d + w E f. If `ahead` is not 0, the move contains `ahead` times the new memory as
-    computed, with this memory's error f; d is then the remaining error.
+    All of the following are z-transforms over the rounds. A round makes the error d in the residual and the error f in
+    the memory. These errors cause the errors v of the move and e of the residual:
+
+        T(w) v = (1 - w s passed/(w + b)) d + w E f,   E = s (kept + ahead z)/(w + b),
+        e = s (w + p)/(w + b) v - E f + s passed/(w + b) d.
+
+    If `ahead` is not 0, the move contains `ahead` times the new memory as computed, with the error f of this memory; d
+    is then the remaining error.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
     """
 
-    spectrum: OuterSpectrum  # s, p and b
-    share: float  # k, by which H is multiplied
-    response: Float[np.ndarray, " n"]  # u(q), of a client's own steps
+    spectrum: OuterSpectrum  # the functions s, p and b
+    share: float  # k, the factor of H in T
+    response: Float[np.ndarray, " n"]  # u(q), the response of a client's own steps
     wobble: Callable[[LocalErrors], Wobble]
-    # (errors, r, memory, move, new memory) -> norms of the errors of the new memory and of the move
+    # a function of (errors, r, memory, move, new memory): the norms of the errors of the new memory and of the move
     slips: Callable[[LocalErrors, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[float, float]]
-    # kept, ahead, passed: values at q, or numbers
+    # kept, ahead, passed: their values at q, or one number for all q
     kept: Float[np.ndarray, " n"] | float = 0.0
     ahead: Float[np.ndarray, " n"] | float = 0.0
     passed: Float[np.ndarray, " n"] | float = 0.0
-    # for `lyapunov`: `unit` times the memory is the motion m, and the model is the position plus `beyond` times m
+    # For `lyapunov`: `unit` times the memory is the motion m, and the model is the position plus `beyond` times m.
     unit: float = 1.0
     beyond: float = 0.0
 
     @property
     def weights(self) -> Float[np.ndarray, " n"]:
-        """W = k / (s (2 - p) / (2 - b)): no eigenvalue of the round is below -1 while W^(1/2) H W^(1/2) <= 2."""
+        """W = k / (s (2 - p) / (2 - b)).
+
+        No eigenvalue of the round is below -1 if no eigenvalue of W^(1/2) H W^(1/2) exceeds 2.
+        """
         return self.share / (self.spectrum.scale * self.spectrum.evened)
 
 
 class Gains(NamedTuple):
     """Upper bounds of the accumulated errors after all rounds so far, if the norms of the rounds' errors sum to 1.
 
-    The first two bound the residual's norm, for errors of the residual and of the memory; the other two bound the
-    coefficients' (e' H e)^(1/2).
+    The first two bound the residual's norm: `residual` for errors of the residual, `by_memory` for errors of the
+    memory. The other two bound (e' H e)^(1/2) for the error e of the coefficients, in the same order.
     """
 
     residual: float
@@ -102,13 +123,14 @@ class Gains(NamedTuple):
         rounds: int,
         largest: Callable[[np.ndarray], float] | None = None,
     ) -> "Gains":
-        """The gains of this number of rounds.
+        """The gains after this number of rounds.
 
-        `largest` takes the values w of W = w(H_D) and bounds the largest eigenvalue of W^(1/2) H W^(1/2). This takes
-        long, so `largest` is called only where the sums of the clients' own eigenvalues do not suffice.
+        `largest` takes the values of W = w(H_D) at the eigenvalues q, and bounds the largest eigenvalue of W^(1/2) H
+        W^(1/2). Computing this bound takes long. So `largest` is called only where the sum of the clients' own largest
+        eigenvalues is not small enough.
 
         Raises:
-            ValueError: the resolvent may be infinite on the circle: no bound is proved.
+            ValueError: no bound is proved, because the resolvent may be infinite on the circle.
 
         Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember.
         """
@@ -132,18 +154,21 @@ class Gains(NamedTuple):
             return feedback.share * (clients.values + errors.blocks) / (s * norm) * loose
 
         def over_the_circle(norm: np.ndarray, top: float) -> np.ndarray | None:
-            """The integrals with x = s norm and |A| at most `top`; None where A + delta may be singular."""
+            """The integrals over the circle, with x = s norm and |A| at most `top`; None if A + delta may be singular.
+
+            A is k x^-1/2 H x^-1/2, and delta is the rest of x^-1/2 T x^-1/2.
+            """
             sloping, shifted = float((steep / norm).max()), moved / float(norm.min())
             most, across = len(clients.members) * own(norm), root / np.sqrt(norm)  # `across` is s x^-1/2
             entering = float(np.sqrt(loose / (s * norm)).max())
 
             def least(angle: float) -> tuple[float, float]:
-                """A lower bound of 1 / |(A + delta)^-1| with A = k x^-1/2 H x^-1/2, and a bound of |delta|."""
+                """Returns a lower bound of 1 / |(A + delta)^-1|, and an upper bound of |delta|."""
                 w = radius * np.exp(1j * angle) - 1
                 delta = w * (w + p) / (w + b) / norm
                 turned = TURNS @ np.stack([delta.real, delta.imag])
                 lows = turned.min(axis=1)
-                back = TURNS[:, 0] < 0  # turns by more than a right angle: there a larger A lowers the bound
+                back = TURNS[:, 0] < 0  # turns by more than a right angle, for which a larger A lowers the bound
                 cosines = TURNS[back, 0]
                 by_client = (turned[back] + cosines[:, None] * most).min(axis=1)
                 lows[back] = np.maximum(by_client, lows[back] + cosines * top)
@@ -171,7 +196,7 @@ class Gains(NamedTuple):
                 past, straight = (float((root**2 * beside * part).max()) for part in (through, passed))
                 entered = entering + far * delayed
                 energy = np.sqrt(low + size) / low
-                # a bound of the part k H v, since e = (d - k H v) / w
+                # a bound of k H v, which is needed because e = (d - k H v) / w
                 pulled = float((root * np.sqrt(norm)).max()) * np.sqrt(top) * energy
                 terms = [
                     min(out * entered / low + straight, (1 + pulled * entered) / near),
@@ -184,13 +209,13 @@ class Gains(NamedTuple):
         def by_sums(norm: np.ndarray) -> float:
             return clients.sum_of_largest(own(norm))
 
-        ones, even = np.ones(len(s)), spectrum.evened  # if x = `even`, delta is a single number at z = -1
+        ones, even = np.ones(len(s)), spectrum.evened  # where `norm` is `even`, delta is a single number at z = -1
         totals = over_the_circle(ones, by_sums(ones))
         if totals is None:
             totals = over_the_circle(even, by_sums(even))
         if totals is None and largest is not None:
-            # x is made of the exact s and the computed (2 - p) / (2 - b); the computed quotient is at least the exact
-            # quotient over `uneven`
+            # x is made of the exact s and of the computed (2 - p) / (2 - b). The computed quotient is at least the
+            # exact quotient divided by `uneven`.
             uneven = (1 + wobble.zero / float((2 - p).min())) / (1 - wobble.pole)
             top = uneven * (largest(feedback.weights) + errors.size * wobble.weights)
             totals = over_the_circle(even, min(top, by_sums(even)))
@@ -198,5 +223,5 @@ class Gains(NamedTuple):
             raise ValueError(
                 "no error bound is proved for these steps: an eigenvalue of the round's map may be beyond 1"
             )
-        # an error of the start counts like an error in a round before round 0
+        # an error of the initial residual counts like an error in a round before the first round
         return cls(*(float(total) for total in radius ** (rounds + 1) * 1.01 * totals))

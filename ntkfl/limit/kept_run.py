@@ -1,4 +1,8 @@
-"""A method's rounds with their error bounds, saved in a file, from which a killed run is continued."""
+"""The rounds of a method with their error bounds, saved in a file, from which a run that was stopped is continued.
+
+The file has a mark, a checksum of the run's data, kernel, method and settings, by which the file of another run is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +38,26 @@ from ntkfl.work import CALL, MOST, require_work
 if TYPE_CHECKING:
     from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-SAVED_EVERY = 10  # a file is written after this many rounds, and at each reported round
-A_ROUND = 20 * CALL  # operations of a round without the product with H: two tenths of a millisecond, measured
+SAVED_EVERY = 10  # the file is written after every so many rounds, and at each round that is reported
+A_ROUND = 20 * CALL  # operations of a round without the product with H; this is two tenths of a millisecond, measured
 QUICK = 2000  # the largest number of samples at which powers of a round take only seconds
-ROWS = 16  # rows of the kernel in the mark; two kernels may agree in some rows, such as those of common landmarks
-VERSION = 2  # of the rules of error bounds; it changes when bounds change, as a run must not mix two kinds
+# number of the kernel's rows in the mark; two kernels may agree in some rows, such as those of common landmarks
+ROWS = 16
+# The version of the rules by which errors are bounded. It changes when the rules change, as a run must not mix bounds
+# by different rules.
+VERSION = 2
 
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run of a method, from an initial residual to the rounds that are reported."""
+    """A run of a method from an initial residual, through the rounds that are reported."""
 
     regime: MatrixFreeRegime
     rounds: np.ndarray  # the rounds that are reported
-    initial: np.ndarray  # the residual before the first round; the labels where the run has a file
+    initial: np.ndarray  # the residual before the first round; it is the labels if the run has a file
     wrong: float = 0.0  # a bound of the norm of the initial residual's error
-    proved: bool = False  # whether to raise a ValueError where no error bounds are proved
-    file: Path | None = None  # the file; if it exists the run starts from its content
+    proved: bool = False  # whether a ValueError is raised if no error bounds are proved
+    file: Path | None = None  # if this file exists, the run starts from its content
     identity: str = ""  # a name that distinguishes the run from others with the same data and kernel
     progress: Callable[[int], None] = lambda done: None  # called with the number of steps done
 
@@ -76,7 +83,7 @@ class KeptRun:
 
     @cached_property
     def _series(self) -> Series | None:
-        """The series that replaces rounds if it takes fewer products; the errors of the series are bounded."""
+        """The series that replaces rounds, if it takes fewer products and its errors are bounded; otherwise None."""
         if self._bounds[1] is None:
             return None
         return self.regime._series(
@@ -85,7 +92,10 @@ class KeptRun:
 
     @cached_property
     def _largest(self) -> float:
-        """A bound of the eigenvalues of H P; a series goes on with the bound that the file's first terms had."""
+        """A bound of the eigenvalues of H P.
+
+        A series that is continued keeps the bound with which the terms in the file were computed.
+        """
         margins, kept = self._bounds[1], self._kept[1]
         assert margins is not None
         return float(kept.get("largest", margins.largest))
@@ -94,30 +104,33 @@ class KeptRun:
         """Take from the file what an earlier process has computed before the rounds.
 
         Raises:
-            ValueError: the file belongs to another run or to none; this is found without computing error bounds.
+            ValueError: the file belongs to another run, or is no file of a run. This is found without computing error
+                bounds.
         """
         _, kept = self._kept
         if "rounding" not in kept or kept["rounding"] > SAFE * self.regime.tiles.product_rounding:
-            return  # the file's bounds are for sums that round more, as a device's do
+            return  # The bounds in the file are for sums with larger rounding errors, such as those of a device.
         if np.array_equal(kept["bases"], self._bases):
             self.regime._tops.recall(kept)
             self.regime._block_errors.recall(kept)
 
     @cached_property
     def _bases(self) -> np.ndarray:
-        """Numbers whose bits change with the bits of the clients' bases: bounds computed for some bases hold for no
-        other bases."""
+        """Numbers whose bits change when the bits of the clients' bases change.
+
+        Bounds that were computed for some bases hold for no other bases.
+        """
         numbers = np.cos(np.arange(len(self.regime.tiles)))
         return self.regime._clients.apply(numbers, numbers)
 
     def prepare(self) -> None:
-        """Compute the error bounds, and write a file with them if there is none."""
+        """Compute the error bounds, and write them to the file if there is no file yet."""
         _ = self.steps
         if self.file is not None and not self._kept[1]:
             self._write({})
 
     def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write the file, with what was computed before the rounds."""
+        """Write the file: these arrays, and what was computed before the rounds."""
         assert self.file is not None
         tiles = self.regime.tiles
         before = {"bases": self._bases, "rounding": np.array(tiles.product_rounding)}
@@ -127,11 +140,11 @@ class KeptRun:
 
     @cached_property
     def steps(self) -> int:
-        """The number of rounds, or of terms of a series; this computes the run's error bounds."""
+        """The number of rounds, or of terms of a series; reading it computes the run's error bounds."""
         return self._last if self._series is None else self._series.powers.shape[1]
 
     def asking(self) -> Asking[list[BoundedRound]]:
-        """The rounds that are reported, with error bounds where these are proved."""
+        """The rounds that are reported, with error bounds if these are proved."""
         kept = self._kept[1]
         if self._series is not None:
             return (yield from self._powers(self._series, kept))
@@ -182,7 +195,7 @@ class KeptRun:
     def _require_time(self, done: int, series: bool) -> None:
         """Refuse rounds, or terms of a series, that take more than about a day of one core.
 
-        Where powers of a round are quick and no file keeps the run, the limit is a quarter of an hour.
+        If powers of a round are quick and no file keeps the run, the limit is a quarter of an hour.
 
         Raises:
             ValueError: the rounds or terms take longer; the message says how many rounds would fit.
@@ -202,11 +215,11 @@ class KeptRun:
         )
 
     def _read(self, mark: str) -> dict[str, np.ndarray]:
-        """The file's content.
+        """The content of the file.
 
         Raises:
-            ValueError: the file is no state, belongs to another run or kernel, has bounds by other rules, or was
-                changed.
+            ValueError: the file is no state of a run, belongs to another run or kernel, has bounds by other rules, or
+                was changed.
         """
         assert self.file is not None
         kept, tiles = _read(self.file), self.regime.tiles
@@ -228,7 +241,7 @@ class KeptRun:
         return kept
 
     def _mark(self) -> str:
-        """The mark, with some rows of the kernel, by which a file of another run is refused."""
+        """The mark, with some rows of the kernel, by which the file of another run is refused."""
         digest, problem, tiles = hashlib.sha256(self.identity.encode()), self.regime.problem, self.regime.tiles
         rows = np.unique(np.linspace(0, len(tiles) - 1, ROWS).astype(int))
         for part in (problem.x, problem.y, problem.owner, tiles[rows].astype(tiles.dtype)):

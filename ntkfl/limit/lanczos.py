@@ -1,4 +1,7 @@
-"""Quadratic forms x' f(A) x of a large symmetric matrix, enclosed by Lanczos's method and Gauss's quadrature."""
+"""Bounds from both sides of quadratic forms x' f(A) x of a large symmetric matrix A.
+
+They are computed by Lanczos's method and Gauss's quadrature.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ from ntkfl.gram.tiles import UNIT, HeldGram
 from ntkfl.limit.round_modes import ClientModes
 from ntkfl.memory import require
 
-EXHAUSTED = 1e-12  # a step below this times |T| means that the space is exhausted
-HELD = 2**26  # the largest number of entries in all vectors of the runs that share products
-BLOCK = 512  # columns that are multiplied at a time for a whole spectrum
+EXHAUSTED = 1e-12  # a space is exhausted if the next step is below this times |T|
+HELD = 2**26  # the largest number of entries in all vectors of those runs that share products
+BLOCK = 512  # number of columns that are multiplied at a time for a whole spectrum
 
 
 @dataclass(frozen=True)
 class Lanczos:
-    """A V = V T + last v e' + R from a unit vector, with V's columns orthonormal up to `skew`."""
+    """The result of Lanczos's method: A V = V T + last v e' + R, started from a unit vector.
+
+    T is tridiagonal, and the columns of V are orthonormal up to `skew`.
+    """
 
     diagonal: Float[np.ndarray, " k"]
     beside: Float[np.ndarray, " k-1"]
@@ -33,7 +39,7 @@ class Lanczos:
     def of(
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
-        """A run from each start, with the run's V; a run ends early if its space is exhausted.
+        """Yields the run from each start, with the run's V; a run ends early if its space is exhausted.
 
         As many runs as fit HELD numbers share products. Every vector is made orthogonal to all earlier vectors, twice.
         """
@@ -49,7 +55,7 @@ class Lanczos:
         cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"], steps: int
     ) -> Iterator[tuple[Lanczos, Float[np.ndarray, "n k"]]]:
         n, count = starts.shape
-        bases = np.zeros((count, steps + 1, n))  # the vectors of a run are rows
+        bases = np.zeros((count, steps + 1, n))  # the vectors of each run are rows
         bases[:, 0] = (starts / np.linalg.norm(starts, axis=0)).T
         diagonals, besides = np.zeros((count, steps)), np.zeros((count, steps + 1))  # T[k, k] and T[k, k - 1]
         ends, squares, largest = np.full(count, steps), np.zeros(count), np.zeros(count)
@@ -83,13 +89,13 @@ class Lanczos:
 
     @property
     def pairs(self) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "k k"]]:
-        """The eigenvalues of T, ascending, and its eigenvectors as columns."""
+        """The eigenvalues of T, ascending, and the eigenvectors of T as columns."""
         return eigh_tridiagonal(self.diagonal, self.beside)
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Nodes and weights of Gauss's rule, and of Lobatto's rule, which has low and high as nodes.
+        """Nodes and weights of Gauss's rule, and of Lobatto's rule, which has `low` and `high` as nodes.
 
-        All eigenvalues of T lie between low and high. If the even derivatives of the function are at least 0, the
+        All eigenvalues of T lie between `low` and `high`. If the even derivatives of the function are not negative, the
         integral is at least the value by Gauss's rule and at most the value by Lobatto's rule.
 
         Source: docs/proofs/linear_methods.md#what-is-left-by-quadrature.
@@ -105,27 +111,28 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class WholeSpectrum:
-    """A V = V diag(diagonal) + R with all eigenvectors V, orthonormal up to `skew`.
+    """The whole spectrum: A V = V diag(diagonal) + R, where V has all eigenvectors, orthonormal up to `skew`.
 
     For many starts a whole spectrum takes less work than a Lanczos run from each start.
     """
 
     diagonal: Float[np.ndarray, " n"]  # the eigenvalues
-    weights: Float[np.ndarray, " n"]  # the weights of one rule for all starts together
+    weights: Float[np.ndarray, " n"]  # the weights of one quadrature rule for all starts together
     residual: float  # |R|
     skew: float
 
     @classmethod
     def of(cls, product: Callable[[np.ndarray], np.ndarray], starts: Float[np.ndarray, "n C"]) -> WholeSpectrum:
-        """The spectrum, by twice as many products as A has rows, `BLOCK` at a time."""
+        """The spectrum, by twice as many products as A has rows, computed `BLOCK` products at a time."""
         n = len(starts)
         require("the eigenvectors of a round", lambda n: 8 * (2 * n * n + 6 * n * min(n, BLOCK)), n=n)
-        whole = np.empty((n, n), order="F")  # LAPACK needs no copy of this order, and reads the lower triangle only
+        # LAPACK needs no copy of a matrix in this order, and it reads the lower triangle only
+        whole = np.empty((n, n), order="F")
         for some in _pieces(n):
             whole[:, some] = product(np.eye(n, len(range(n)[some]), -some.start))
         values, vectors = eigh(whole, overwrite_a=True, driver="evr")
         del whole
-        squared = 0.0  # R belongs to the products with V; the products with the identity only found V
+        squared = 0.0  # R is computed from products with V; the products with the identity only served to find V
         for some in _pieces(n):
             squared += float(np.linalg.norm(product(vectors[:, some]) - vectors[:, some] * values[some])) ** 2
         residual = 1.01 * (np.sqrt(squared) + 4 * UNIT * float(np.linalg.norm(values)))
@@ -133,8 +140,11 @@ class WholeSpectrum:
         return cls(values, weights, residual, _skew(vectors.T))
 
     def rules(self, low: float, high: float) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """The nodes and weights of the spectrum in place of Gauss's rule and of Lobatto's rule, since a sum over all
-        eigenvalues is exact; all eigenvalues lie between low and high."""
+        """The nodes and weights of the spectrum, in place of both Gauss's rule and Lobatto's rule.
+
+        The two rules are equal here, since a sum over all eigenvalues is exact. All eigenvalues lie between `low` and
+        `high`.
+        """
         rule = np.clip(self.diagonal, low, high), self.weights
         return rule, rule
 
@@ -147,7 +157,7 @@ def _skew(rows: Float[np.ndarray, "k n"]) -> float:
 
 
 def _pieces(count: int) -> list[slice]:
-    """Rows or columns, `BLOCK` at a time."""
+    """Slices of the rows or columns, `BLOCK` in each."""
     return [slice(first, first + BLOCK) for first in range(0, count, BLOCK)]
 
 
@@ -165,25 +175,26 @@ def _last_of_inverse(diagonal: np.ndarray, beside: np.ndarray) -> float:
 
 
 WHOLE = 500  # the largest number of samples for which the matrix is decomposed
-KEPT = 16  # functions of the clients' blocks whose largest eigenvalues are remembered, at most
-PRODUCTS, VECTORS = 60, 20  # products with H; Ritz vectors to remove before a norm is taken, at most
-KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # vectors of n numbers that a search holds at most
-TOGETHER = 512  # clients are grouped until a group has so many samples; a group's blocks are multiplied together
-SLACK = 1e-9  # allowance for rounding, relative to |.|_F^2
+KEPT = 16  # the largest number of functions of the clients' blocks whose largest eigenvalues are remembered
+# number of products with H; largest number of Ritz vectors that are removed before a norm is taken
+PRODUCTS, VECTORS = 60, 20
+KRYLOV = 2 * PRODUCTS + 4 * VECTORS  # the largest number of vectors of length n that a search holds
+TOGETHER = 512  # clients are grouped until a group has so many samples; the blocks of a group are multiplied together
+SLACK = 1e-9  # allowance for rounding, relative to the squared Frobenius norm
 
 
 @dataclass(eq=False)
 class _Search:
-    """A search for the largest eigenvalue at the values w of a function, with the results of the search."""
+    """A search for the largest eigenvalue of A, which depends on the values w of a function, with its results."""
 
     values: Float[np.ndarray, " n"]  # w
-    # a Ritz value, the norm of its residual, and an upper bound, which is NaN until it is computed
+    # a Ritz value, the norm of its residual, and an upper bound of the eigenvalues, which is NaN until it is computed
     numbers: Float[np.ndarray, " c"]
     inside: Float[np.ndarray, "k k"]  # Q' A Q for the Ritz vectors Q
-    crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q|, Q the first 1, 2, ... vectors
+    crossing: Float[np.ndarray, " k"]  # |(I - Q Q') A Q| if Q is the first 1, 2, ... of the Ritz vectors
 
     def bound(self, squared: float) -> float:
-        """An upper bound of A's eigenvalues, whose squares sum to `squared`."""
+        """An upper bound of the eigenvalues of A, if the squares of these eigenvalues sum to `squared`."""
         bounds = []
         for k, crossing in enumerate(self.crossing.tolist(), 1):
             inside = self.inside[:k, :k]
@@ -195,10 +206,11 @@ class _Search:
 
 @dataclass(frozen=True, eq=False)
 class LargestEigenvalues:
-    """The largest eigenvalues of A = V D V' H V D V', for the stored H, V the clients' bases and D^2 = diag(w).
+    """The largest eigenvalues of matrices A = V D V' H V D V' with the stored H.
 
-    If the entries of w grow by factors c_i, the largest eigenvalue grows by a factor between the least and the largest
-    c_i. So one search is enough for all multiples of w, and thus for all rates of the server.
+    V are the bases of the clients' blocks, and D^2 = diag(w) for the values w of a function of the blocks. If the
+    entries of w are multiplied by factors c_i, the largest eigenvalue is multiplied by a factor between the least and
+    the largest c_i. So one search is enough for all multiples of w, and thus for all server rates.
 
     Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
     """
@@ -208,8 +220,9 @@ class LargestEigenvalues:
     _searches: list[_Search] = field(default_factory=list)
 
     def near(self, values: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """A number at or below the largest eigenvalue, and a distance from this number within which the search puts an
-        eigenvalue."""
+        """A lower bound of the largest eigenvalue, and a distance above it within which the search puts an
+        eigenvalue.
+        """
         search, least, most = self._of(values)
         value, off = search.numbers[:2].tolist()
         return least * value, most * (value + off) - least * value
@@ -223,17 +236,19 @@ class LargestEigenvalues:
 
     @property
     def together(self) -> float:
-        """|Q|_F of the orthonormal vectors Q whose products with A an upper bound takes; each product has a rounding
-        error of its own."""
+        """The Frobenius norm of the orthonormal vectors Q whose products with A an upper bound takes.
+
+        The norm is needed because each product has a rounding error of its own.
+        """
         return float(np.sqrt(n if (n := len(self.gram)) <= WHOLE else VECTORS))
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All results so far, by names, for a file."""
+        """All results so far, by name, to be saved in a file."""
         return {f"{name}_{i}": part for i, search in enumerate(self._searches) for name, part in vars(search).items()}
 
     def recall(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Take from a file the results that are missing here."""
+        """Take from the arrays of a file the results that are missing here."""
         for i in range(sum(name.startswith("crossing_") for name in kept)):
             search = _Search(*(kept[f"{of.name}_{i}"] for of in fields(_Search)))
             known = next((known for known in self._searches if np.array_equal(known.values, search.values)), None)
@@ -243,8 +258,10 @@ class LargestEigenvalues:
                 known.numbers = search.numbers
 
     def _of(self, values: Float[np.ndarray, " n"]) -> tuple[_Search, float, float]:
-        """The search for these values or for a multiple of them, and the least and the largest factor from the search's
-        values to these values."""
+        """The search for these values or for a multiple of them, and two factors.
+
+        The factors are the least and the largest factor from the search's values to these values.
+        """
         for search in self._searches:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factors = np.where(values == search.values, 1.0, values / search.values)
@@ -312,20 +329,22 @@ def _groups(clients: ClientModes) -> Iterator[range]:
 
 @dataclass(frozen=True, eq=False)
 class RitzRounds:
-    """Rounds of any server that takes linear combinations of mean displacements, in the labels' Krylov space.
+    """Rounds of any server that takes linear combinations of mean displacements, in the Krylov space of the labels.
 
-    Clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H P^(1/2).
-    So Lanczos' k products with A, from P^(1/2) y, give the residual of fewer than k rounds for every such server. How
-    accurate later rounds are depends on how well the space resolves the eigenvalues of A whose eigenvectors the labels
-    contain.
+    The clients' mean displacement is P r with P = u(H_D). In x = P^(1/2) r rounds are polynomials in A = P^(1/2) H
+    P^(1/2). So the k products with A in Lanczos's method, started from P^(1/2) y, give the residual of fewer than k
+    rounds for every such server. The accuracy of later rounds depends on how well the space resolves the eigenvalues of
+    A whose eigenvectors the labels contain.
 
     Source: docs/proofs/linear_methods.md#steps-from-a-krylov-space.
     """
 
-    values: Float[np.ndarray, "C k"]  # Ritz values of A, a row for each column of labels that is not 0
-    starts: Float[np.ndarray, "C k"]  # coordinates of P^(1/2) y in A's Ritz vectors V, y a column of labels
-    roots: Float[np.ndarray, "C k k"]  # R with |R s| = |P^(-1/2) V s| for combinations s of the vectors V
-    largest: float  # largest Ritz value plus its residual's norm: an estimate (no bound) of A's largest eigenvalue
+    values: Float[np.ndarray, "C k"]  # Ritz values of A; a row for each column of labels that is not 0
+    # coordinates of P^(1/2) y in the Ritz vectors V of A, where y is a column of labels
+    starts: Float[np.ndarray, "C k"]
+    roots: Float[np.ndarray, "C k k"]  # R such that |R s| = |P^(-1/2) V s| for combinations V s of the Ritz vectors
+    # the largest Ritz value plus the norm of its residual: an estimate, and no bound, of the largest eigenvalue of A
+    largest: float
 
     @classmethod
     def of(
@@ -335,14 +354,17 @@ class RitzRounds:
         labels: Float[np.ndarray, "n C"],
         steps: int,
     ) -> RitzRounds:
-        """The space of `steps` products with H; `root` multiplies by P^(1/2) or P^(-1/2). Zero columns are left out."""
+        """The space of `steps` products with H; columns of labels that are 0 are left out.
+
+        `root` multiplies by P^(1/2), or by P^(-1/2) if its second argument is True.
+        """
         if not labels.any():
             raise ValueError("all labels are 0, which the outputs 0 fit before any round: there is nothing to tune")
         starts = root(labels[:, labels.any(axis=0)], False)
         count, size, largest = starts.shape[1], min(steps, len(starts)), 0.0
         values, weights, roots = np.zeros((count, size)), np.zeros((count, size)), np.zeros((count, size, size))
         for i, (run, basis) in enumerate(Lanczos.of(lambda v: root(product(root(v, False)), False), starts, steps)):
-            some = slice(len(run.diagonal))  # if the space is exhausted early, the rest is 0
+            some = slice(len(run.diagonal))  # if the space is exhausted early, the remaining entries stay 0
             nodes, vectors = run.pairs
             values[i, some], weights[i, some] = nodes, vectors[0] * np.linalg.norm(starts[:, i])
             roots[i, some, some] = np.linalg.qr(root(basis @ vectors, True), mode="r")
@@ -350,11 +372,11 @@ class RitzRounds:
         return cls(values, weights, roots, largest)
 
     def start(self, size: int) -> Float[np.ndarray, "m b 1"]:
-        """The states of all columns' modes, of `size` numbers each, with an empty memory."""
+        """The states of the modes of all columns, each of `size` numbers, with an empty memory."""
         state = np.zeros((self.starts.size, size, 1))
         state[:, 0, 0] = self.starts.ravel()
         return state
 
     def seen(self, states: Float[np.ndarray, "m b t"]) -> Float[np.ndarray, "m t"]:
-        """For each state, along the last axis, a vector with the norm of the residual."""
+        """For each state, along the last axis, a vector that has the norm of the state's residual."""
         return (self.roots @ states[:, 0].reshape(*self.values.shape, -1)).reshape(len(states), -1)

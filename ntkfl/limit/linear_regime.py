@@ -1,6 +1,7 @@
 """The kernel regime of any method that is linear in the weights: its round map, its spectrum, its rounds.
 
-IMA (`MovingWindow`) sends the mean of a linear method's last models to the clients, or only evaluates it.
+`MovingWindow` is the window of IMA (iterative moving averaging), which can be put around any linear method. IMA takes
+the mean of the last models. It sends this mean to the clients, or only evaluates it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from ntkfl.work import CALL, SECOND
 
 @dataclass(frozen=True)
 class MovingWindow:
-    """The mean of the last `size` models, as in training, or of all models while there are fewer.
+    """The mean of the last `size` models, or of all models while there are fewer, as in the training engine.
 
     Args:
         size: number of models.
-        start: rounds after which the mean takes the model's place.
+        start: the number of rounds after which the mean takes the model's place.
         fed_back: whether the mean is sent out and the next round starts from it; otherwise the mean is only evaluated.
 
     Raises:
@@ -50,12 +51,14 @@ class MovingWindow:
 
 
 def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
-    """A round from the mean of the last `size` models to the next such mean.
+    """The round that maps the mean of the last `size` models to the next such mean.
 
-    The round remembers the method's own memory and u_j: the last Q = `size` models without the oldest, each minus the
-    mean of all Q models. If the method remembers nothing and has the factor l = 1 - nu, the eigenvalues z of the round
-    satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). With z on the unit circle, l is real only for l = 1 and l = -Q. So the
-    round is stable for -Q < l < 1.
+    Besides the method's own memory the round remembers vectors u_j, one for each of the last Q = `size` models but the
+    oldest: the model minus the mean of all Q models.
+
+    Let the method remember nothing, and let its round multiply a mode by the factor l = 1 - nu. The eigenvalues z of
+    the round with the window then satisfy z^Q = (l/Q) (1 + z + ... + z^(Q-1)). If z is on the unit circle, l is real
+    only for l = 1 and l = -Q. So the round is stable for -Q < l < 1.
 
     Source: docs/proofs/linear_methods.md#state-maps.
     """
@@ -91,23 +94,30 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     )
 
 
-DENSE = 2000  # all eigenvalues of a round map are computed up to so many rows; only the largest of a larger map
-SMALL = 150  # up to so many rows eigenvalues cost no more than a few Cholesky factors of half as many rows
-ESTIMATED = 1e-6  # estimated error of the rate of a large map without a formula
-SEARCHED, CLOSE = 800, 1e-9  # search for the largest server rate: most rows of a map; relative accuracy
-# restarts and vectors of the search for eigenvalues, which does not converge where eigenvalues crowd
+DENSE = 2000  # up to so many rows, all eigenvalues of a round map are computed; of a larger map only the largest
+# up to so many rows, computing all eigenvalues takes no longer than a few Cholesky factors of half as many rows
+SMALL = 150
+ESTIMATED = 1e-6  # estimated error of the rate, for a large map without a formula
+# search for the largest server rate: largest number of rows of a map; relative accuracy of the rate
+SEARCHED, CLOSE = 800, 1e-9
+# number of restarts, and of vectors, in the search for eigenvalues; where many eigenvalues are close to each other,
+# this search does not converge
 RESTARTS, BASIS = 20, 80
 MOST_ROUNDS = 1_000_000  # the largest number of rounds that `rounds_to` counts
-KEPT, HELD = 8, 2**24  # limits of the number of kept responses, and of their number times n^2; one is always kept
-ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this are equal up to the server rate
-UNEVEN, AT_ONCE = 1e4, 64  # the largest condition number of a basis of modes; rounds that are taken at a time
+# the number of responses that are kept is at most KEPT, and this number times n^2 at most HELD; one response is always
+# kept
+KEPT, HELD = 8, 2**24
+ALIKE = 8 * np.finfo(float).eps  # responses that differ by at most this, relative to themselves, count as equal
+# the largest condition number of a basis of modes; the number of rounds that are computed at a time
+UNEVEN, AT_ONCE = 1e4, 64
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualModes:
-    """Rounds in coordinates in which the modes of the residual do not mix: r = basis a, a = inverse r.
+    """Rounds in coordinates a in which the modes of the residual do not mix: r = basis a, a = inverse r.
 
-    The state of a mode is its entry of a and its entries of the memory; `maps` takes it to the state of the next round.
+    The state of a mode is its entry of a and its entries of the memory; `maps` takes this state to the state of the
+    next round.
     """
 
     maps: Float[np.ndarray, "n b b"]
@@ -121,7 +131,7 @@ class ResidualModes:
         return state
 
     def sizes(self, residual: Float[np.ndarray, "n C"]) -> Iterator[float]:
-        """|r(t)| for t = 1, 2, ..."""
+        """Yields |r(t)| for t = 1, 2, ..."""
         states = in_turn(self.maps @ self.start(residual), lambda state: self.maps @ state)
         power = np.linalg.matrix_power(self.maps, AT_ONCE)
         while True:
@@ -132,14 +142,17 @@ class ResidualModes:
 
 
 def in_turn(state: np.ndarray, step: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The states of `AT_ONCE` rounds, from this one on, side by side along the last axis."""
+    """The states of `AT_ONCE` successive rounds, from this state on, side by side along the last axis."""
     following = accumulate(repeat(state, AT_ONCE), lambda last, _: step(last))
     return np.concatenate(list(following), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The first `count` rounds, before those that repeat for ever; each is the round of a regime with its own steps."""
+    """The first `count` rounds of a run, each of which is the round of a regime with steps of its own.
+
+    The rounds after these repeat for ever.
+    """
 
     count: int
     of_round: Callable[[int], LinearRegime]
@@ -147,16 +160,18 @@ class Schedule:
 
 @dataclass(eq=False)
 class ClientsResponse:
-    """A response P of the clients and its decompositions, which do not depend on the server."""
+    """A response P of the clients and the decompositions that depend on P, but not on the server."""
 
-    share: Float[np.ndarray, " n"]  # at the eigenvalues of H_D
+    share: Float[np.ndarray, " n"]  # P at the eigenvalues of H_D, the matrix of the clients' own blocks
     nu: Float[np.ndarray, " n"] | None = None  # eigenvalues of H P, ascending
-    # the eigenvalues of P^(1/2) H P^(1/2); P^(-1/2) Q; Q^T P^(1/2); Q has the eigenvectors of P^(1/2) H P^(1/2)
+    # With the eigenvectors Q of P^(1/2) H P^(1/2): its eigenvalues; P^(-1/2) Q; Q^T P^(1/2)
     modes: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def mode_maps(round: LinearRound, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n b b"]:
-    """The map of each mode's residual and memory in a round, from the eigenvalues of P^(1/2) H P^(1/2)."""
+    """For each mode, the map of its residual and memory in a round; `values` are the eigenvalues of P^(1/2) H
+    P^(1/2).
+    """
     assert round.server is not None
     columns = []
     for unit in np.eye(1 + round.memory):
@@ -171,14 +186,16 @@ class LinearRegime(Regime):
     """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
 
     The state is the residual r(t) = y - y(t) and the memories of server and clients, each of n coefficients. A round is
-    a linear map of the state, `round_map`. Rounds are run in float64, one by one with a product with H each, or many at
-    once by powers of the map. Where steps change with the round, map, spectrum, rate and limits are those of the rounds
-    that repeat for ever.
+    a linear map of the state, `round_map`. Rounds are computed in float64. They are computed one by one, each with one
+    product with H, or many at once by powers of the map.
+
+    If the steps change with the round, then map, spectrum, rate and limits are those of the rounds that repeat for
+    ever.
 
     Args:
         method: the method's name.
         round: one round of the method.
-        step_factors: factors on eta_local in each local step; (): 1 in all steps.
+        step_factors: the factors of eta_local in the local steps; (): 1 in all steps.
         at_server_rate: a function that gives the same regime at another server rate; None if a formula gives the
             largest stable rate, or if the method has no server rate.
         before: earlier rounds with other steps; default none.
@@ -202,7 +219,8 @@ class LinearRegime(Regime):
     def response_eigenvalues(self) -> Float[np.ndarray, " n"] | None:
         """Eigenvalues of H times the clients' mean response and the server rate, ascending.
 
-        A round of averaging has the eigenvalues 1 minus these numbers. None if these numbers do not decide the rounds.
+        A round of averaging has the eigenvalues 1 minus these numbers. The result is None if these numbers do not
+        determine the rounds.
 
         Source: fl-ntk/X.2.
         """
@@ -218,8 +236,10 @@ class LinearRegime(Regime):
 
     @cached_property
     def _mean_response(self) -> ClientsResponse:
-        """The clients' response; regimes with a common list `_responses` share the response if only their servers
-        differ."""
+        """The clients' response and its decompositions.
+
+        Regimes that differ only in their servers share them, if these regimes have a common list `_responses`.
+        """
         share, kept = self.round.mean_response, vars(self).get("_responses", [])
         for known in kept:
             if (np.abs(known.share - share) <= ALIKE * np.abs(share)).all():
@@ -230,11 +250,13 @@ class LinearRegime(Regime):
 
     @cached_property
     def modes(self) -> ResidualModes | None:
-        """The modes of a round whose server combines mean displacements P r of the clients; None for other rounds.
+        """The modes of a round whose server combines the clients' mean displacements P r; None for other rounds.
 
-        P^(1/2) H P^(1/2) has the orthonormal eigenvectors Q; r = P^(-1/2) Q a, and every a_i evolves as if H P were the
-        eigenvalue of its mode. None also if P is not positive, its roots are too far apart for float64, or steps change
-        with the round.
+        Let Q have the orthonormal eigenvectors of P^(1/2) H P^(1/2), and let r = P^(-1/2) Q a. Then every a_i evolves
+        as if H P were the eigenvalue of its mode.
+
+        The result is also None if P is not positive, if the largest eigenvalue of P is too many times the smallest for
+        float64, or if steps change with the round.
         """
         if self.round.response is None or self.round.server is None or self.before is not None:
             return None
@@ -252,14 +274,14 @@ class LinearRegime(Regime):
 
     @cached_property
     def round_map(self) -> Float[np.ndarray, "s s"]:
-        """The map of one output's (r, memory) to the next round's, (s, s); its first n rows give r."""
+        """The map of one output's state (r, memory) to the state after a round, (s, s); its first n rows give r."""
         size = self._size
         require("the round map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
         return self.mapped(np.eye(size))
 
     @property
     def _size(self) -> int:
-        """Number of rows of a state: r and the memory."""
+        """Number of rows of a state, which consists of r and the memory."""
         return self.problem.n + self.round.memory * self._length
 
     @property
@@ -270,7 +292,7 @@ class LinearRegime(Regime):
         """The states after one round.
 
         Args:
-            states: one state a column, shape (s, k).
+            states: one state in each column, shape (s, k).
         """
         n = self.problem.n
         residual, memory, _ = self._next(states[:n], self._split(states[n:]))
@@ -278,7 +300,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def spectrum(self) -> np.ndarray:
-        """Eigenvalues of the round map, (s,), by size."""
+        """Eigenvalues of the round map, (s,), ordered by absolute value."""
         if self.response_eigenvalues is not None and self.round.roots is not None:
             eigenvalues = self.round.roots(self.response_eigenvalues).ravel()
         else:
@@ -287,7 +309,9 @@ class LinearRegime(Regime):
 
     @cached_property
     def rate(self) -> float:
-        """Spectral radius of the round map: the factor per round by which the residual falls in the long run."""
+        """Spectral radius of the round map, which is the factor per round by which the residual falls in the
+        long run.
+        """
         size = self._size
         if self.round.outer is not None and size > SMALL:
             outer = self.round.outer.largest(self.gram, self._clients)
@@ -301,26 +325,29 @@ class LinearRegime(Regime):
             eigenvalues = eigs(
                 operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
             )
-        except ArpackError:  # no convergence, since many eigenvalues are nearly as large
+        except ArpackError:  # no convergence, because many eigenvalues are nearly as large as the largest
             eigenvalues = self.spectrum
         return float(np.abs(eigenvalues).max())
 
     @property
     def stable(self) -> bool:
-        """Whether every residual is known to go to 0; False where 1 is within the error of the rate."""
+        """Whether it is known that every residual goes to 0; False if 1 is within the error of the rate."""
         return not self.unreachable.shape[1] and self._side < 0
 
     @property
     def undecided(self) -> bool:
-        """Whether neither stability nor instability is known, where H is not singular."""
+        """Whether neither stability nor instability is known, although H is not singular."""
         return not self.unreachable.shape[1] and self._side == 0
 
     @cached_property
     def _side(self) -> int:
-        """-1 where the round map's radius, for positive definite H, is known to be below 1; 1: at least 1; 0: unknown.
+        """Which side of 1 the spectral radius of the round map is on, for a positive definite H.
 
-        Eigenvalues are known up to rounding. Of large maps without a formula the rate is an estimate, whose error
-        `ESTIMATED` is no bound. Source: docs/proofs/linear_methods.md#state-maps.
+        The result is -1 where the radius is known to be below 1, 1 where it is known to be at least 1, and 0 where this
+        is not known. Eigenvalues are known up to rounding. For large maps without a formula the rate is an estimate;
+        its error `ESTIMATED` is no proved bound.
+
+        Source: docs/proofs/linear_methods.md#state-maps.
         """
         if self.response_eigenvalues is not None:
             inside = min(self.response_eigenvalues[0], self.round.limit - self.response_eigenvalues[-1])
@@ -329,7 +356,7 @@ class LinearRegime(Regime):
             return int(side_of_one(self.round_map, self._size * EPSILON * float(np.linalg.norm(self.round_map))))
         if self.round.in_turn is not None:
             moves = self.round.in_turn * self._clients.values
-            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # a client's turn contracts this client's residual
+            if moves.min() > 0 and moves.max() < 2 - ESTIMATED:  # each client's turn contracts this client's residual
                 return -1
         side = None if self.round.outer is None else self.round.outer.side_of_one(self.gram, self._clients)
         if side is None:
@@ -338,7 +365,7 @@ class LinearRegime(Regime):
 
     @property
     def _nu_error(self) -> float:
-        """Error of `response_eigenvalues`, by rounding."""
+        """Error of `response_eigenvalues` by rounding."""
         assert self.response_eigenvalues is not None
         return len(self.response_eigenvalues) * EPSILON * float(np.abs(self.response_eigenvalues[[0, -1]]).max())
 
@@ -346,9 +373,9 @@ class LinearRegime(Regime):
     def step_limits(self) -> StepLimits:
         """The largest stable server rate, and the largest eta_local at which clients contract; NaN if unknown.
 
-        If no formula gives the server rate, a search finds a rate below which the rounds are stable and above which
-        they are not, for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| + pull): below it every local
-        step of a client alone lowers its residual.
+        If no formula gives the server rate, a search finds a rate such that rounds are stable below it and not stable
+        above. This search is made for states of at most 800 rows. The eta_local is 2 / (max_c |H_cc| + pull). Below
+        this number, every local step of a client alone lowers the client's residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.response_eigenvalues is None or self.round.server_rate is None:
@@ -359,7 +386,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def _searched_limit(self) -> float:
-        """The largest stable server rate; 0 if no rate down to 2^-40 is stable, inf if all up to 2^40 are."""
+        """The largest stable server rate; 0 if no rate down to 2^-40 is stable, inf if all rates up to 2^40 are."""
         if self.at_server_rate is None or self._size > SEARCHED:
             return float("nan")
         if self.unreachable.shape[1]:
@@ -381,20 +408,21 @@ class LinearRegime(Regime):
         turns, last = 0, 0
         while high - low > CLOSE * low:
             interruption.check()
-            # the secant's root, at least a third of CLOSE inside: two such points close the interval; every fourth
-            # point is the middle, for a radius that is no smooth function
+            # The next rate is the root of the secant, but at least a third of CLOSE inside the interval, so that two
+            # such rates close the interval. Every fourth rate is the middle, because the radius may not be a smooth
+            # function.
             inside = CLOSE * low / (3 * (high - low))
             share = 0.5 if turns % 4 == 3 else min(max(below / (below - above), inside), 1 - inside)
             tried = low + share * (high - low)
             value, turns = self._beyond(tried), turns + 1
             if value < 0:
                 low, below, above, last = tried, value, above / 2 if last < 0 else above, -1
-            else:  # an end that stays twice counts half, so that the secant comes to its side
+            else:  # The value at an end that stays twice is halved, so that the secant's root moves towards this end.
                 high, above, below, last = tried, value, below / 2 if last > 0 else below, 1
         return low
 
     def _beyond(self, server_rate: float) -> float:
-        """The round's rate at another server rate, less 1: negative where the rounds are stable."""
+        """The round's rate at another server rate, minus 1; it is negative where the rounds are stable."""
         assert self.at_server_rate is not None
         return self.at_server_rate(server_rate).rate - 1
 
@@ -403,7 +431,8 @@ class LinearRegime(Regime):
         if self.response_eigenvalues is not None:
             beyond = self.response_eigenvalues[-1] - self.round.limit > self._nu_error
             return bool(self.response_eigenvalues[0] < -1e-12 * abs(self.response_eigenvalues[-1]) or beyond)
-        # a small map's rate comes from its eigenvalues, which are far from exact in a chain: `_side` must confirm it
+        # The rate of a small map comes from its eigenvalues, which are far from exact where eigenvectors nearly
+        # coincide (a Jordan chain). So `_side` must confirm that the rounds grow.
         return self.rate > 1 + 1e-9 and (self._size > SMALL or self._side >= 0)
 
     @property
@@ -414,7 +443,9 @@ class LinearRegime(Regime):
 
     @cached_property
     def step_warning(self) -> str | None:
-        """The sentence that the rounds are unstable, with steps that would be stable; None if no residual grows."""
+        """The sentence that the rounds are unstable, with steps at which they would be stable; None if no residual
+        grows.
+        """
         if not self._grows:
             return None
         limits = self.step_limits
@@ -423,12 +454,12 @@ class LinearRegime(Regime):
         return f"{self._setting} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
 
     def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
-        """First t with |r(t)|_2 <= eps |r(0)|_2; every round is looked at.
+        """The first t with |r(t)|_2 <= eps |r(0)|_2; no round is skipped in the search.
 
         Args:
             eps: positive.
             initial_outputs: y(0), 0 unless given.
-            at_most: the most rounds that are tried; default 1000000.
+            at_most: the largest number of rounds that are tried; default 1000000.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit, a residual that cannot fall so far because
@@ -452,7 +483,7 @@ class LinearRegime(Regime):
             target: a Frobenius norm.
 
         Raises:
-            ValueError: the part is larger than the target.
+            ValueError: this part is larger than the target.
         """
         stays = float(np.linalg.norm(self.unreachable.T @ initial))
         if stays > target:
@@ -463,7 +494,10 @@ class LinearRegime(Regime):
 
     @cached_property
     def unreachable(self) -> Float[np.ndarray, "n k"]:
-        """Directions of the outputs that no weights can change: eigenvectors of H whose eigenvalues are rounding."""
+        """Directions of the outputs that no weights can change.
+
+        They are the eigenvectors of H whose eigenvalues cannot be told from rounding.
+        """
         values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
@@ -480,8 +514,11 @@ class LinearRegime(Regime):
         return states[0], states[1]
 
     def _sizes(self, initial: Float[np.ndarray, "n C"]) -> Iterator[float]:
-        """|r(t)| for t = 0, 1, ...: one by one until these rounds have cost as much as a power of the map, then
-        `AT_ONCE` rounds at a time."""
+        """Yields |r(t)| for t = 0, 1, ...
+
+        The rounds are computed one by one until they have taken as long as computing a power of the map would. From
+        then on the power is used, and `AT_ONCE` rounds are computed at a time.
+        """
         (n, outputs), size = initial.shape, self._size
         if self.before is not None or not self._takes_at_once(MOST_ROUNDS, outputs):
             yield from (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
@@ -498,8 +535,11 @@ class LinearRegime(Regime):
             states = power @ states
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
-        """Whether these rounds take more than a second one by one, and less work by powers of the map, which must fit
-        the memory."""
+        """Whether powers of the map should be used for these rounds.
+
+        They are used if the rounds would take more than a second one by one, if powers take less work, and if the
+        powers fit the memory.
+        """
         rows, doublings = self._size + self.problem.n, max(rounds, 0).bit_length() + 1
         needed = 8.0 * doublings * self._size * rows
         at_once = doublings * (2.0 * self._size**2 * rows + CALL)
@@ -507,7 +547,7 @@ class LinearRegime(Regime):
         return max(at_once, SECOND) < one_by_one and needed < left_for(needed) / 2
 
     def as_map(self) -> MeanRounds:
-        """A round as a matrix."""
+        """A round of this regime as a matrix."""
         n, unit = self.problem.n, np.eye(self._size)
         residual, memory, move = self._next(unit[:n], self._split(unit[n:]))
         return MeanRounds(np.concatenate([residual, *memory]), move)
@@ -517,7 +557,7 @@ class LinearRegime(Regime):
         return tuple(np.split(packed, self.round.memory)) if self.round.memory else ()
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """r(t) and c_t for t = 0, 1, ..."""
+        """Yields r(t) and c_t for t = 0, 1, ..."""
         residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
         image = np.zeros_like(initial)
         for t in count():
@@ -528,14 +568,16 @@ class LinearRegime(Regime):
             residual, moved = residual - image, moved + move
 
     def _of_round(self, t: int) -> LinearRegime:
-        """The regime whose steps round t has."""
+        """The regime that has the steps of round t."""
         return self if self.before is None or t >= self.before.count else self.before.of_round(t)
 
     def _onward(
         self, t: int, residual: np.ndarray, memory: tuple[np.ndarray, ...], image: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Round t as `LinearRound.onward`; if the round before had other steps, `image` does not determine the
-        memory, and is not used."""
+        """The result of `LinearRound.onward` for round t.
+
+        If the round before had other steps, `image` does not determine the memory and is not used.
+        """
         now = self._of_round(t)
         if t and self._of_round(t - 1) is not now:
             return now.round.step(residual, memory)
@@ -553,7 +595,8 @@ class LinearRegime(Regime):
 class WindowedRegime(LinearRegime):
     """A linear method under a moving window.
 
-    Spectrum, rate and limits are those of rounds with a full window, or the method's if the mean is only evaluated.
+    If the mean of the window is sent out, spectrum, rate and limits are those of rounds with a full window. If it is
+    only evaluated, they are those of the method.
 
     Args:
         inner: the method's own round.
@@ -567,7 +610,7 @@ class WindowedRegime(LinearRegime):
 
     @classmethod
     def of(cls, regime: LinearRegime, window: MovingWindow) -> WindowedRegime:
-        """A regime's method under the window.
+        """The regime of a method under the window.
 
         Args:
             regime: the method, without a window.
@@ -582,14 +625,15 @@ class WindowedRegime(LinearRegime):
 
     @property
     def modes(self) -> None:
-        """None, since a mean of models is reported or sent out."""
+        """None, because not the model itself but a mean of models is reported or sent out."""
         return None
 
     def _takes_at_once(self, rounds: int, outputs: int) -> bool:
         return False  # the reported mean is no linear map of one state
 
     def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        plain = replace(self, round=self.inner)  # the memory here is the method's, without the window's
+        # the memory in this loop is the method's own, without the window's vectors
+        plain = replace(self, round=self.inner)
         model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
         models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
         reported = model
@@ -616,7 +660,10 @@ def run_of(
     settled: int,
     period: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """r(t) and c_t, (T, n, C) each, of rounds that recur from round `settled` on, with this period, many at once."""
+    """r(t) and c_t, (T, n, C) each, of rounds that recur; many rounds are computed at once.
+
+    From round `settled` on, the rounds recur with this period.
+    """
     n = len(initial)
 
     def step(number: int, state: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -637,7 +684,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
     """The first round in which a size is at most the target.
 
     Raises:
-        ValueError: more rounds are needed, `at_most` is negative, or a size is not finite.
+        ValueError: more than `at_most` rounds are needed, `at_most` is negative, or a size is not finite.
     """
     require_size("at_most", at_most, least=0)
     for t, size in zip(range(at_most + 1), sizes, strict=False):

@@ -1,9 +1,12 @@
 """A round of a federated method that is linear in the weights, written in coefficients of the samples.
 
-Weights move within the span of the samples' features: w = w(0) + sum_i c_i phi_i. So a displacement, a gradient or a
-control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on its own samples
-and 0 elsewhere; outputs change by H times the coefficients. H_D = blockdiag_c H_cc holds the clients' own blocks of H,
-and a function u(H_D) is given by its values at the blocks' eigenvalues q.
+The weights move within the span of the samples' features phi_i: w = w(0) + sum_i c_i phi_i. So a displacement, a
+gradient or a control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on
+the client's own samples, where r is the residual there, and 0 elsewhere. If the model moves by some coefficients, its
+outputs change by H times these coefficients.
+
+H_D = blockdiag_c H_cc holds the clients' own blocks of H, and 0 elsewhere. A function u(H_D) is given by its values
+u(q) at the blocks' eigenvalues q.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,17 +30,17 @@ Step = Callable[[Vectors, Memory], tuple[Vectors, Memory]]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The parts of a linear round: H, the clients' blocks of it, and the local steps.
+    """The parts of a linear round: H, the clients' blocks of H, and the local steps.
 
     Args:
         gram: H, (n, n).
         clients: the decomposed blocks H_cc.
-        eta_local: step on the sum of the client's losses.
-        steps: K, full-batch local steps.
-        cohort: number of clients that each round draws, without replacement; None: all.
-        client_steps: K_c of each client, (N,), if they differ; `steps` is then the largest.
-        factors: factors on eta_local in the first, second, ... local step; the last factor holds for all later steps;
-            (): all 1.
+        eta_local: the size of a local step, which follows the gradient of the sum of the client's losses.
+        steps: K, the number of full-batch local steps.
+        cohort: the number of clients that each round draws, without replacement; None: all clients.
+        client_steps: the number K_c of each client's steps, (N,), if these numbers differ; `steps` is then the largest.
+        factors: the factors of eta_local in the first, second, ... local step. The last factor holds for all later
+            steps too. (): all factors are 1.
         given: the clients of the round, if they are not drawn; `cohort` is then their number.
     """
 
@@ -53,7 +56,7 @@ class Blocks:
     def weights(self, weighting: str) -> CohortWeights:
         """Moments of the clients' weights p_c in the server's mean.
 
-        Where all clients take part p_c is n_c / n for "size" and 1 / N for "uniform".
+        If all clients take part, p_c is n_c / n for "size" and 1 / N for "uniform".
 
         Args:
             weighting: "size" or "uniform".
@@ -64,7 +67,7 @@ class Blocks:
         return CohortWeights.of(sizes, self.cohort or len(sizes), weighting)
 
     def shares(self, weighting: str) -> Float[np.ndarray, " n"]:
-        """The mean weight of each sample's client in the server's mean.
+        """For each sample, the mean weight of its client in the server's mean.
 
         Args:
             weighting: "size" or "uniform".
@@ -72,15 +75,17 @@ class Blocks:
         return self.weights(weighting).mean[self.owner]
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """f(q): a client's displacement after its steps is f(H_cc) r_c, if `pull` draws its model back to the start.
+        """The values f(q) of the response f: after its steps a client is displaced by f(H_cc) r_c.
 
         Args:
-            pull: mu of FedProx, added to every eigenvalue q; default 0: none.
+            pull: mu of FedProx, whose term draws a client's model back to its start. It is added to every eigenvalue q;
+                default 0: no such term.
         """
         return self._response(self.clients.values + pull)
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """The distance that a constant unit gradient moves each sample's client in its steps: f at q = 0.
+        """For each sample's client, the distance that a constant unit gradient moves it in its steps; this is f at q =
+        0.
 
         Args:
             pull: mu of FedProx, added to every eigenvalue q; default 0: none.
@@ -88,11 +93,13 @@ class Blocks:
         return self._response(np.full(len(self.gram), pull))
 
     def drift_response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """g(q): if each unit of step lowers the residuals by a slope e, the client's displacement is lower by g(H_cc)
-        e.
+        """The values g(q) of the response g to a drift of the residuals.
+
+        If the residuals fall by a vector e for each unit of step, in addition to the client's own steps, then the
+        client's displacement is smaller by g(H_cc) e.
 
         Args:
-            pull: mu, added to every eigenvalue q; default 0: none.
+            pull: mu of FedProx, added to every eigenvalue q; default 0: none.
         """
         walked, response = np.zeros(len(self.gram)), np.zeros(len(self.gram))
         for size in self.local_steps():
@@ -101,22 +108,22 @@ class Blocks:
         return response
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
-        """The clients' mean displacements, where each unit of step lowers the residuals by a slope.
+        """The clients' displacements, if the residuals fall by `slope` for each unit of step in addition to the steps.
 
         Args:
             residual: r, n rows.
             slope: e, n rows.
-            pull: mu; default 0: none.
+            pull: mu of FedProx; default 0: none.
         """
         return self.apply(self.response(pull), residual) - self.apply(self.drift_response(pull), slope)
 
     @property
     def own_gram(self) -> Float[np.ndarray, "n n"]:
-        """H_D: the clients' own blocks of H, and 0 elsewhere."""
+        """H_D, the matrix of the clients' own blocks of H, which is 0 elsewhere."""
         return np.where(self.owner[:, None] == self.owner, self.gram, 0.0)
 
     def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
-        """The size of each local step, for each sample's client; 0 once the client has finished.
+        """Yields the size of each local step, for each sample's client; the size is 0 once the client has finished.
 
         Raises:
             ValueError: so many steps that they would take too long, one after the other.
@@ -137,7 +144,7 @@ class Blocks:
 
     @cached_property
     def _counts(self) -> np.ndarray:
-        """The number of local steps of each sample's client."""
+        """For each sample, the number of local steps of its client."""
         counts = np.full(len(self.gram), self.steps)
         for owned, steps in zip(self.clients.members, self.client_steps, strict=False):
             counts[owned] = steps
@@ -152,7 +159,7 @@ class Blocks:
         return response
 
     def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
-        """u(H_D) times vectors, for the values u(q).
+        """Returns u(H_D) times vectors.
 
         Args:
             values: u(q), shape (n,).
@@ -163,27 +170,28 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class LinearRound:
-    """One round as a linear map of the residual and of the memory of server and clients.
+    """One round as a linear map of the residual and of what server and clients remember (the memory).
 
     Args:
-        step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
+        step: maps (r, memory) to (move, memory), linearly. The move is the coefficients by which the model moves, so
+            that r' = r - H move.
         memory: number of vectors in the memory; all are 0 before the first round.
         length: length of each of these vectors, n unless given.
         response: the values u(q), if every eigenvalue nu of H u(H_D) gives the round map the eigenvalues `roots(nu)`.
             The spectrum then costs a symmetric eigenproblem of size n.
-        roots: nu (n,) -> (n, 1 + memory).
-        limit: the rounds are stable if the largest eigenvalue of H u(H_D) is between 0 and this number.
+        roots: maps nu, (n,), to these eigenvalues, (n, 1 + memory).
+        limit: the rounds are stable if every eigenvalue of H u(H_D) is between 0 and this number.
         server_rate: a factor that `response` already contains; None if the method has no server rate.
-        pull: the strength with which clients are drawn back to their start: a local step contracts for eta_l (q + pull)
-            < 2. NaN if it is not known.
-        server: (mean, memory) -> (move, memory), linear combinations of the memory and of the mean displacement with
-            constant coefficients. Clients must take plain steps with that pull and send only their displacements.
-            `random_rounds` needs it.
-        outer: for a round without `response`, the symmetric function whose zeros are the outermost eigenvalues.
+        pull: mu, the strength with which clients are drawn back to their start. A local step contracts if eta_l (q +
+            pull) < 2. NaN if it is not known.
+        server: maps (mean, memory) to (move, memory), where mean is the mean displacement of the clients. The results
+            are linear combinations of mean and memory with constant coefficients. Clients must take plain steps with
+            the given pull, and send only their displacements. `random_rounds` needs this map.
+        outer: for a round without `response`, the symmetric matrix function whose zeros are the outermost eigenvalues.
         feedback: how an error propagates in a round with a memory; None if no bound is proved.
         in_turn: the response of each client, if clients train one after the other.
-        again: (r, memory, image) -> as `step`, for rounds that save a product by the image, H times the move of the
-            round before.
+        again: maps (r, memory, image) to the same results as `step`. The image is H times the move of the round before;
+            with it a round saves a product.
     """
 
     step: Step
@@ -201,12 +209,12 @@ class LinearRound:
     again: Callable[[Vectors, Memory, Vectors], tuple[Vectors, Memory]] | None = None
 
     def onward(self, residual: Vectors, memory: Memory, image: Vectors) -> tuple[Vectors, Memory]:
-        """`step` in a run; `image` is H times the move of the round before, 0 in the first round.
+        """The move of a round, computed by `again` if the method has it, and otherwise by `step`.
 
         Args:
             residual: the residual r.
             memory: the memory of the method.
-            image: the product from the round before.
+            image: H times the move of the round before; 0 in the first round.
 
         Returns:
             The move, and the memory after it.
@@ -215,15 +223,20 @@ class LinearRound:
 
     @property
     def mean_response(self) -> Float[np.ndarray, " n"]:
-        """u(q) at server rate 1, the clients' mean displacement; only a round with a `response` has it."""
+        """u(q) at server rate 1, which gives the clients' mean displacement; only a round with a `response` has it."""
         assert self.response is not None
         return self.response if self.server_rate is None else self.response / self.server_rate
 
     @cached_property
     def numbers(self) -> tuple[Float[np.ndarray, "p p"], Float[np.ndarray, " p"]]:
-        """(N, j): a round maps z, the outputs and the p parts of the memory, to N z + j times the mean displacement."""
+        """The pair (N, j) of a matrix and a vector that describe the server's step.
+
+        Let z consist of the outputs and of the p vectors of the memory. A round maps z to N z + j times the mean
+        displacement.
+        """
         assert self.server is not None
-        unit = np.eye(2 + self.memory)  # unit vectors of the mean displacement, the outputs and each memory
+        # unit vectors of the mean displacement, of the outputs and of each vector of the memory
+        unit = np.eye(2 + self.memory)
         move, memory = self.server(unit[:1], tuple(unit[2 + k : 3 + k] for k in range(self.memory)))
         rows = np.concatenate([unit[1:2] - move, *memory])
         return rows[:, 1:], rows[:, 0]
@@ -232,7 +245,9 @@ class LinearRound:
 def averaging(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0
 ) -> LinearRound:
-    """The server's step is `server_rate` times the mean: r' = (I - g H u(H_D)) r. Source: fl-ntk/X.1.
+    """The round in which the server's step is `server_rate` times the mean: r' = (I - g H u(H_D)) r.
+
+    Source: fl-ntk/X.1.
 
     Args:
         blocks: the blocks of the data.
@@ -255,17 +270,20 @@ def averaging(
 def heavy_ball(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float, momentum: float, nesterov: bool
 ) -> LinearRound:
-    """The server keeps v <- b v + mean; its step is g v, or g (mean + b v) with Nesterov's momentum.
+    """The round in which the server keeps a velocity v <- b v + mean.
+
+    The server's step is g v, or g (mean + b v) with Nesterov's momentum.
 
     Args:
         blocks: the blocks of the data.
-        response: the mean of the clients' displacements is response(H_D) r.
+        response: u(q); the mean of the clients' displacements is u(H_D) r.
         server_rate: g.
         momentum: b.
         nesterov: whether the model is the point that Nesterov's step extrapolates to.
 
-    Heavy ball: z^2 - (1 + b - nu) z + b = 0, stable for 0 < nu < 2 (1 + b). Nesterov, with mu = 1 - nu:
-    z^2 - (1 + b) mu z + b mu = 0, stable for 0 < nu < (2 + 2 b) / (1 + 2 b).
+    For each eigenvalue nu of g H u(H_D) the round map has two eigenvalues z. With heavy ball z^2 - (1 + b - nu) z + b =
+    0, which is stable for 0 < nu < 2 (1 + b). With Nesterov's momentum and mu = 1 - nu, z^2 - (1 + b) mu z + b mu = 0,
+    which is stable for 0 < nu < (2 + 2 b) / (1 + 2 b).
     """
 
     def server(mean: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
@@ -287,8 +305,11 @@ def heavy_ball(
 
 
 def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, nesterov: bool) -> Feedback:
-    """The feedback of momentum: with nu an eigenvalue of g H u(H_D), z is a round's eigenvalue where z^2 - (1 + b) z +
-    b is -nu z for heavy ball, or -nu ((1 + b) z - b) for Nesterov."""
+    """The feedback of momentum.
+
+    Let nu be an eigenvalue of g H u(H_D). Then z is an eigenvalue of the round if z^2 - (1 + b) z + b equals -nu z for
+    heavy ball, or -nu ((1 + b) z - b) for Nesterov.
+    """
     ahead = 1 + momentum if nesterov else 1.0
     ones = np.ones(len(values))
     with np.errstate(divide="ignore"):  # `OuterSpectrum.known` checks the quotients
@@ -312,7 +333,10 @@ def _momentum_feedback(values: np.ndarray, server_rate: float, momentum: float, 
 
 
 def _quadratic(total: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """The two roots of z^2 - total z + product, (n, 2); the smaller root from the product, without cancellation."""
+    """The two roots of z^2 - total z + product, (n, 2).
+
+    The smaller root is computed from the product of the roots, which avoids cancellation.
+    """
     root = np.sqrt(np.asarray(total, complex) ** 2 - 4 * product)
     larger = (total + np.where(total < 0, -root, root)) / 2
     return np.stack([larger, np.where(larger == 0, 0, product / np.where(larger == 0, 1, larger))], axis=1)

@@ -1,9 +1,14 @@
-"""Bounds of the errors of methods that remember where their steps change, by a norm that hardly grows in a round.
+"""Error bounds for methods that remember one vector and whose steps change, by a norm that hardly grows in a round.
 
-A round moves a position by the memory's motion: y <- y + m, m <- (1 - p) m - A H y - B H m, with functions p, A and B
-of H_D. With S = 1 / A, C = B / A and numbers c and h, rounds of the same steps do not lengthen the norm whose square is
-|y + c m|_H^2 + m' (K - h H) m, with a function K of H_D; where steps change, S and K change. Where no such numbers are
-found, as for steps beyond the limit, a round lengthens the norm by a factor that is known.
+The errors have a position y and a motion m, which is a multiple of the error of the method's memory. A round maps them
+by m <- (1 - p) m - A H y - B H m, and then y <- y + m with the new m. Here p, A and B are functions of H_D, which holds
+the clients' own blocks of H and is 0 elsewhere. Let S = 1 / A and C = B / A. With suitable numbers c and h and a
+function K of H_D, rounds of the same steps do not lengthen the norm whose square is
+
+    |y + c m|_H^2 + m' (K - h H) m,   where |v|_H^2 = v' H v and ' transposes.
+
+If the steps change, S and K change too. Where no such numbers are found, as for steps beyond the limit, a round
+lengthens the norm by a factor that is known.
 
 Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
 """
@@ -21,15 +26,15 @@ from ntkfl.limit.feedback import Feedback
 from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.round_modes import ClientModes
 
-SAMPLED, ROUNDS = 64, 16  # eigenvalues of a round, and rounds, that a search for constants looks at
-ROUNDING = 1e-12  # numbers of order 1 below this may be 0 up to rounding
-LOOSE = 1e-6  # added to a round's growth, so that rounding does not decide whether the growth suffices
-INFINITE = 1e300  # a search that takes differences has this number in place of infinity
+SAMPLED, ROUNDS = 64, 16  # a search for constants looks at so many eigenvalues of a round, and at so many rounds
+ROUNDING = 1e-12  # numbers of order 1 whose computed value is below this may be 0
+LOOSE = 1e-6  # added to the growth of a round, so that rounding does not decide whether this growth is proved
+INFINITE = 1e300  # stands for infinity in a search, which subtracts values from each other
 REFUSED = "no error bound is proved for these steps"
 
 
 class Steps(NamedTuple):
-    """The steps of a round, with the parts of its regime that a norm needs."""
+    """The steps of a round, with the parts of the round's regime that a norm needs."""
 
     round: LinearRound
     margins: Margins
@@ -37,37 +42,41 @@ class Steps(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """The numbers of the norm, the same in all rounds."""
+    """The numbers of the norm, which all rounds may share."""
 
     shift: float  # c
     taken: float  # h
-    # sigma: the factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0 in the proof; only where C is not one number
+    # sigma: the factor of m'Hm - (Hm)' Lambda^-1 Hm >= 0 in the proof, where H <= Lambda; only used if C is not one
+    # number
     spared: float = 0.0
 
     @property
     def met(self) -> float:
-        """w = (1 + c)^2 - h: the factor of |m|_H^2 in the norm after a move m from 0."""
+        """w = (1 + c)^2 - h, the factor of |m|_H^2 in the norm after a move m from 0."""
         return (1 + self.shift) ** 2 - self.taken
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """A round's motion, by values at the clients' eigenvalues q."""
+    """A round's motion, given by values at the eigenvalues q of the clients' blocks."""
 
     feedback: Feedback
     scale: Float[np.ndarray, " n"]  # S
     friction: Float[np.ndarray, " n"]  # p
     ahead: Float[np.ndarray, " n"]  # C
-    most: Float[np.ndarray, " n"]  # H is at most the product of `most` and S
-    # distances of the exact values from S, p and C; relative for S
+    most: Float[np.ndarray, " n"]  # values of a function of H_D: H is at most `most` times S
+    # distances of the exact values from the computed S, p and C; for S relative
     scale_error: float
     friction_error: float
     ahead_error: float
 
     @classmethod
     def of(cls, steps: Steps, clients: ClientModes) -> "Motion":
-        """The motion of a round; a ValueError where the round's clients do not surely contract, or the round's steps
-        are too large."""
+        """The motion of a round.
+
+        Raises:
+            ValueError: it is not sure that the clients' steps contract, or the steps are too large.
+        """
         feedback, local = steps.round.feedback, steps.margins.local
         assert feedback is not None
         spectrum, wobble = feedback.spectrum, feedback.wobble(local)
@@ -77,9 +86,9 @@ class Motion:
             raise ValueError(f"{REFUSED}: clients' steps do not surely contract")
         scale, ahead = spectrum.scale / (feedback.share * b), 1 / b - 1
         ahead_error = 2 * wobble.pole / float(b.min()) ** 2
-        # covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p) at each eigenvalue q
+        # a factor that covers the errors of S, of w(q) and of S w(q) = (1 + 2 C) / (2 - p) at each eigenvalue q
         loose = (1 + 4 * (wobble.zero / float((2 - p).min()) + 2 * ahead_error)) / (1 - relative)
-        # if p and C are single numbers, H below 2 / weight is stable
+        # if p and C are single numbers, rounds are stable while H is below 2 / weight
         weight, most = feedback.weights, clients.values + local.blocks
         top = clients.sum_of_largest(most * weight) * loose
         if top >= 2:
@@ -89,7 +98,7 @@ class Motion:
         return cls(feedback, scale, p, ahead, best, relative / (1 - relative), wobble.zero, ahead_error)
 
     def room(self, constants: Constants) -> float:
-        """The smallest of the numbers that must all be positive, so that no round lengthens the norm."""
+        """The smallest of several numbers; if it is positive, no round lengthens the norm."""
         if constants.met < 0 or constants.taken < 0 or constants.spared < 0:
             return min(constants.met, constants.taken, constants.spared) - 10.0
         weights, room = self.weights(constants)
@@ -101,11 +110,11 @@ class Motion:
         return float(self.ahead[0]) if np.ptp(self.ahead) == 0 and self.ahead_error < 1e-12 else None
 
     def weights(self, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
-        """K / S, and numbers whose positivity proves that a round does not lengthen the norm."""
+        """K / S, and numbers that prove, if they are positive, that a round does not lengthen the norm."""
         c, h, spared = constants
         p, ahead = self.friction, self.ahead
         if not spared:
-            # C |n - m|^2 of (2 - p) S - (C + 1/2) H, and |n + m|^2 of p S / 2
+            # the factors C of |n - m|^2 in (2 - p) S - (C + 1/2) H, and of |n + m|^2 in p S / 2, where n is the new m
             if self.even is None or c != self.even - 0.5:  # the closed form needs a C that is one number
                 return np.ones(len(p)), np.full(len(p), -10.0)
             lost = self.friction_error + (2 + 3 * abs(c)) * self.ahead_error * self.most
@@ -123,7 +132,10 @@ class Motion:
         return (first - second) / 2, np.where(third > 0, room, np.minimum(third, 0.0) - 10.0)
 
     def lengthened(self, constants: Constants) -> tuple[np.ndarray, float]:
-        """K / S, and an upper bound of the factor by which a round lengthens the norm; infinite if none is proved."""
+        """K / S, and an upper bound of the factor by which a round lengthens the norm.
+
+        The factor is infinite if no bound is proved.
+        """
         (_, h, spared), most, none = constants, self.most, (np.ones(len(self.most)), np.inf)
         if min(constants.met, h) < 0 or spared <= 0 or not np.isfinite(own := self.weights(constants)[0]).all():
             return none
@@ -139,7 +151,10 @@ class Motion:
         return (weights, float(np.sqrt(1 + more))) if (left[:, 0] > ROUNDING * left[:, 2]).all() else none
 
     def _changes(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 3 3"]:
-        """A round shortens the squared norm by at least this form of m+, m and H m, in units of S."""
+        """Matrices of a quadratic form in m+ (the new m), m and H m, in units of S.
+
+        A round shortens the squared norm by at least the value of this form.
+        """
         (c, h, spared), p, ahead = constants, self.friction, self.ahead
         return _forms(
             2 * (1 + c) - weights - constants.met * self.most,
@@ -152,7 +167,10 @@ class Motion:
         )
 
     def _sizes(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 3 3"]:
-        """The squared norm is at least this form of m+, m and H m, in units of S."""
+        """Matrices of a quadratic form in m+ (the new m), m and H m, in units of S.
+
+        The squared norm is at least the value of this form.
+        """
         (c, h, _), p, most, wrong = constants, self.friction, self.most, self.friction_error + self.ahead_error
         seen = np.stack([-np.ones(len(p)), 1 - p, c - self.ahead])  # H (y + c m)
         free = 2 * float((weights / most).min()) - h  # the factor of m'Hm - (Hm)' Lambda^-1 Hm in the norm
@@ -167,9 +185,10 @@ class Motion:
         )
 
     def spread(self, constants: Constants, weights: Float[np.ndarray, " n"]) -> float:
-        """The square root of the amount by which a drift (`lost_in`) of 1 raises the square of the norm.
+        """The square root of the amount by which a drift (see `lost_in`) of 1 raises the square of the norm.
 
-        This number holds for rounds that do not lengthen the norm: the form in `lengthened` has no term for the drift.
+        This number holds for rounds that do not lengthen the norm, because the form in `lengthened` has no term for the
+        drift.
         """
         c = constants.shift
         with np.errstate(divide="ignore"):
@@ -188,14 +207,17 @@ class Motion:
 
 
 def _forms(*entries: np.ndarray | float) -> Float[np.ndarray, "n 3 3"]:
-    """Symmetric matrices by their entries 00, 01, 02, 11, 12 and 22, minus a multiple of I."""
+    """Symmetric matrices with the entries 00, 01, 02, 11, 12 and 22, minus a multiple of the unit matrix.
+
+    The last argument is this multiple.
+    """
     *upper, less = np.broadcast_arrays(*entries)
     matrices = np.stack([upper[k] for k in (0, 1, 2, 1, 3, 4, 2, 4, 5)], axis=1).reshape(-1, 3, 3)
     return matrices - less[:, None, None] * np.eye(3)
 
 
 def constants_of(motions: Sequence[Motion]) -> Constants:
-    """The norm of these rounds: in closed form where C is one number, otherwise by a search."""
+    """The constants of the norm for these rounds: in closed form if C is one number, and by a search otherwise."""
     numbers = {motion.even for motion in motions}
     if len(numbers) == 1 and (ahead := numbers.pop()) is not None:
         return Constants(ahead - 0.5, (1 + 2 * ahead) / 4)
@@ -203,8 +225,8 @@ def constants_of(motions: Sequence[Motion]) -> Constants:
 
 
 def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) -> Constants:
-    """The constants at which a search finds the function's smallest value."""
-    from scipy.optimize import minimize  # slow to load, and most commands do not search
+    """The constants at which a search finds the smallest value of the function."""
+    from scipy.optimize import minimize  # imported here because it loads slowly, and most commands do not search
 
     starts = [
         np.array([ahead - 0.5, share * (1 + 2 * ahead) / 4, spared])
@@ -224,7 +246,7 @@ def _least(function: Callable[[Constants], float], motions: Sequence[Motion]) ->
 
 
 def _sampled(motion: Motion) -> Motion:
-    """The motion at some of the eigenvalues, from the smallest friction to the largest."""
+    """The motion at some of the eigenvalues, chosen from the smallest friction to the largest."""
     order = np.argsort(motion.friction)
     chosen = order[np.unique(np.linspace(0, len(order) - 1, SAMPLED).round().astype(int))]
     fields = {name: getattr(motion, name)[chosen] for name in ("scale", "friction", "ahead", "most")}
@@ -233,27 +255,27 @@ def _sampled(motion: Motion) -> Motion:
 
 
 class RoundNorm(NamedTuple):
-    """The norm of a round's errors: the numbers that a run needs of it."""
+    """What a run needs to know about the norm of a round's errors."""
 
     constants: Constants
     by_drift: float  # growth of the norm by a drift (`lost_in`) of 1
-    spread: float  # root of the growth of the norm's square by such a drift, if this root is less
+    spread: float  # square root of the growth of the squared norm by such a drift; infinite if no bound is proved
     by_memory: float  # growth of the norm by a unit error of the memory
-    reach: float  # at least |x|_H over the norm
-    stretched: float  # factor from this norm to the norm of the next round
+    reach: float  # an upper bound of |x|_H divided by the norm, for the error x of the coefficients
+    stretched: float  # factor by which a state's norm may be larger in the next round's norm than in this norm
     grown: float  # factor by which the round itself lengthens the norm, 1 or more
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A round's norm, and the numbers that the next round needs."""
+    """A round's norm, with the numbers that the norm of the next round needs."""
 
     motion: Motion
     constants: Constants
     inertia: Float[np.ndarray, " n"]  # K
     wrong: float  # relative error of K
     held: float  # omega: H is at most omega (K - h H)
-    offset: float  # a, for the model x in |x - a m|_H
+    offset: float  # a, such that the error x of the coefficients enters the norm as |x - a m|_H
     grown: float  # factor by which a round lengthens the norm, 1 or more
 
     @classmethod
@@ -272,7 +294,7 @@ class _Known:
 
     @property
     def norm(self) -> RoundNorm:
-        """The numbers of this norm, for a next round with the same norm."""
+        """The numbers of this norm, for the case that the next round has the same norm."""
         motion, feedback, h, scale = self.motion, self.motion.feedback, self.constants.taken, self.motion.scale
         most, moved = motion.most * scale, float(np.any(feedback.ahead)) - self.offset
         by_drift = float(((self.constants.met * most + self.inertia) / scale**2).max())
@@ -284,7 +306,7 @@ class _Known:
         )
 
     def stretched(self, later: "_Known") -> float:
-        """An upper bound of the ratio of the later norm of a state to this norm."""
+        """An upper bound of the ratio of a state's later norm to its norm here."""
         ratio = later.motion.feedback.unit / self.motion.feedback.unit
         larger = float((later.inertia / self.inertia).max()) * (1 + later.wrong) / (1 - self.wrong)
         more = larger * self.constants.taken - later.constants.taken
@@ -294,11 +316,14 @@ class _Known:
 
 
 def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) -> list[RoundNorm]:
-    """The norms of successive rounds, with these constants, or with new constants where a round needs them.
+    """The norms of successive rounds.
+
+    All rounds have these constants, except that a round for which they prove nothing, and the rounds after it, get new
+    constants.
 
     Raises:
-        ValueError: a round may lengthen every norm that was tried; with `growing` this is refused only where no factor
-            is known.
+        ValueError: a round may lengthen every norm that was tried. With `growing` an error is raised only if no factor
+            by which the norm grows is known.
     """
     norms: list[RoundNorm] = []
     before: _Known | None = None
@@ -318,9 +343,9 @@ def round_norms(motions: Iterator[Motion], constants: Constants, growing: bool) 
 
 @dataclass(frozen=True, eq=False)
 class Moving(Carried):
-    """Bounds for a method that remembers, with steps that change.
+    """Error bounds for a method that remembers one vector, with steps that change.
 
-    The sums are the drift and the errors in the round's norm.
+    The sums are the drift and the error in the norm of the round.
 
     Source: docs/proofs/linear_methods.md#errors-of-methods-that-remember-where-steps-change.
     """
@@ -330,7 +355,7 @@ class Moving(Carried):
 
     @classmethod
     def of(cls, steps_of: Callable[[int], Steps], clients: ClientModes, count: int = 0) -> "Moving":
-        """The bounds of a run whose steps change in its first `count` rounds only, or never.
+        """The bounds of a run whose steps change in its first `count` rounds only, or never (`count` is 0).
 
         Raises:
             ValueError: steps for which no bound is proved.

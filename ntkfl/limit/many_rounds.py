@@ -1,8 +1,10 @@
-"""Many equal rounds at once: the map of the moments over a cycle of rounds, squared again and again.
+"""Many equal rounds at once, by squaring the map of the moments over a cycle of rounds again and again.
 
-If nothing is drawn, a round takes the covariance X to M X M^T + Q, and several rounds have the same form. If something
-is drawn, the map of covariance and of the mean's outer product (draws turn a mean into covariance) is written out as a
-matrix. Source: docs/proofs/random_rounds.md#many-rounds-at-once.
+If nothing is drawn, a round takes the covariance X to M X M^T + Q, and several rounds together have the same form. If
+clients or batches are drawn, the draws turn a mean into covariance. The map of the covariance and of the mean's outer
+product is then written out as a matrix.
+
+Source: docs/proofs/random_rounds.md#many-rounds-at-once.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from jaxtyping import Float
 from ntkfl import interruption
 
 Matrix = Float[np.ndarray, "s s"]
-Next = Callable[[Matrix, Float[np.ndarray, " m"]], Matrix]  # the covariance after a round, from covariance and mean
+# maps the covariance and the mean before a round to the covariance after it
+Next = Callable[[Matrix, Float[np.ndarray, " m"]], Matrix]
 
 
 class Rounds(Protocol):
-    """Some rounds as one map of a state."""
+    """A number of rounds as one map of a state."""
 
     def then(self, later: Any) -> Rounds:
-        """These rounds, and other rounds of the same class after them."""
+        """These rounds, followed by other rounds of the same class."""
         ...
 
     def after(self, *state: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -49,11 +52,11 @@ class MeanRounds(NamedTuple):
 class QuietRounds(NamedTuple):
     """Rounds that draw nothing, as a map of the samples' mean, (m, C), and of a covariance, (C, s, s).
 
-    Gaussian noise may be added.
+    Gaussian noise may be added in each round.
     """
 
     mean: Float[np.ndarray, "m m"]
-    spread: Matrix  # M at all points
+    spread: Matrix  # M, at all points
     added: Matrix  # Q
 
     def then(self, later: QuietRounds) -> QuietRounds:
@@ -66,9 +69,9 @@ class QuietRounds(NamedTuple):
 
 
 class DrawnRounds(NamedTuple):
-    """Rounds that draw something, as an affine map of the upper triangles of covariance and mean's outer product.
+    """Rounds that draw clients or batches, as an affine map of upper triangles.
 
-    The state is that of `QuietRounds`.
+    The triangles are those of the covariance and of the mean's outer product. The state is that of `QuietRounds`.
     """
 
     mean: Float[np.ndarray, "m m"]
@@ -77,7 +80,7 @@ class DrawnRounds(NamedTuple):
 
     @classmethod
     def of(cls, mean: Float[np.ndarray, "m m"], size: int, following: Next) -> DrawnRounds:
-        """The map of a round, from the covariances that the round makes of unit matrices and of unit means."""
+        """The map of one round, found from the covariances that the round makes of unit matrices and of unit means."""
         nothing, zero, units = np.zeros((size, size)), np.zeros(len(mean)), np.eye(len(mean))
         own, outer = np.triu_indices(size), np.triu_indices(len(mean))
         added = following(nothing, zero)
@@ -114,13 +117,13 @@ class DrawnRounds(NamedTuple):
 
 
 class Repeated:
-    """Some rounds repeated any number of times, by composing powers of two."""
+    """Rounds repeated any number of times, by composing powers of two of them."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.doubled = [rounds]
 
     def after(self, times: int, *state: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The state after these rounds, `times` times one after the other."""
+        """The state after these rounds are repeated `times` times."""
         for power in range(times.bit_length()):
             interruption.check()
             if power == len(self.doubled):
@@ -138,10 +141,10 @@ def visited(
     period: int,
     cycle: Iterable[Rounds],
 ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-    """The state in these rounds, ascending.
+    """Yields the state before each of these rounds, whose numbers ascend.
 
-    `step` takes the number of a round and the state before it to the state after it. From round `settled` on the
-    `period` rounds of the cycle recur; `cycle` is used only where several rounds are taken at once.
+    `step` takes the number of a round and the state before it to the state after it. From round `settled` on, the
+    `period` rounds of the cycle recur. `cycle` is used only where several rounds are taken at once.
     """
     now, repeated = 0, None
     for target in asked:

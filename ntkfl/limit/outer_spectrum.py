@@ -1,25 +1,30 @@
-"""The outer eigenvalues of a round that remembers one vector, as all zeros of a symmetric matrix function.
+"""The outer eigenvalues of a round that remembers one vector, found as the outermost zeros of a symmetric matrix
+function.
 
 The round maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Eliminating the residual leaves n rows: z is
-an eigenvalue where
+an eigenvalue of the round map exactly where
 
     T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
 
-is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D.
+is singular. Here s > 0, p > 0 and 0 < b <= 1 are functions of H_D, which holds the clients' own blocks of H and is 0
+elsewhere.
 
-Beyond `radius` every eigenvalue of the round map is real. T has as many negative eigenvalues at z > radius, or positive
-eigenvalues at z < -radius, as the round map has eigenvalues beyond z. A Cholesky factorisation shows whether there are
-any. If there are none, and b is one number, `pair_radius` looks for a complex pair.
+A radius can be computed beyond which every eigenvalue of the round map is real (`OuterSpectrum.radius`). The number of
+eigenvalues of the round map beyond z is the number of negative eigenvalues of T for z > radius, and the number of
+positive eigenvalues of T for z < -radius. A Cholesky factorisation shows whether there are any. If there are none, and
+b is one number, `pair_radius` looks for a complex pair.
 
-Let b be one number, and a complex pair outermost. (w + b) s^-1/2 T(w) s^-1/2 is Q(w) = w^2 + w D + A with D = p + G,
-A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. The proof that no zero is
-farther out first removes the zeros that were found: these are the eigenvalues of a real matrix Theta with X Theta^2 +
-D X Theta + A X = 0. With L(w) = w X Theta - A X and any symmetric Y, Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A' has all
-other zeros of Q, and three positive definite matrices show that this polynomial has no zero with |1 + w| >= r.
+Let b be one number, and let a complex pair be outermost. (w + b) s^-1/2 T(w) s^-1/2 is Q(w) = w^2 + w D + A with D = p
++ G, A = b G and G = s^-1/2 (H / N) s^-1/2. Arnoldi's method finds zeros of Q and may miss some. So a proof is needed
+that no zero is farther out. The proof first removes the zeros that were found. These are the eigenvalues of a real
+matrix Theta with X Theta^2 + D X Theta + A X = 0. Let L(w) = w X Theta - A X. With any symmetric Y, Q(w) - L(w) Y
+L(w)^T = w^2 M + w D' + A' has all other zeros of Q. Three positive definite matrices then show that this polynomial has
+no zero with |1 + w| >= r.
 
-Any Y for which this succeeds is a proof. Y is chosen as friction, which moves zeros inward: with an orthonormal V near
-X, D' should be D + c V V^T, and M and A' should not change. If X lay within V, Y = c W^-1 [[0, J], [J, 0]] W^-T would
-do this, where W = [V^T X; V^T X Theta] and J = (V^T A V)^-1 / 2. This Y is taken.
+Any Y for which this succeeds gives a proof. Y is chosen so that it acts as friction, which moves zeros inward: with an
+orthonormal V near X, D' should be D + c V V^T, and M and A' should not change. If X lay within the span of V, Y = c
+W^-1 [[0, J], [J, 0]] W^-T would do this, where W = [V^T X; V^T X Theta] and J = (V^T A V)^-1 / 2. The code takes this
+Y.
 
 Proof: docs/proofs/linear_methods.md#outer-eigenvalues. Such updates of symmetric quadratic polynomials without
 spillover are due to Carvalho, Datta, Lin and Wang (2006); only a summary of their paper was read.
@@ -36,24 +41,26 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from ntkfl import interruption, lapack
 from ntkfl.limit.round_modes import ClientModes
 
-ROWS = 16  # rows of Q for each zero that is looked for; with fewer a dense solver is as fast
-NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter, half or all of them
-FRICTION = 1.5, 0.01  # c = first * (outermost zero's friction - least friction) + second * outermost zero's friction
-RESIDUAL = 1e-14  # residual of a zero and its vector, over the norm of D and 1
-UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, where R = X Theta^2 + D X Theta + A X
-# a search starts this far beyond `radius`; zeros that a proof does not remove are at least this much farther in than
-# the outermost pair
+ROWS = 16  # smallest number of rows of Q for each zero that is looked for; with fewer rows a dense solver is as fast
+NEAREST = (24, 64)  # numbers of zeros to search for; the proof removes the outer quarter of them, the outer half or all
+# c is the first number times the difference between the outermost zero's friction and the least friction, plus the
+# second number times the outermost zero's friction
+FRICTION = 1.5, 0.01
+RESIDUAL = 1e-14  # largest residual of a zero and its vector, relative to 1 plus the norm of D
+UNPROVED = 1e-12  # largest |R W^-1| relative to 1 plus the norm of D, where R = X Theta^2 + D X Theta + A X
+# A search starts this far beyond `radius`. Zeros that a proof does not remove are at least this much farther in than
+# the outermost pair.
 MARGIN = 1e-9
 
 Square = Float[np.ndarray, "n n"]
 
 
 def pair_radius(damping: Square, stiffness: Square) -> float | None:
-    """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair has it; None if that is not proved.
+    """The largest |1 + w| over the zeros w of w^2 + w D + A, if a complex pair attains it; None if that is not proved.
 
-    The value has the accuracy of a dense solver. The proof cannot exclude a zero that lies farther out and within
-    |R W^-1|, about 1e-12 (1 + |D|), of a zero that the search returned twice. R is the residual of the equation of
-    X and Theta in the head of this module, and W is defined there.
+    The value has the accuracy of a dense solver. The proof leaves a gap: a zero that the search returned twice may hide
+    another zero, within a distance of |R W^-1| and farther out. This distance is about 1e-12 (1 + |D|). R is the
+    residual of the equation of X and Theta in the docstring of this module, which also defines W.
     """
     tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
     if not tried:
@@ -62,7 +69,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     half, squared = slowest @ damping @ slowest / 2, slowest @ stiffness @ slowest
     if squared <= half**2:
         return None
-    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # near a zero, but not equal to this zero
+    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # near a zero, but not equal to it
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
         nearest = _nearest(damping, stiffness, shift, inverse, wanted)
@@ -86,11 +93,12 @@ def others_within(
     vectors: Complex[np.ndarray, "n m"],
     extra: float,
 ) -> bool:
-    """Whether all zeros of w^2 + w D + A but these and their conjugates have |1 + w| < radius.
+    """Whether all other zeros of w^2 + w D + A have |1 + w| < radius.
 
-    False means: not proved.
+    The other zeros are all but the given ones and their conjugates. The answer False means that this is not proved.
     """
-    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # vectors as real as a phase can make them
+    # each vector times the phase that makes it as real as possible
+    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))
     turned /= np.linalg.norm(turned, axis=0)
     count, moved = len(w), turned * w
     x, xt, xtt = (np.hstack([part.real, part.imag]) for part in (turned, moved, moved * w))
@@ -122,14 +130,14 @@ def _both(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _positive(matrix: np.ndarray) -> bool:
-    """Whether the matrix is positive definite by a margin above the usual rounding."""
+    """Whether the matrix is positive definite, by a margin that exceeds the usual rounding."""
     interruption.check()
     matrix[np.diag_indices(len(matrix))] -= len(matrix) * np.finfo(float).eps * np.linalg.norm(matrix)
     return lapack.cholesky(np.asfortranarray(matrix))
 
 
 def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np.ndarray], np.ndarray]:
-    """The map v -> Q(shift)^-1 v."""
+    """Returns the function that maps v to Q(shift)^-1 v."""
     matrix = np.array(stiffness + shift * damping, order="F")
     matrix[np.diag_indices(len(matrix))] += shift**2
     factors = lu_factor(matrix, overwrite_a=True, check_finite=False)
@@ -139,7 +147,7 @@ def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np
 def _nearest(
     damping: Square, stiffness: Square, shift: complex, inverse: Callable[[np.ndarray], np.ndarray], wanted: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The zeros above the real line that are nearest to the shift, with their vectors, outermost first."""
+    """The zeros above the real line that are nearest to the shift, and their vectors; the outermost zero is first."""
     n = len(damping)
 
     def solve(state: np.ndarray) -> np.ndarray:
@@ -156,7 +164,8 @@ def _nearest(
     w, vectors = shift + 1 / distance, states[:n] / np.linalg.norm(states[:n], axis=0)
     rubbing, pulling = _product(damping, vectors), _product(stiffness, vectors)
     one, two, three = (np.sum(vectors * part, axis=0) for part in (vectors, rubbing, pulling))
-    w = w - (one * w**2 + two * w + three) / (2 * one * w + two)  # a step towards the zero of x^T Q(w) x
+    # a step towards the zero of x^T Q(w) x for each vector x
+    w = w - (one * w**2 + two * w + three) / (2 * one * w + two)
     above = w.imag > MARGIN
     w, vectors, rubbing, pulling = w[above], vectors[:, above], rubbing[:, above], pulling[:, above]
     residual = np.linalg.norm(vectors * w**2 + rubbing * w + pulling, axis=0)
@@ -171,15 +180,15 @@ def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return matrix @ vectors.real + 1j * (matrix @ vectors.imag)
 
 
-CLOSE = 1e-15  # width of the eigenvalue's enclosure, times w if w > 1; 1 - z may be as small as 1e-10
+CLOSE = 1e-15  # width of the interval that encloses an eigenvalue, times w if w > 1; 1 - z may be as small as 1e-10
 ROUNDING = 1e-14  # relative error of b and of p; if b - p cancels, the root of this error decides the radius
-NEAR = 1e-3  # the next factor is tried at this share of the interval, from its lower end
+NEAR = 1e-3  # the next Cholesky factor is tried at this share of the interval, from its lower end
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
 
 
 @dataclass(frozen=True, eq=False)
 class OuterSpectrum:
-    """T of a round, given by s, p and b at the clients' eigenvalues."""
+    """The function T of a round, given by s, p and b at the eigenvalues of the clients' blocks."""
 
     scale: Float[np.ndarray, " n"]  # s, (n,)
     zero: Float[np.ndarray, " n"]  # p, (n,)
@@ -187,13 +196,16 @@ class OuterSpectrum:
 
     @property
     def known(self) -> bool:
-        """Whether s, p and b are in the ranges that T needs; local steps beyond the clients' limit may break them."""
+        """Whether s, p and b are in the ranges that T needs.
+
+        Local steps beyond the clients' limit may leave these ranges.
+        """
         numbers = np.stack([self.scale, self.zero, self.pole])
         return bool(np.isfinite(numbers).all() and numbers.min() > 0 and self.pole.max() <= 1)
 
     @property
     def evened(self) -> Float[np.ndarray, " n"]:
-        """(2 - p) / (2 - b): divided by this number, the second term of T is -2 s at w = -2."""
+        """(2 - p) / (2 - b). If the second term of T is divided by this number, it is -2 s at w = -2."""
         return (2 - self.zero) / (2 - self.pole)
 
     def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
@@ -205,7 +217,7 @@ class OuterSpectrum:
             return largest
         product = (1 - self.pole[0]) * self._between_roots(turned)
         product[np.diag_indices(len(product))] += self.zero
-        trace = float(np.trace(product))  # an upper bound of the norm of the product
+        trace = float(np.trace(product))  # an upper bound of the norm of `product`
         least = lapack.smallest_eigenvalue(np.asfortranarray(product))
         least -= len(product) * np.finfo(float).eps * trace
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
@@ -213,9 +225,9 @@ class OuterSpectrum:
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
         """The spectral radius of the round map; None if no radius is proved.
 
-        Beyond `radius` the spectral radius is enclosed to 1e-15, or 1e-15 |w| if |w| > 1. Rounding moves the spectral
-        radius about as much as n roundings of H, or a dense solver, would. Near 1 this error is some n eps cond(H) of
-        1 - z; if H is singular, 1 - z has no correct digit.
+        If the spectral radius is beyond `radius`, it is enclosed to 1e-15, or to 1e-15 |w| if |w| > 1. Rounding moves
+        the spectral radius about as much as n roundings of H, or a dense solver, would. Near 1 this error is some n eps
+        cond(H) times 1 - z. If H is singular, 1 - z has no correct digit.
         """
         if not self.known:
             return None
@@ -223,7 +235,7 @@ class OuterSpectrum:
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 edge = 1 + MARGIN + self.radius(turned)
-                positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: no eigenvalue is above 1
+                positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) is H / N, so no eigenvalue is above 1
                 edge = edge if positive is None else 2 + positive
                 negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
             except (OverflowError, LinAlgError):
@@ -233,10 +245,13 @@ class OuterSpectrum:
         return self._pair_radius(turned) if positive is None else 1 + positive
 
     def side_of_one(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> int | None:
-        """-1 where the radius of the round map is known to be below 1, for a positive definite H; 1: at least 1.
+        """Which side of 1 the spectral radius of the round map is on, for a positive definite H.
 
-        No eigenvalue is 1 or above. All eigenvalues are above -1 exactly if -T(-2) is positive definite. The result is
-        0 where rounding leaves this open, and None where complex eigenvalues may be as large.
+        The result is -1 where the radius is known to be below 1, and 1 where it is at least 1. It is 0 where rounding
+        leaves this open, and None where complex eigenvalues may be as large as 1.
+
+        No eigenvalue is 1 or above. So the radius is below 1 exactly if all eigenvalues are above -1, and they are
+        exactly if -T(-2) is positive definite.
         """
         if not self.known:
             return None
@@ -262,23 +277,23 @@ class OuterSpectrum:
         return None if radius is None or radius <= 1 - self.pole[0] else radius
 
     def _between_roots(self, turned: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """s^-1/2 H / N s^-1/2."""
+        """The matrix s^-1/2 (H / N) s^-1/2."""
         root = 1 / np.sqrt(self.scale)
         product = turned * root * root[:, None]
         return (product + product.T) / 2
 
     def values(self, w: float) -> Float[np.ndarray, " n"]:
-        """s w (w + p) / (w + b)."""
+        """The values s w (w + p) / (w + b) at the eigenvalues q."""
         return self.scale * w * ((w + self.zero) / (w + self.pole))
 
 
 def _last_zero(
     matrix: Float[np.ndarray, "n n"], values: Callable[[float], np.ndarray], low: float, first: float
 ) -> float | None:
-    """The largest w > low at which matrix + diag(values(w)), increasing in w, is singular; None: there is none.
+    """The largest w > low at which matrix + diag(values(w)) is singular; None if there is none.
 
-    At the upper end of the enclosing interval the matrix has a Cholesky factor; at the lower end it has none, or a
-    Rayleigh quotient is 0.
+    The matrix must increase in w. At the upper end of the enclosing interval it has a Cholesky factor. At the lower end
+    it has none, or a Rayleigh quotient is 0.
 
     Raises:
         OverflowError: no float64 is an upper end.
@@ -305,7 +320,7 @@ def _last_zero(
 
 
 def _factor(matrix: np.ndarray, values: Callable[[float], np.ndarray], w: float) -> np.ndarray | None:
-    """The Cholesky factor at w, or None."""
+    """The Cholesky factor of matrix + diag(values(w)), or None if there is none."""
     interruption.check()
     shifted = np.array(matrix, order="F")
     shifted[np.diag_indices(len(shifted))] += values(w)
@@ -323,7 +338,10 @@ def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def _rayleigh_zero(
     matrix: np.ndarray, values: Callable[[float], np.ndarray], vector: np.ndarray, low: float, high: float
 ) -> float:
-    """The zero of the vector's Rayleigh quotient between `low` and `high`; `low` if it does not rise from - to +."""
+    """The zero of the vector's Rayleigh quotient between `low` and `high`.
+
+    Returns `low` if the quotient does not rise from a negative to a positive value.
+    """
     constant, weights = vector @ matrix @ vector, vector**2
 
     def quotient(w: float) -> float:

@@ -1,8 +1,9 @@
-"""The spectral radius of a matrix from both sides, rounding included, by squaring the matrix again and again.
+"""Lower and upper bounds of the spectral radius of a matrix, rounding included, by squaring the matrix again and again.
 
-For k = 1, 2, 4, ..., rho(M)^k is at most |M^k| and at least |tr M^k| / n. Computed eigenvalues are useless where
-eigenvectors nearly depend on each other: rounding of size e moves a Jordan chain of 14 equal eigenvalues by the 14th
-root of e.
+For k = 1, 2, 4, ..., rho(M)^k is at most |M^k| and at least |tr M^k| / n. Such bounds are needed because computed
+eigenvalues are useless where eigenvectors nearly depend on each other. For example, rounding of size e moves the
+eigenvalue of a Jordan chain of length 14 by the 14th root of e.
+
 Source: docs/proofs/random_rounds.md#both-sides-of-a-radius.
 """
 
@@ -17,7 +18,7 @@ from ntkfl import interruption
 
 EPSILON = np.finfo(float).eps  # twice `UNIT`, the rounding error of one operation
 SQUARINGS = 60
-WRITTEN_OUT = 4  # up to so many rows a Lyapunov equation is solved as a general linear system
+WRITTEN_OUT = 4  # number of rounded terms in a sum is this times the number of rows
 ROUNDED = 16  # number of rounded terms in a sum, for each row
 
 
@@ -26,9 +27,9 @@ def radius_bounds(
 ) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
     """For each matrix, a lower and an upper bound of the spectral radius of every matrix near it.
 
-    A matrix is near if it differs by at most `error` in the Frobenius norm; default: the rounding of sums with as many
-    terms as a row has. Let B have the norm 1 and the error e, and let the computed square of B have the norm s: the
-    square over s then has the error (2 e + e^2 + n eps) / s.
+    A matrix is near if it differs by at most `error` in the Frobenius norm. The default error is the rounding of sums
+    with as many terms as a row has. Let B have norm 1 and error e, and let the computed square of B have norm s. The
+    square divided by s then has the error (2 e + e^2 + n eps) / s.
     """
     n = matrix.shape[-1]
     size = np.linalg.norm(matrix, axis=(-2, -1))
@@ -42,7 +43,7 @@ def radius_bounds(
             interruption.check()
             trace = np.abs(np.trace(power, axis1=-2, axis2=-1)) - n**0.5 * off
             size = np.linalg.norm(power, axis=(-2, -1)) + off
-            slack = 8 * EPSILON * (1 + np.abs(log))  # rounding of the logarithms, which each squaring halves
+            slack = 8 * EPSILON * (1 + np.abs(log))  # rounding of the logarithms; each squaring halves its effect
             low = np.fmax(low, np.exp(log + np.log(np.maximum(trace, 0) / n) / 2**squared - slack))
             high = np.fmin(high, np.exp(log + np.log(size) / 2**squared + slack))
             if not (off < 1).any():
@@ -57,16 +58,17 @@ def radius_bounds(
 def side_of_one(
     matrix: Float[np.ndarray, "*k n n"], error: Float[np.ndarray, "*k"] | float = 0.0
 ) -> Float[np.ndarray, "*k"]:
-    """-1 if every matrix near the given one has a radius below 1, 1 if none has, 0 if neither is known.
+    """-1 if every matrix near the given one has a spectral radius below 1, 1 if none has, and 0 if neither is known.
 
-    `radius_bounds` may decide. Otherwise let D = X - M X M^T be positive definite. If X is positive definite, the
-    radius is below 1. If X is not, the radius is at least 1, since otherwise X would be the sum of M^k D M^kT. A matrix
-    is near if it differs by at most `error` in the Frobenius norm.
+    A matrix is near if it differs by at most `error` in the Frobenius norm. `radius_bounds` may decide. Otherwise let X
+    solve the equation X - M X M^T = D with a positive definite D. If X is positive definite, the radius is below 1. If
+    X is not, the radius is at least 1, since otherwise X would be the sum of M^k D M^kT.
     """
     n, unit = matrix.shape[-1], np.eye(matrix.shape[-1])
     solved = np.full(matrix.shape, np.nan)
     with suppress(LinAlgError, ValueError), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings that X is inexact; the checks below decide whether X proves anything
+        # these warnings say that X is inexact; the checks below decide whether X proves anything
+        warnings.simplefilter("ignore")
         if n <= WRITTEN_OUT:
             pairs = np.einsum("...ab,...cd->...acbd", matrix, matrix).reshape(*matrix.shape[:-2], n**2, n**2)
             right = np.broadcast_to(unit.reshape(-1, 1), (*matrix.shape[:-2], n**2, 1))

@@ -1,7 +1,8 @@
-"""The spectral form of a federated round at infinite width: any number of rounds costs one decomposition.
+"""The spectral form of a federated round at infinite width, by which any number of rounds costs one decomposition.
 
-With H the Gram matrix and P = blockdiag_c f_K(H_cc), f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k, one round multiplies the
-residual by M = I - rho H P, rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a symmetric matrix.
+H is the Gram matrix and P = blockdiag_c f_K(H_cc), where f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. One round multiplies
+the residual by M = I - rho H P, where rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a
+symmetric matrix.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ from ntkfl.gram.threads import in_context, worker_threads
 
 Value = TypeVar("Value")
 
-# The least f_K / eta_local whose inverse has an accurate root; for even K, f_K tends to 0 at eta_local q = 2.
+# The inverse of f_K has an accurate root if f_K / eta_local is at least this. For even K, f_K tends to 0 as eta_local q
+# tends to 2.
 SAFELY_POSITIVE = 1e-2
-SHARED = 4096  # threads share the clients from so many samples on; with fewer, starting the threads takes longer
-SMALL = 16  # clients of up to so many samples are stacked: for their blocks a call takes longer than the products
-EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
+SHARED = 4096  # with at least so many samples, threads share the clients; with fewer, starting the threads takes longer
+# clients of up to so many samples are stacked, because for such small blocks a call takes longer than its products
+SMALL = 16
+EXACT_INTEGERS = 2**53  # numbers of rounds beyond this are not exact in float64
 
 
 def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
-    """(1 - x)^terms for integer terms >= 0, broadcast; accurate for tiny x, near x = 2 and when it underflows."""
+    """(1 - x)^terms for integer terms >= 0, broadcast.
+
+    The result is accurate for tiny x, near x = 2, and where the power underflows.
+    """
     x, terms = np.asarray(x, float), np.asarray(terms)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         size = np.exp(terms * _log_modulus(x))
@@ -41,7 +47,7 @@ def geometric_sum(q: np.ndarray, step: float, terms: np.ndarray | int) -> np.nda
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         power = np.expm1(terms * _log_modulus(x))  # |1 - x|^terms - 1, without cancellation near x = 0 and x = 2
         quotient = np.where((x > 1) & (terms % 2 == 1), 2 + power, -power) / q
-    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; includes x = 0
+    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; this includes x = 0
     return np.where(terms == 0, 0.0, np.where(linear, step * terms, quotient))
 
 
@@ -52,10 +58,11 @@ def _log_modulus(x: np.ndarray) -> np.ndarray:
 def of_clients(
     work: Callable[..., Value], members: Sequence[np.ndarray], *others: Sequence[np.ndarray]
 ) -> Iterator[Value]:
-    """The samples and values of each client, or stack of clients, in their order.
+    """Yields what `work` returns for each client, or stack of clients, in their order.
 
-    If there are many samples, threads share them, each with one BLAS thread: BLAS threads within blocks of some hundred
-    rows would wait for each other in every product, on busy cores for milliseconds.
+    `work` is called with a client's samples, and with the client's entry of each of the other sequences. If there are
+    many samples, threads share the clients, and each thread uses one BLAS thread. Otherwise BLAS threads within blocks
+    of some hundred rows would wait for each other in every product, on busy cores for milliseconds.
     """
     if sum(owned.size for owned in members) < SHARED:
         yield from map(work, members, *others)
@@ -70,12 +77,15 @@ def _stacked(matrices: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ClientModes:
-    """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal."""
+    """Every client's own block, decomposed as H_cc = V_c diag(q) V_c^T.
+
+    In the basis V_c the client's local steps are diagonal.
+    """
 
     members: tuple[np.ndarray, ...]  # the index set S_c of each client
     vectors: tuple[np.ndarray, ...]  # V_c of each client, (n_c, n_c)
-    # the eigenvalues q, (n,), those of client c at the positions S_c; negative values, which for a positive
-    # semi-definite H are rounding, are set to 0
+    # The eigenvalues q, (n,); those of client c are at the positions S_c. If H is positive semi-definite, negative
+    # values can only come from rounding; they are set to 0.
     values: Float[np.ndarray, " n"]
 
     @classmethod
@@ -88,7 +98,7 @@ class ClientModes:
         return cls(members, tuple(basis for _, basis in pairs), np.maximum(values, 0.0))
 
     def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
-        """blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are u(q) of a function u."""
+        """Returns blockdiag_c V_c diag(values_c) V_c^T times a matrix; the values are u(q) of a function u."""
         if matrix.ndim == 1:
             return self.apply(values, matrix[:, None])[:, 0]
         result, (_, members, vectors) = np.empty_like(matrix), zip(*self.stacks, strict=True)
@@ -102,7 +112,7 @@ class ClientModes:
 
     @cached_property
     def stacks(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """The clients of each small size k together, and every other client alone.
+        """The clients in stacks: all clients of one small size k together, and every other client alone.
 
         A stack has the indices of its clients, (m,), the indices of their samples, (m, k), and their V_c, (m, k, k).
         """
@@ -119,11 +129,17 @@ class ClientModes:
         ]
 
     def sum_of_largest(self, values: Float[np.ndarray, " n"]) -> float:
-        """The sum over clients of their largest value: a bound of a positive matrix whose blocks have these bounds."""
+        """The sum over clients of their largest value.
+
+        If the values bound a positive matrix's blocks, this sum bounds the matrix.
+        """
         return sum(float(values[owned].max()) for owned in self.members)
 
     def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-        """V^T matrix V, V = blockdiag_c V_c: the matrix in the basis that makes functions of the blocks diagonal."""
+        """V^T matrix V with V = blockdiag_c V_c.
+
+        This is the matrix in the basis in which functions of the blocks are diagonal.
+        """
         result = np.array(matrix, float)
         for owned, basis in zip(self.members, self.vectors, strict=True):
             result[owned] = basis.T @ result[owned]
@@ -151,12 +167,12 @@ class RoundModes:
 
     With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0),
 
-        c_t = coefficients (g_t w),   r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2,
+        c_t = coefficients (g_t w),   r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2.
 
-    and, where the modes span the residual, r(t) = outward (d^t z) with z = start @ r(0).
+    If the modes span the residual, r(t) = outward (d^t z) also holds, with z = start @ r(0).
 
-    Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
-    powers keep the relative accuracy as r(t) -> 0.
+    Nothing is divided by nu, which may be rounding noise. The error of the sums g_t grows with t until t is 1 / (rho
+    nu). The powers d^t keep their relative accuracy as r(t) -> 0.
     """
 
     nu: Float[np.ndarray, " r"]  # eigenvalues of H P that belong to the modes, (r,), ascending; the other n - r are 0
@@ -165,10 +181,10 @@ class RoundModes:
     drive: Float[np.ndarray, "r n"]  # (r, n)
     energy: Float[np.ndarray, " r"]  # c^T H c of each mode, (r,)
     start: Float[np.ndarray, "r n"] | None  # (r, n), or None if the modes do not span the residual
-    gain: tuple[float, float]  # smallest and largest singular value that `outward` can have
+    gain: tuple[float, float]  # the smallest and the largest singular value that `outward` can have
     rho: float  # eta_global / N
-    # r(t) is computed from the powers d^t once rho nu t of the slowest mode reaches this: 0 if powers cost no accuracy,
-    # otherwise 1
+    # r(t) is computed from the powers d^t once rho nu t of the slowest mode reaches this number. The number is 0 if
+    # powers cost no accuracy, and 1 otherwise.
     powers_after: float = 0.0
 
     @classmethod
@@ -190,8 +206,10 @@ class RoundModes:
 
     @classmethod
     def _of_positive_p(cls, gram, clients, response, rho) -> RoundModes:
-        """The modes by the eigenvectors of P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by H's
-        eigenvalues."""
+        """The modes from the eigenvectors of P^{1/2} H P^{1/2}.
+
+        H may be singular, since nothing is divided by the eigenvalues of H.
+        """
         root = np.sqrt(response)
         nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
         nu = np.where(nu > _rounding(nu), nu, 0.0)
@@ -202,8 +220,10 @@ class RoundModes:
 
     @classmethod
     def _of_any_p(cls, gram, clients, response, local_time, rho) -> RoundModes:
-        """The modes by the eigenvectors of L^T P L, where H = L L^T and L has full column rank: P may be indefinite or
-        nearly singular."""
+        """The modes from the eigenvectors of L^T P L, where H = L L^T and L has full column rank.
+
+        P may be indefinite or nearly singular.
+        """
         size, u = np.linalg.eigh(gram)
         kept = size > _rounding(size)
         root = np.sqrt(size[kept])
@@ -233,7 +253,10 @@ class RoundModes:
         return result
 
     def coefficients_at(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
-        """The c_t of f(x, t) = f(x, 0) + h(x)^T c_t, up to the null space of H (where h(x)^T vanishes)."""
+        """The coefficients c_t of f(x, t) = f(x, 0) + h(x)^T c_t.
+
+        They are determined up to the null space of H, where h(x)^T vanishes.
+        """
         return _spread(self.coefficients, self._sums(rounds), self.drive @ initial)
 
     def squared_movement(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, " T"]:

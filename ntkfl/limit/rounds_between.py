@@ -1,4 +1,7 @@
-"""Rounds of a linear method as a real number that depends continuously on its steps, for searches over steps."""
+"""The number of rounds that a linear method needs, as a real number that depends continuously on the method's steps.
+
+Searches over steps use this number.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,26 @@ from ntkfl import interruption
 from ntkfl.limit.linear_regime import LinearRegime, mode_maps
 from ntkfl.limit.matrix_free import MatrixFreeRegime
 
-# exponent of two: the first 2^6 rounds are checked one by one; later only the block of 2^6 rounds in which the residual
-# passes eps
+# An exponent of two. The first 2^6 rounds are checked one by one. After them only the block of 2^6 rounds in which the
+# residual passes eps is checked round by round.
 STRETCH = 6
-SMALL = 300  # powers are taken of maps of up to so many rows; a larger map is replaced by its Krylov space
-SPACE = 160  # rounds that span a Krylov space
-GROWN = 1e6  # a run stops at this multiple of the first residual
+SMALL = 300  # powers are taken of maps of up to so many rows; a larger map is first restricted to a Krylov space
+SPACE = 160  # number of rounds that span a Krylov space
+GROWN = 1e6  # a run stops when its residual is this many times the first residual
 ROUNDING = 1e-12  # below this share of the first residual, rounding may make the residual rise
-NEVER = 1e12  # number of rounds for a residual that does not fall
-EXHAUSTED = 1e-13  # a new part of an image below this is rounding: the space already contains all later states
+NEVER = 1e12  # the number of rounds that is returned for a residual that does not fall
+# If the new part of an image is below this share of the image, it is rounding, and the space already contains all later
+# states.
+EXHAUSTED = 1e-13
 
 
 def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | None = None) -> float:
-    """Rounds until the residual is eps times the labels; the residual's logarithm interpolates between whole rounds.
+    """The number of rounds until the residual is eps times the labels.
 
-    Beyond at_most rounds the number is extrapolated from the residual that is left. If a residual rises again for more
-    than 64 rounds, it may have passed eps earlier. If part of the residual stays for ever, the distance from that part
-    counts in place of the residual.
+    It is a real number, because the residual's logarithm is interpolated between whole rounds. If more than `at_most`
+    rounds are needed, the number is extrapolated from the residual that is left after them. If a residual rises again
+    for more than 64 rounds, it may have passed eps earlier than the number says. If part of the residual stays for
+    ever, the residual's distance from that part counts in place of the residual.
 
     The run starts from outputs 0. Maps of up to `small` rows (SMALL if None) are raised to powers; larger maps are
     first restricted to their Krylov space.
@@ -45,7 +51,7 @@ def rounds_between(regime: LinearRegime, eps: float, at_most: int, small: int | 
 
 
 def left_after(regime: LinearRegime, rounds: int) -> float:
-    """The norm of the residual after `rounds` rounds, over the norm of the labels."""
+    """The norm of the residual after `rounds` rounds, divided by the norm of the labels."""
     if not regime._labels.any():
         return 0.0
     with np.errstate(all="ignore"):
@@ -55,7 +61,10 @@ def left_after(regime: LinearRegime, rounds: int) -> float:
 
 
 def falls_on(regime: LinearRegime, rounds: int) -> bool:
-    """Whether the residual after twice as many rounds is no larger: evidence of stability, and no proof."""
+    """Whether the residual after twice as many rounds is no larger than after `rounds` rounds.
+
+    This is evidence of stability, and no proof.
+    """
     with np.errstate(all="ignore"):
         run = _Run.of(regime)
         after = replace(run, state=run.after(rounds))
@@ -65,19 +74,19 @@ def falls_on(regime: LinearRegime, rounds: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class KrylovRounds:
-    """Arnoldi's orthonormal basis V of v, M v, ..., M^(k-1) v for a round map M and the first state v of each output.
+    """Arnoldi's orthonormal basis V of v, M v, ..., M^(k-1) v.
 
-    The compressed map H = V^T M V gives M^t v = V H^t V^T v exactly for t < k, and for larger t as closely as the space
-    resolves those eigenvalues of M that matter for v.
+    M is a round map and v the first state of an output. With the compressed map H = V^T M V, M^t v = V H^t V^T v. This
+    is exact for t < k. For larger t it is as close as the space resolves those eigenvalues of M that matter for v.
     """
 
     maps: Float[np.ndarray, "C k k"]  # H
     state: Float[np.ndarray, "C k 1"]  # V^T v
-    roots: Float[np.ndarray, "C k k"]  # R with |R a| the size of the residual in V a
+    roots: Float[np.ndarray, "C k k"]  # R such that |R a| is the norm of the residual in the state V a
 
     @classmethod
     def of(cls, regime: LinearRegime, state: Float[np.ndarray, "s C"], steps: int) -> KrylovRounds:
-        """The space of `steps` rounds; columns of zeros are left out."""
+        """The space of `steps` rounds for each column of the state; columns of zeros are left out."""
         starts = state[:, state.any(axis=0)].T
         rows, n = len(state), regime.problem.n
         steps = min(steps, rows)
@@ -91,7 +100,8 @@ class KrylovRounds:
                 interruption.check()
                 image = regime.mapped(basis[:, k : k + 1])[:, 0]
                 size = float(np.linalg.norm(image))
-                for _ in range(2):  # two passes: after one, rounding leaves parts along the other vectors
+                # two passes are needed, since after one pass rounding leaves parts along the other vectors
+                for _ in range(2):
                     parts = basis[:, : k + 1].T @ image
                     projected[: k + 1, k] += parts
                     image = image - basis[:, : k + 1] @ parts
@@ -106,18 +116,23 @@ class KrylovRounds:
         return cls(maps, first, roots)
 
     def seen(self, states: Float[np.ndarray, "C k t"]) -> Float[np.ndarray, "m t"]:
-        """For each state, along the last axis, a vector with the norm of the residual."""
+        """For each state, along the last axis, a vector that has the norm of the state's residual."""
         return (self.roots @ states).reshape(-1, states.shape[2])
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A state and the map of a round, in blocks that do not mix: a block for each mode, or one block."""
+    """A state and the map of a round, in blocks that do not mix.
 
-    step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # a round
-    map: Callable[[], Float[np.ndarray, "m b b"]] | None  # gives the map for powers; None if single rounds cost less
+    There is a block for each mode, or one block in all.
+    """
+
+    step: Callable[[Float[np.ndarray, "m b C"]], Float[np.ndarray, "m b C"]]  # maps a state to the state after a round
+    # gives the map, whose powers are then taken; None if single rounds take less work
+    map: Callable[[], Float[np.ndarray, "m b b"]] | None
     state: Float[np.ndarray, "m b C"]
-    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]  # the residual of each of several states
+    # for each of several states, a vector with the norm of the state's residual
+    residual: Callable[[Float[np.ndarray, "m b k"]], Float[np.ndarray, "n k"]]
 
     @classmethod
     def of(cls, regime: LinearRegime, small: int | None = None) -> _Run:
@@ -148,7 +163,7 @@ class _Run:
         return cls(lambda state: regime.mapped(state[0])[None], lambda: regime.round_map[None], state, seen)
 
     def size(self, state: Float[np.ndarray, "m b C"]) -> float:
-        """The residual's norm."""
+        """The norm of the residual in a state."""
         return float(np.linalg.norm(self.residual(state)))
 
     def after(self, rounds: int) -> Float[np.ndarray, "m b C"]:
@@ -169,7 +184,10 @@ class _Run:
         return state
 
     def crossing(self, eps: float, at_most: int) -> float:
-        """Rounds, a real number, until the residual is eps times the first; extrapolated beyond at_most."""
+        """The number of rounds, as a real number, until the residual is eps times the first residual.
+
+        Beyond at_most rounds the number is extrapolated.
+        """
         state, rounds, first = self.state, 0, self.size(self.state)
         target, most = eps * first, GROWN * first
         if self.map is None:
@@ -199,10 +217,13 @@ class _Run:
 
 
 def _extrapolated(rounds: int, left: float, eps: float) -> float:
-    """Rounds to eps, extrapolated from the share `left` after `rounds` rounds."""
+    """The number of rounds until eps, extrapolated from the share `left` that is left after `rounds` rounds."""
     return min(NEVER, max(rounds, rounds * np.log(eps) / np.log(left))) if left < 1 else NEVER
 
 
 def _part(before: float, after: float, target: float) -> float:
-    """The fraction of a round after which the residual passes the target."""
+    """The fraction of a round after which the residual passes the target.
+
+    The residual is `before` at the start of the round and `after` at its end.
+    """
     return float(np.log(before / target) / np.log(before / max(after, np.finfo(float).tiny)))

@@ -1,13 +1,18 @@
-"""Random rounds with a schedule: steps or clients change from round to round as set in advance.
+"""Random rounds with a schedule, by which steps or clients change from round to round as set in advance.
 
 Let z = (r, m), where m are the clients' memories, one entry for each of their samples. Each drawn client adds a linear
-map of z. A round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is drawn with chance p and a pair of
-clients with chance q. With B = sum_c B_c, M = A + p B and Z = E z z^T the moments follow E z <- M E z and Cov z <- M
-Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T. The batches of a drawn client add a noise to its
-displacement, hence to its move and to its memory; the covariance of this noise is p sum_c J_c V_c J_c^T, where J_c maps
-a change of client c's displacement to the change of z, and V_c is as in `batch_noise`. Where a server sums up the means
-that it gets, the last part of the state is the effect on the outputs of the Gaussian noise so far; each later round
-adds this effect again.
+map of z, so that a round of a cohort S takes z to A z + sum_{c in S} B_c z. A client is drawn with probability p, and a
+pair of clients with probability q. With B = sum_c B_c, M = A + p B and Z = E z z^T, the mean follows E z <- M E z, and
+the covariance follows
+
+    Cov z <- M Cov z M^T + (q - p^2) B Z B^T + (p - q) sum_c B_c Z B_c^T.
+
+The batches of a drawn client add a noise to its displacement, hence to its move and to its memory. The covariance of
+this noise is p sum_c J_c V_c J_c^T. Here J_c maps a change of client c's displacement to the change of z, and V_c is as
+in `batch_noise`.
+
+Some servers sum up the means that they receive. In this case the last part of the state is the effect on the outputs of
+the Gaussian noise so far, and each later round adds this effect again.
 """
 
 from __future__ import annotations
@@ -30,7 +35,10 @@ Map = Float[np.ndarray, "n 2n"]  # a linear map of (r, m)
 
 
 class ByClient:
-    """A map whose rows belong to clients, as the blocks of the columns that each client's rows read."""
+    """A map whose rows belong to clients, stored as one block for each client.
+
+    A client's block has only those columns that the client's rows use.
+    """
 
     def __init__(self, matrix: Float[np.ndarray, "k m"], owner: Float[np.ndarray, " k"]) -> None:
         self.rows, self.parts = len(matrix), []
@@ -46,28 +54,32 @@ class ByClient:
         return product
 
     def around(self, second: Float[np.ndarray, "m m"]) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k k"]]:
-        """The product with a symmetric matrix, and this product times the map's transpose."""
+        """The product of the map with a symmetric matrix, and this product times the map's transpose."""
         met = self @ second
         return met, self @ np.ascontiguousarray(met.T)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnRound:
-    """A round as a map of (r, m): a move is n coefficients, r' = r - H move; each row belongs to the client of its
-    sample."""
+    """A round as a map of (r, m): a move is n coefficients, so that r' = r - H move.
+
+    Each row of a map belongs to the client of its sample.
+    """
 
     always: Map  # the part of the move that does not depend on the draw
-    moves: Map  # each drawn client's contribution to the move at its own samples
+    moves: Map  # each drawn client's contribution to the coefficients of its own samples in the move
     changes: Map  # the change of each drawn client's memory
-    shared: Map  # each client's contribution to the move at all samples, times the client's weight
+    # each client's contribution to the coefficients of all samples in the move; it is multiplied by the client's weight
+    shared: Map
     drift: Map  # effect of the memories on each sample's residual in a local step, for a unit of step length
-    noise: Float[np.ndarray, "2 n"]  # factors by which the noise of a client's displacement enters move and memory
+    # factors by which the noise of a client's displacement enters the move and the memory
+    noise: Float[np.ndarray, "2 n"]
     weights: Float[np.ndarray, " n"]  # weight of each sample's client
     owner: Float[np.ndarray, " n"]  # client of each sample
-    cohort: int  # clients that are drawn, without replacement
+    cohort: int  # number of clients that are drawn, without replacement
     jump: float  # factor by which noise on the mean enters the residual
     remembered: float = 0.0  # share of the noise on the mean by which every later round moves the model again
-    given: tuple[int, ...] = ()  # the participants, if they are not drawn
+    given: tuple[int, ...] = ()  # the clients that take part, if they are not drawn
 
     @cached_property
     def clients(self) -> int:
@@ -87,7 +99,9 @@ class DrawnRound:
         return self._summed(self.chance) + np.concatenate([self.always, np.zeros_like(self.always)])
 
     def _summed(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, "2n 2n"]:
-        """`times` the sum of the clients' contributions, first to the move, then to the memories."""
+        """The clients' contributions to the move and then to the memories, each client's multiplied by its number in
+        `times`.
+        """
         own = times[self.owner][:, None]
         shared = times @ self.weights_of_clients * self.shared
         return np.concatenate([own * self.moves + shared, own * self.changes])
@@ -98,7 +112,7 @@ class DrawnRound:
 
     @cached_property
     def by_client(self) -> ByClient:
-        """`mean`, by clients."""
+        """`mean`, as one block for each client."""
         return ByClient(self.mean, np.tile(self.owner, 2))
 
     @cached_property
@@ -107,11 +121,11 @@ class DrawnRound:
         return np.array([self.weights[self.owner == c][0] for c in np.unique(self.owner)])
 
     def covariance(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
-        """The covariance of move and change over the draws of a round, with E z z^T = second before it.
+        """The covariance of move and change over the draws of a round, where E z z^T = second before the round.
 
-        Let Y have the rows of the clients' own maps, and P be the shared map. Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c
-        P)^T has the entries of Y Z Y^T between rows of the same client, and its mixed terms are rows of Y Z P^T times
-        the weight of the row's client.
+        Let Y have the rows of the clients' own maps, let E_c keep the rows of client c, and let P be the shared map.
+        Then sum_c (E_c Y + w_c P) Z (E_c Y + w_c P)^T has the entries of Y Z Y^T between rows of the same client. Its
+        mixed terms are rows of Y Z P^T times the weight of the row's client.
         """
         clients, s = self.clients, self.cohort
         if self.given or s == clients:
@@ -143,11 +157,11 @@ class DrawnRound:
 
 @dataclass(frozen=True, eq=False)
 class DrawnMoments:
-    """The second moments of (residuals at the points of a kernel, m), samples first."""
+    """The second moments of the residuals at the points of a kernel and of the memories m; the samples come first."""
 
     drawn: DrawnRound
     gram: Float[np.ndarray, "p p"]
-    noise: Noise  # noise of the batches
+    noise: Noise  # noise by the batches
     size: int  # s
 
     @cached_property
@@ -159,16 +173,17 @@ class DrawnMoments:
         return matrix
 
     def added(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """The contribution of a round's draws to the covariance, with E z z^T = second before the round."""
+        """The contribution of a round's draws to the covariance, where E z z^T = second before the round."""
         if self.noise.nothing_drawn:
             return np.zeros_like(second)
         second = second[np.ix_(self.known, self.known)]
         return self._lifted(self._lifted(self.drawn.covariance(second) + self._of_batches(second)).T)
 
     def following(self, second: Float[np.ndarray, "s s"]) -> Float[np.ndarray, "s s"]:
-        """E z z^T after a round of (r, m). A round takes z to z + J w, where w are the moves and changes of memories.
+        """E z z^T after a round of z = (r, m).
 
-        The result is Z + J E w z^T + E z w^T J^T + J E w w^T J^T, with Z = E z z^T.
+        A round takes z to z + J w, where w are the moves and the changes of the memories. The result is Z + J E w z^T +
+        E z w^T J^T + J E w w^T J^T, with Z = E z z^T.
         """
         met, spread = self.drawn.by_client.around(second)
         if not self.noise.nothing_drawn:
@@ -178,12 +193,12 @@ class DrawnMoments:
 
     @property
     def between(self) -> float:
-        """An upper bound of |H| times the norm of the map whose moves H is applied to."""
+        """An upper bound of |H| times the norm of the map that gives the moves."""
         of_moves = np.abs(self.drawn.mean)
         return float(np.abs(self.gram).sum(0).max() * (of_moves.sum(0).max() * of_moves.sum(1).max()) ** 0.5)
 
     def _of_batches(self, second: Float[np.ndarray, "2n 2n"]) -> Float[np.ndarray, "2n 2n"]:
-        """The covariance of moves and of changes of the memories that the drawn clients' batches cause."""
+        """The covariance that the drawn clients' batches cause in the moves and in the changes of the memories."""
         added, n, drawn = np.zeros_like(second), self._n, self.drawn
         if self.noise.batch is None:
             return added
@@ -202,18 +217,18 @@ class DrawnMoments:
 
     @cached_property
     def known(self) -> np.ndarray:
-        """The positions of the samples' residuals and of the memories in the state."""
+        """The positions in the state of the samples' residuals and of the memories."""
         return np.concatenate([np.arange(self._n), len(self.gram) + np.arange(self._n)])
 
     def _lifted(self, moved: Float[np.ndarray, "2n k"]) -> Float[np.ndarray, "s k"]:
-        """The change of residuals and memories by moves and by changes of the memories."""
+        """The change of residuals and memories that these moves and changes of the memories cause."""
         after = np.concatenate([-self.gram[:, : self._n] @ moved[: self._n], moved[self._n :]])
         return after if len(after) == self.size else np.pad(after, ((0, self.size - len(after)), (0, 0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class DrawnMemoryRegime(StateRegime):
-    """Random rounds whose clients remember, as SCAFFOLD's and FedDyn's.
+    """Random rounds whose clients remember, as in SCAFFOLD and FedDyn.
 
     Source: docs/proofs/random_rounds.md#clients-that-remember.
     """
@@ -240,7 +255,8 @@ class DrawnMemoryRegime(StateRegime):
         return np.array([self.drawn.jump, 0.0, self.drawn.remembered])[: 3 if self._keeps_noise else 2]
 
     def _size(self, points: int) -> int:
-        return (2 if self._keeps_noise else 1) * points + self.problem.n  # memories are kept as coefficients
+        # memories are kept as n coefficients, whatever the points
+        return (2 if self._keeps_noise else 1) * points + self.problem.n
 
     def _after(self, states: Float[np.ndarray, "s m"], draws: Draws) -> Float[np.ndarray, "s m"]:
         drawn, n = self.drawn, self.problem.n
@@ -266,7 +282,7 @@ class DrawnMemoryRegime(StateRegime):
         after = moments.mean @ covariance @ moments.mean.T + moments.added(second)
         if self.noise.gaussian:
             noised = np.delete(np.arange(len(after)), len(gram) + np.arange(self.problem.n))
-            jump = self._jump[::2]  # factors for the residual and, where the state has one, for the sum of noises
+            jump = self._jump[::2]  # factors for the residual and, if the state has one, for the sum of noises
             after[np.ix_(noised, noised)] += np.kron(np.outer(jump, jump), self.noise.gaussian**2 * gram)
         return (after + after.T) / 2
 
@@ -293,7 +309,7 @@ class DrawnMemoryRegime(StateRegime):
 def drawn_memory_regime(
     mean: LinearRegime, blocks: Blocks, drawn: DrawnRound, batch: int | None, gaussian: float
 ) -> DrawnMemoryRegime:
-    """The regime of a method with drawn clients; `mean` is its round with all clients on full batches."""
+    """The regime of a method with drawn clients; `mean` is the regime with all clients on full batches."""
     drawn = replace(drawn, given=blocks.given)
     own = replace(mean, round=drawn.in_the_mean(mean.round.pull), at_server_rate=None)
     vars(own)["_clients"] = blocks.clients
@@ -313,7 +329,7 @@ class ScheduledRegime(RandomRegime):
     """A sequence of rounds with one regime for each round; made by `random_rounds`, which validates.
 
     `rate` and `stable` are those of the rounds that repeat for ever, as a mean over a cycle of cohorts. `of_round`
-    gives the regime of round 0, 1, ...; from round `settled` on the regimes repeat, every `period` rounds.
+    gives the regime of round 0, 1, ... From round `settled` on, the regimes repeat every `period` rounds.
 
     Source: docs/proofs/random_rounds.md#schedules-and-cohorts-in-turn.
     """
@@ -321,7 +337,7 @@ class ScheduledRegime(RandomRegime):
     of_round: Callable[[int], RandomRegime]
     settled: int
     period: int
-    busiest: int  # the largest number of local steps of a round
+    busiest: int  # the largest number of local steps in a round
 
     @cached_property
     def absent(self) -> tuple[int, ...]:
@@ -368,7 +384,10 @@ class ScheduledRegime(RandomRegime):
         )
 
     def _require_reachable(self, initial: np.ndarray, target: float) -> None:
-        """As in other regimes; moreover c in r(t) = r(0) - H c is 0 at the samples of absent clients."""
+        """As in other regimes, with one more condition.
+
+        In r(t) = r(0) - H c the coefficients c are 0 at the samples of clients that are in no cohort.
+        """
         super()._require_reachable(initial, target)
         if not self.absent:
             return
@@ -381,9 +400,10 @@ class ScheduledRegime(RandomRegime):
             )
 
     def _over_a_cycle(self) -> float:
-        """The limit of E |r|^2 of one output, averaged over a cycle; the cycle maps the second moments S to S.
+        """The limit of E |r|^2 of one output, averaged over a cycle of rounds.
 
-        With F the map of second moments over a cycle, S solves S - (F(S) - F(0)) = F(0).
+        In the limit the cycle maps the second moments S to S. If F is the map of second moments over a cycle, S solves
+        S - (F(S) - F(0)) = F(0).
         """
         n, size, nothing = self.problem.n, self._size(self.problem.n), np.zeros(self.mean._size)
 
@@ -399,7 +419,7 @@ class ScheduledRegime(RandomRegime):
 
     @property
     def _cycle(self) -> list[RandomRegime]:
-        """The regimes of the repeated rounds, one cycle."""
+        """The regimes of one cycle of the repeated rounds."""
         return [self.of_round(self.settled + number) for number in range(self.period)]
 
     def _both(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,11 +1,18 @@
-"""Passes over shuffled samples: the exact moments of a client's displacement over all orders.
+"""Passes over shuffled samples: the exact moments of a client's displacement over all orders of its batches.
 
-A pass takes the batches one after the other, in a random order. Let D_j be 1 on batch j and 0 elsewhere, u the residual
-at the start of the pass, and v the amount by which a unit of step lowers it. A step of size s maps the displacement
-since then, W_j (u, v), to W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}), where a pull to the start makes k = 1
-- eta pull, t is the length walked along v, and Q is the client's block of the Gram matrix. Given the samples S of the
-earlier batches, the next batch is independent of the order within S. So the moments given S follow from the moments
-given S without its last batch: 2^n sets in place of n! orders. Passes are composed like steps.
+A pass takes the batches one after the other, in a random order. Let D_j be 1 on the samples of batch j and 0 elsewhere,
+u the residual at the start of the pass, and v the amount by which a unit of step lowers this residual. The displacement
+since the start of the pass is W_j (u, v) after j steps. A step of size s takes the map W_{j-1} to
+
+    W_j = k W_{j-1} + s D_j ((I, -t_{j-1} I) - Q W_{j-1}),
+
+where Q is the client's block of the Gram matrix, and t is the length walked along v. k is 1 - eta pull if a pull draws
+the model back to its start, and 1 otherwise.
+
+Let S be the set of samples in the earlier batches. Given S, the next batch is independent of the order within S. So the
+moments given S follow from the moments given S without its last batch: the recursion runs over 2^n sets instead of n!
+orders. Passes are composed like steps.
+
 Source: docs/proofs/random_rounds.md#shuffled-passes.
 """
 
@@ -23,22 +30,24 @@ from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, Vectors
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
-WORK = 1e9  # the largest number of entries for all sets of a client's samples
+WORK = 1e9  # the largest allowed number of entries for all sets of a client's samples
 
-Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]  # mean and covariance of W; None: 0
+# mean and covariance of W; None: covariance 0
+Moments = tuple[Float[np.ndarray, "k c"], Float[np.ndarray, "k k c c"] | None]
 
 
 @dataclass(frozen=True, eq=False)
 class ShuffledPass:
-    """The moments of W over the orders of a client's batches, and of its displacement after some passes.
+    """The moments of W over the orders of a client's batches, and of the client's displacement after some passes.
 
-    W is a map of u alone where only the client's own samples move it, without a pull or a correction of its gradients.
+    W is a map of u alone if there is neither a pull nor a correction of the gradients, so that only the client's own
+    samples move its model.
     """
 
     own: Float[np.ndarray, "k k"]  # Q
-    eta: float  # step on the sum of the client's losses
+    eta: float  # the size of a step, which follows the gradient of the sum of the client's losses
     batches: int
-    pull: float  # mu
+    pull: float  # mu, the strength of the pull
     mean: Float[np.ndarray, "k c"]  # E W
     square: Float[np.ndarray, "k k c c"] | None  # covariance of W_ik and W_jl at [i, j, k, l]; None: 0
 
@@ -52,10 +61,10 @@ class ShuffledPass:
         of W for S are kept.
 
         Raises:
-            ValueError: too many sets.
+            ValueError: there are too many sets.
         """
         size, batch, inputs = len(own), min(batch, len(own)), 2 if sloped or pull else 1
-        taken = [*range(batch, size, batch), size]  # numbers of samples after each batch; the last batch may be smaller
+        taken = [*range(batch, size, batch), size]  # number of samples after each batch; the last batch may be smaller
         sizes = np.diff(taken, prepend=0).tolist()
         work = sum(comb(size, k) * comb(k, b) * float(inputs * k**2) ** 2 for k, b in zip(taken, sizes, strict=True))
         if work > WORK and batch < size:
@@ -93,11 +102,11 @@ class ShuffledPass:
 
     @property
     def kept(self) -> float:
-        """The share of a displacement that the pull leaves in a pass."""
+        """The share of a displacement that is left after a pass, because the pull draws the model back."""
         return (1 - self.eta * self.pull) ** self.batches
 
     def length(self, passes: int) -> float:
-        """The length that these passes walk along a constant slope."""
+        """The length that the client moves along a constant slope in these passes."""
         return float(geometric_sum(np.array(self.pull), self.eta, passes * self.batches))
 
     def after(self, passes: int) -> Float[np.ndarray, "k c"]:
@@ -124,9 +133,10 @@ class ShuffledPass:
         return noise
 
     def _met(self, moved: Float[np.ndarray, "k c"], passes: int) -> Float[np.ndarray, "c c"]:
-        """The map of residual and slope at the start of a round to residual and slope at the end of these passes.
+        """The map of residual and slope at the start of a round to residual and slope after these passes.
 
-        u = r - t e - Q a, and v = e - mu (r - u), since the pull works against the change r - u.
+        Let r and e be residual and slope at the start, and a the displacement. Afterwards the residual is u = r - t e -
+        Q a. The slope is v = e - mu (r - u), since the pull works against the change r - u.
         """
         size, columns = moved.shape
         start, slope = np.eye(size, columns), np.eye(size, columns, size)
@@ -135,8 +145,10 @@ class ShuffledPass:
 
 
 def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) -> Moments:
-    """Mean and covariance of W over the choices of the last batch; `after` has, for each, the mean after that batch and
-    the covariance before it."""
+    """Mean and covariance of W over the choices of the last batch.
+
+    For each choice, `after` has the mean after the last batch and the covariance before it.
+    """
     mean = sum(moved for moved, *_ in after) / len(after)
     off = np.array([moved - mean for moved, *_ in after])
     if len(after) == 1 and after[0][1] is None:
@@ -147,7 +159,7 @@ def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) ->
             continue
         part = np.zeros_like(square)
         part[np.ix_(came, came, columns, columns)] = before
-        for _ in range(2):  # each time the first axis is mapped, and becomes the second
+        for _ in range(2):  # each turn maps the first axis and makes it the second
             new = np.tensordot(turned[rows], part, (1, 0))
             part = kept * part
             part[rows] = new
@@ -160,16 +172,19 @@ def _mixed(after: list[tuple], turned: Float[np.ndarray, "k k"], kept: float) ->
 class ShuffledBlocks(Blocks):
     """Blocks whose local steps are passes over shuffled samples; made by `shuffled_blocks`.
 
-    `clients.vectors` are eigenvectors of the mean responses, which do not commute with H_cc; so `clients.values` are
-    NaN. A response that is not symmetric has singular values and vectors.
+    `clients.vectors` are eigenvectors of the mean responses. The mean responses do not commute with H_cc, so
+    `clients.values`, which would be eigenvalues of H_cc, are NaN. For a response that is not symmetric, singular values
+    and vectors take the place of eigenvalues and eigenvectors.
     """
 
     passes: tuple[ShuffledPass, ...] = ()  # the passes of each client
     responses: Float[np.ndarray, " n"] | None = None  # eigenvalues of the mean responses, or singular values
-    right: ClientModes | None = None  # the right singular vectors; None: the responses are symmetric
+    right: ClientModes | None = None  # the right singular vectors; None if the responses are symmetric
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """The eigenvalues, or singular values, of the mean response; the pull is that of the passes."""
+        """The eigenvalues, or singular values, of the mean responses; the argument `pull` is not used, since the passes
+        have it.
+        """
         assert self.responses is not None
         return self.responses
 
@@ -188,14 +203,17 @@ class ShuffledBlocks(Blocks):
         return applied
 
     def moved(self, residual: Vectors, slope: Vectors, pull: float = 0.0) -> Vectors:
-        """As `Blocks.moved`; the pull is that of the passes."""
+        """As `Blocks.moved`; the argument `pull` is not used, since the passes have it."""
         moved = np.empty_like(residual)
         for owned, matrix in zip(self.clients.members, self._moves, strict=True):
             moved[owned] = matrix @ np.concatenate([residual[owned], slope[owned]])
         return moved
 
     def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
-        """As `Blocks.lengths`; a pass has a step for each of its batches, and the pull is that of the passes."""
+        """As `Blocks.lengths`, where a pass has a step for each of its batches.
+
+        The argument `pull` is not used, since the passes have it.
+        """
         lengths = np.empty(len(self.gram))
         for owned, own in zip(self.clients.members, self.passes, strict=True):
             lengths[owned] = own.length(self.steps)
@@ -208,7 +226,7 @@ class ShuffledBlocks(Blocks):
 
 
 def shuffled_blocks(blocks: Blocks, batch: int, pull: float = 0.0, *, sloped: bool = False) -> ShuffledBlocks:
-    """The same blocks, but each local step is a pass in batches of at most `batch` samples.
+    """The same blocks, except that each local step is a pass in batches of at most `batch` samples.
 
     `sloped`: whether clients correct their gradients by a memory. With a pull, the responses to two or more passes are
     not symmetric.
