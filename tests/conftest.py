@@ -1,4 +1,7 @@
-"""Settings of all tests: the precision of balls is restored; no test depends on the clock or on chance."""
+"""Settings of all tests: no test depends on the clock or on chance.
+
+The precision of ball arithmetic, which is one setting for the whole process, is restored after every test.
+"""
 
 import gc
 import os
@@ -10,7 +13,8 @@ from pathlib import Path
 
 # One thread for each worker, set before numpy is imported: more threads than cores would only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ.pop("COLUMNS", None)  # readline, which pytest imports, sets COLUMNS in workers: piped lines would be wrapped
+# readline, which pytest imports, sets COLUMNS in the worker processes. Lines in a pipe would then be wrapped.
+os.environ.pop("COLUMNS", None)
 
 import flint
 import jax
@@ -20,13 +24,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
 from jax._src.interpreters import mlir
 
-jax.config.update("jax_enable_x64", True)  # for the tests' own computations; `test_double_precision.py` runs without it
+# The tests' own computations need double precision; `test_double_precision.py` runs without this line.
+jax.config.update("jax_enable_x64", True)
 
 typer.testing._get_command = cache(typer.testing._get_command)  # typer makes all options of all commands at every call
-mlir.make_ir_context = cache(mlir.make_ir_context)  # JAX makes one, in six milliseconds, for each function it compiles
+# JAX makes a context, which takes six milliseconds, for each function that it compiles. One context is enough.
+mlir.make_ir_context = cache(mlir.make_ir_context)
 
 TESTS = Path(__file__).parent
-LONGEST = [  # files whose tests take many seconds: first files that wait for processes, then by falling time
+# These are the files whose tests take many seconds. The first ones wait for processes; the others follow by falling
+# time.
+LONGEST = [
     TESTS / "experiments" / "studies" / "test_study_killed.py",
     TESTS / "experiments" / "test_interrupts.py",
     TESTS / "experiments" / "test_verify_processes.py",
@@ -44,26 +52,30 @@ LONGEST = [  # files whose tests take many seconds: first files that wait for pr
     TESTS / "ntkfl" / "test_networks.py",
 ]
 
-# the same examples every time, however slow the machine; Hypothesis's check of speed fails if the clock jumps
+# The same examples are drawn every time, however slow the machine is. Hypothesis's check of speed is off, because it
+# fails if the clock jumps.
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
-engine.MAX_SHRINKING_SECONDS = float("inf")  # shrinking has no time limit, since tests inspect shrunk examples
+engine.MAX_SHRINKING_SECONDS = float("inf")  # Shrinking has no time limit, since tests inspect shrunk examples.
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """The garbage collector ignores the half million objects made while tests are collected: these stay to the end."""
+    """Keeps the garbage collector from tracking the half million objects that are made while tests are collected.
+
+    These objects stay to the end of the run.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
-        gc.set_threshold(20_000, 10, 50)  # by default the collector took a twentieth of a worker's time
+        gc.set_threshold(20_000, 10, 50)  # With its default settings the collector took a twentieth of a worker's time.
 
 
 def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
-    """Few cases of a test that together have every row of each of its `parametrize` marks."""
+    """Returns few cases of a test that together have every row of each of its `parametrize` marks."""
     tables = [mark.args[0] for mark in cases[0].iter_markers("parametrize")]
     tables = [names.replace(" ", "").split(",") if isinstance(names, str) else names for names in tables]
 
@@ -78,14 +90,14 @@ def representatives(cases: list[pytest.Function]) -> list[pytest.Function]:
 
 
 class Quick:
-    """Leaves to `make test-all` most cases of large products and most drawn examples."""
+    """A plugin that leaves most cases of large products and most drawn examples to `make test-all`."""
 
     @staticmethod
-    @pytest.hookimpl(tryfirst=True)  # before marks select
+    @pytest.hookimpl(tryfirst=True)  # tryfirst: before pytest selects tests by their marks
     def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Of a test with several `parametrize` marks, all cases but `representatives` become slow.
+        """Marks as slow all cases of a test with several `parametrize` marks except its `representatives`.
 
-        Without slow tests, each property is tried on a quarter of its examples, at least five.
+        If slow tests are not run, each property is tried on a quarter of its examples, but at least on five.
         """
         products = defaultdict(list)
         for item in items:
@@ -102,20 +114,20 @@ class Quick:
                     test._hypothesis_internal_use_settings = settings(drawn, max_examples=fewer)
 
 
-LARGEST_COMPILED = 200_000_000  # bytes; XLA never deletes what older code left
+LARGEST_COMPILED = 200_000_000  # bytes; XLA never deletes what older code left behind
 
 
 def drop_unreadable(folder: Path) -> None:
-    """Deletes XLA's files that a killed process has written only in part; XLA itself never writes them again.
+    """Deletes files of XLA's cache that a killed process has written only in part; XLA itself never writes them again.
 
-    If the files are too large together, all are deleted. XLA refuses a file that another process is still writing.
+    If all files together are too large, all are deleted. XLA refuses a file that another process is still writing.
     """
     if sum(file.stat().st_size for file in folder.glob("*-cache")) > LARGEST_COMPILED:
         for file in folder.glob("*-cache"):
             file.unlink(missing_ok=True)
     for file in folder.glob("*-cache"):
         try:
-            zlib.decompress(file.read_bytes())  # a file ends with the checksum of its contents
+            zlib.decompress(file.read_bytes())  # The file ends with the checksum of its contents.
         except zlib.error:
             file.unlink(missing_ok=True)
 
@@ -126,11 +138,12 @@ def pytest_configure(config: pytest.Config) -> None:
         drop_unreadable(Path(compiled))
 
 
-@pytest.hookimpl(trylast=True)  # after deselected tests are gone
+@pytest.hookimpl(trylast=True)  # trylast: after deselected tests are gone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order in which files go to workers: the longest first, then by number of slow tests, then of all tests.
+    """Sorts the files in the order in which they go to workers.
 
-    All workers then end together: in a run of all tests the last files take seconds.
+    The longest come first, then files by their number of slow tests, then by their number of tests. All workers then
+    end at about the same time: in a run of all tests the last files take seconds.
     """
     tests, places = Counter(item.path for item in items), {path: place for place, path in enumerate(LONGEST)}
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
@@ -139,7 +152,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def unchanged_precision() -> Iterator[None]:
-    """The precision of balls, one for the whole process, is the same after every test as before."""
+    """The precision of ball arithmetic must be the same after every test as before.
+
+    It is one setting for the whole process.
+    """
     before = flint.ctx.prec
     yield
     after, flint.ctx.prec = flint.ctx.prec, before

@@ -1,4 +1,8 @@
-"""A kernel case's round map M, computed again in balls, for any number of local steps, also infinitely many."""
+"""A kernel case's round map M, computed independently of `bounds` in ball arithmetic.
+
+Every number is a ball, an interval that provably contains the exact value. The number of local steps may be finite or
+infinite.
+"""
 
 import numpy as np
 from flint import arb, arb_mat
@@ -6,12 +10,12 @@ from flint import arb, arb_mat
 from bounds.cases.kernel_case import KernelCase
 from ntkfl.balls import ball, ball_matrix, norm_inf
 
-DOUBLINGS = 64  # up to 2^64 local steps
+DOUBLINGS = 64  # enough doublings of the partial sum for up to 2^64 local steps
 NEGLIGIBLE = 2.0**-100
 
 
 def finite_response(block: arb_mat, eta: arb, steps: int) -> arb_mat:
-    """eta sum_{k<steps} (I - eta block)^k."""
+    """Returns the response of one client, eta sum_{k<steps} (I - eta block)^k."""
     one = ball_matrix(np.eye(block.nrows()))
     total = one * 0
     for _ in range(steps):
@@ -20,10 +24,11 @@ def finite_response(block: arb_mat, eta: arb, steps: int) -> arb_mat:
 
 
 def limit_response(block: arb_mat, eta: arb) -> arb_mat:
-    """`finite_response` with infinitely many steps: partial sums of 1, 2, 4, ... terms, and a bound on the rest.
+    """Returns `finite_response` for infinitely many steps.
 
-    No inverse is taken. With A = I - eta block and p = |A^k| < 1, the rest A^k S of the sum S is at most
-    p |S_k| / (1 - p) in the maximum norm.
+    The partial sums have 1, 2, 4, ... terms, and the last one is widened by a bound on the rest of the series. No
+    inverse is taken. With A = I - eta block and p = |A^k| < 1, the rest A^k S of the sum S is at most p |S_k| / (1 - p)
+    in the maximum norm.
 
     Raises:
         ValueError: no computed power of A is below 1, so that the rest has no bound.
@@ -45,7 +50,9 @@ def limit_response(block: arb_mat, eta: arb) -> arb_mat:
 
 
 def round_map(case: KernelCase, *, unlimited: bool = False) -> arb_mat:
-    """M = I - (eta_g/N) H P, P = blockdiag of the clients' responses; `unlimited`: with K -> infinity.
+    """Returns M = I - (eta_g/N) H P, where P is the block diagonal matrix of the clients' responses.
+
+    With `unlimited`, the responses are those of infinitely many local steps (K -> infinity).
 
     Source: fl-ntk/X.1, X.4.
     """

@@ -10,7 +10,10 @@ def outputs(x, hidden, signs):
 
 
 def nearly_fitted(seed, setup, distance, n=5, d=6, clients=2, unit=True):
-    """A small network whose labels lie `distance` from its outputs; its clients differ in size."""
+    """Returns a problem and the weights of a small network whose labels lie `distance` from its outputs.
+
+    The clients differ in size.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 if unit else rng.uniform(0.7, 1.5, (n, 1)))

@@ -1,4 +1,8 @@
-"""Aligned networks: the cases against independent computations, the bound step by step, the open statement."""
+"""Tests of the statements on aligned networks.
+
+The cases are compared with independent computations, and the bound is checked step by step. The statement whose outcome
+is open is tested too.
+"""
 
 from fractions import Fraction
 from itertools import permutations
@@ -80,7 +84,8 @@ def test_the_chosen_pair_is_aligned_by_an_exchange_and_the_reading_fails_with_ma
     np.testing.assert_array_equal(cube.networks[1].readout, [100, 1e-3])
     assert cube.side == pytest.approx(1)
     gap = float(largest_gap(*cube.networks, cube.x).value.value)
-    assert gap == pytest.approx(100 * np.sqrt(features) / 4, rel=1e-3)  # |a c| / (|a| + |c|), a = -c = sqrt(l) / 2
+    # The gap is |a c| / (|a| + |c|) with a = -c = sqrt(l) / 2.
+    assert gap == pytest.approx(100 * np.sqrt(features) / 4, rel=1e-3)
     outcome = judge(get("alignment/cube"), Form.STATED, cube).outcome
     assert (outcome is Outcome.VIOLATED) == (features == 1600)
 

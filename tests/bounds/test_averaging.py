@@ -1,4 +1,8 @@
-"""Model averaging: the cases against independent computations, bounds with their constants, and refusals."""
+"""Tests of the statements on model averaging.
+
+The cases are compared with independent computations. The constants of the bounds and the refusals of bad input are
+tested too.
+"""
 
 from itertools import pairwise, product
 
@@ -297,7 +301,7 @@ def test_no_form_that_holds_is_violated_by_a_generic_case(family):
                     try:
                         assert judge(statement, form, case).outcome is not Outcome.VIOLATED, (name, form)
                     except ArithmeticError:
-                        pass  # a gap that is exactly 0 has no slope
+                        pass  # A gap that is exactly 0 has no slope.
 
     check()
     assert admitted >= set(FAMILIES[family]) - {"I9", "I8"}

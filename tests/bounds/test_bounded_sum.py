@@ -1,4 +1,7 @@
-"""Tails of two-point sums against enumeration of every outcome, and Bernstein's hypotheses on every draw."""
+"""Tests of the tails of sums of two-point variables, which are compared with enumerations of every outcome.
+
+Every drawn case satisfies the hypotheses of Bernstein's inequality.
+"""
 
 import itertools
 import math
@@ -23,7 +26,7 @@ def enclosed(value, estimate):
 
 
 def outcomes(case):
-    """(sum, probability) of all 2^n outcomes."""
+    """Yields the sum and the probability of each of the 2^n outcomes."""
     high, low = case.bound, -case.bound * case.p / (1 - case.p)
     for signs in itertools.product((True, False), repeat=case.count):
         chance = math.prod((case.p if up else 1 - case.p) for up in signs)
@@ -35,7 +38,7 @@ def outcomes(case):
 def test_probabilities_are_those_of_all_outcomes(case):
     law = list(outcomes(case))
     assert sum(chance for _, chance in law) == 1
-    assert sum(value * chance for value, chance in law) == 0  # mean zero
+    assert sum(value * chance for value, chance in law) == 0  # The mean is zero.
     assert sum(value**2 * chance for value, chance in law) == case.count * case.variance
     above = sum((chance for value, chance in law if value >= case.t), Fraction(0))
     below = sum((chance for value, chance in law if value <= case.t), Fraction(0))

@@ -1,4 +1,7 @@
-"""Long matrix expressions that are built without another walk through their parts equal those of sympy's operators."""
+"""Tests of `Canonical`, which combines long matrix expressions without traversing their parts again.
+
+The results must equal the expressions that sympy's own operators make.
+"""
 
 import pytest
 import sympy as sp

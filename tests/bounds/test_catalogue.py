@@ -1,4 +1,7 @@
-"""The catalogue: every promised statement is there, under its name, of its kind and with its settled outcome."""
+"""Tests of the catalogue against the project's list of promised statements.
+
+Every promised statement must be there, under its name, of its kind and with its settled outcome.
+"""
 
 import sys
 from pathlib import Path
@@ -12,22 +15,21 @@ from bounds import BEYOND, Case, Form, Nature, Outcome, Provenance, catalogue, g
 from bounds.papers import PAPERS, own, slug
 from bounds.vocabulary import UNCHARGED
 
-# id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
-# authority on names and outcomes and is not part of the repository
-# F3-equality has a repaired form here: the equality that does hold. Its mutants must be caught.
-# The list calls every form of our own "repaired"; here the form is "new" if it repairs nothing that is printed.
-# In the list I7 and I8-nonzero have the nature "substance". By the papers' texts I7 is a misprint, I8-nonzero a
-# reading, and F2-lipschitz an assumption that is met. What a scan can lose, or a report alone says, has a nature of
-# its own.
-# In the list X.10 is an equality with an open outcome. X.10 claims what is left at each order of the width: a rate.
-# Rows that end in "own" are the project's own: single exponents and coefficients of groups in the list, and true forms
-# of statements whose reading in the list is false.
+# The rows of the project's list of statements: id, form, kind, outcome found, nature of the difference. The list is the
+# authority on names and outcomes, and it is not part of the repository. This file differs from the list in the
+# following points. F3-equality has a repaired form here, which is the equality that does hold; its mutants must be
+# caught. The list calls every form of our own "repaired"; here a form is "new" if it repairs nothing that is printed.
+# In the list I7 and I8-nonzero have the nature "substance"; by the papers' texts I7 is a misprint, I8-nonzero a
+# reading, and F2-lipschitz an assumption that is met. A difference that a scan of the paper can lose, or that only a
+# report mentions, has a nature of its own. In the list X.10 is an equality with an open outcome; here it is a rate,
+# because X.10 claims what is left at each order of the width. Rows that end in "own" are the project's own: single
+# exponents and coefficients of groups in the list, and true forms of statements whose reading in the list is false.
 LINES = Path(__file__).with_name("promised_forms.csv").read_text().splitlines()[1:]
 ROWS = [tuple(line.split(",")[:5]) for line in LINES]
 
 
 def test_the_forms_that_are_there_are_those_that_are_promised_as_promised():
-    """Every form of the listed statements has the kind, outcome and nature that the list promises."""
+    """Every form of the listed statements exists with the kind, outcome and nature that the list promises."""
     listed = {row[0] for row in ROWS}
     there = {
         (identifier, form.value, statement.kind.value, claim.recorded.value, claim.nature.value if claim.nature else "")
@@ -113,7 +115,7 @@ def test_an_id_like_no_other_still_gets_an_answer():
 
 
 def catalogue_of(monkeypatch, *modules):
-    """The catalogue of a paper whose folder holds these modules: (name, ids)."""
+    """Returns the catalogue of a paper whose folder holds the given modules; a module is given as (name, ids)."""
     infos = [SimpleNamespace(name=name) for name, _ in modules]
     folder = {
         f"papers.{name}": SimpleNamespace(STATEMENTS=[SimpleNamespace(id=i) for i in ids]) for name, ids in modules
@@ -156,7 +158,7 @@ def test_papers_are_those_of_the_folders():
 
 
 def test_every_class_that_describes_itself_is_a_case():
-    assert catalogue()  # every module of a statement is imported
+    assert catalogue()  # This imports the module of every statement.
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("bounds.")]
     classes = {item for module in modules for item in vars(module).values() if isinstance(item, type)}
     cases = {kind for kind in classes if kind.__module__.startswith("bounds.") and hasattr(kind, "describe")}

@@ -1,4 +1,8 @@
-"""The a-priori certificate against exact recomputation, adversarial moves and plain simulations of Algorithm 1."""
+"""Tests of the a-priori certificate.
+
+Its numbers are compared with exact recomputations. Its promises are tested by adversarial moves of the weights and by
+plain simulations of Algorithm 1.
+"""
 
 import json
 from dataclasses import replace
@@ -18,7 +22,10 @@ from ntkfl.problem import Problem, Setup, Weights
 
 
 def sphere(n, d, seed, labels="sign", clients=2):
-    """Random unit rows with labels +-1 or uniform in (-1, 1), dealt to the clients in turn."""
+    """Returns a problem with random unit rows and labels that are +-1 or uniform in (-1, 1).
+
+    The samples are dealt to the clients in turn.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, d))
     y = rng.choice([-1.0, 1.0], n) if labels == "sign" else rng.uniform(-1, 1, n)
@@ -30,7 +37,10 @@ def longest_row(a):
 
 
 def simulate(problem, setup, weights, rounds):
-    """Algorithm 1 in weight space, with loops: squared residuals and largest movements so far, (rounds + 1,) each."""
+    """Runs Algorithm 1 on the weights with plain loops.
+
+    Returns the squared residual after each round and the largest movement of a neuron up to then, (rounds + 1,) each.
+    """
     start, signs = weights
     root, server, moved = np.sqrt(len(start)), start.copy(), 0.0
     squares, movements = [], []
@@ -56,7 +66,7 @@ def simulate(problem, setup, weights, rounds):
 
 
 def assert_kept(problem, setup, weights, certificate, rounds=200):
-    """A certified network follows the theorem; the slack is the simulation's own rounding."""
+    """Asserts that a certified network follows the theorem; the tolerance covers the simulation's own rounding."""
     squares, movements = simulate(problem, setup, weights, rounds)
     assert np.sqrt(squares[0]) <= certificate.r0 * (1 + 1e-9)
     promised = certificate.rate ** np.arange(rounds + 1) * certificate.r0**2
@@ -77,7 +87,10 @@ def assert_kept(problem, setup, weights, certificate, rounds=200):
     unit=st.booleans(),
 )
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, distance, unit):
-    """Clients, steps and norms of rows vary; of three distances, the largest that certifies is tried."""
+    """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
+
+    Three distances between labels and outputs are tried in falling order, and the first one that certifies is used.
+    """
     setup = Setup(width=300, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for far in (distance, distance / 4, distance / 16):
         problem, weights = nearly_fitted(seed, setup, far, clients=clients, unit=unit)
@@ -88,7 +101,10 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 
 
 def test_small_steps_certify_all_shapes_of_clients():
-    """Networks with each shape of clients certify and keep the promise over 200 rounds: the test above is not empty."""
+    """Networks with each shape of clients certify and keep the promise over 200 rounds.
+
+    This shows that the test above is not vacuous.
+    """
     for clients, local_steps in [(1, 1), (1, 3), (3, 1), (3, 3), (5, 2)]:
         setup = Setup(width=400, eta_local=0.05, local_steps=local_steps)
         problem, weights = nearly_fitted(7, setup, 0.003, clients=clients, unit=False)
@@ -122,7 +138,10 @@ def test_most_random_data_certify_and_keep_the_promise(n, d, m, labels):
 
 
 def reachable_kernel(x, hidden, before, after, pattern):
-    """F_ij = G_ij / m sum_r psi_ri 1{pattern_r . x_j >= 0}, psi the mean slope of relu from before to after."""
+    """Returns F_ij = G_ij / m sum_r psi_ri 1{pattern_r . x_j >= 0}.
+
+    psi_ri is the mean slope of relu on sample i while neuron r moves from `before` to `after`.
+    """
     z, z_new = before @ x.T, after @ x.T
     with np.errstate(invalid="ignore", divide="ignore"):
         psi = np.where(z == z_new, z >= 0, (np.maximum(z_new, 0) - np.maximum(z, 0)) / (z_new - z))
@@ -131,7 +150,10 @@ def reachable_kernel(x, hidden, before, after, pattern):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_move_within_reach_leaves_the_perturbation_bound(seed):
-    """Random moves and moves aimed along every sample, forwards and backwards, of all neurons at once."""
+    """No move of the neurons within the radius changes the kernel by more than the bound.
+
+    All neurons move at once. The moves are random, or aimed along every sample, forwards and backwards.
+    """
     rng = np.random.default_rng(seed)
     n, d, m, radius = 3, 3, 30, 0.3
     x, hidden = rng.standard_normal((n, d)), rng.standard_normal((m, d))
@@ -139,7 +161,7 @@ def test_no_move_within_reach_leaves_the_perturbation_bound(seed):
     problem = Problem(x, np.ones(n))
     e = a_priori_certificate(problem, Setup(width=m), Weights(hidden, np.ones(m)), [radius]).perturbation
     gram, h0 = x @ x.T, reachable_kernel(x, hidden, hidden, hidden, hidden)
-    reach = 0.999999 * radius  # inside the radius, however the move is rounded
+    reach = 0.999999 * radius  # The factor keeps the move inside the radius, however it is rounded.
     aims = [sign * row / np.linalg.norm(row) * np.ones((m, 1)) for row in x for sign in (1, -1)]
     aims += [rng.standard_normal((m, d)) for _ in range(60)]
     moves = [reach * a / np.linalg.norm(a, axis=1, keepdims=True) for a in aims] + [np.zeros((m, d))]
@@ -152,7 +174,8 @@ def test_no_move_within_reach_leaves_the_perturbation_bound(seed):
         assert (in_counts >= -losses[0] - 1e-9).all() and (in_counts <= gains[0] + 1e-9).all()
         assert np.linalg.norm(difference, 2) <= e
         lowest, highest = np.minimum(lowest, in_counts), np.maximum(highest, in_counts)
-    for i in range(n):  # a move along x_i flips every neuron that can flip on i, so the bounds are attained there
+    # A move along x_i flips every neuron that can flip on sample i, so the bounds are attained there.
+    for i in range(n):
         assert lowest[i, i] == pytest.approx(-losses[0, i, i])
         assert highest[i, i] == pytest.approx(gains[0, i, i])
 
@@ -162,7 +185,10 @@ def at_or_above(z, square, radius):
 
 
 def exact_numbers(problem, setup, weights, radius):
-    """lam, mu, E, need, r0, rate by definition: counts in rationals, the rest in mpmath at 60 digits."""
+    """Returns lam, mu, E, need, r0 and the rate, computed from their definitions.
+
+    Counts are computed in rationals, the other numbers in mpmath with 60 digits.
+    """
     n, m, radius = problem.n, setup.width, Fraction(radius)
     x = [[Fraction(v) for v in row] for row in problem.x.tolist()]
     gram = [[sum(a * b for a, b in zip(u, v, strict=True)) for v in x] for u in x]
@@ -211,7 +237,7 @@ def exact_numbers(problem, setup, weights, radius):
 
 @pytest.mark.parametrize(("seed", "clients", "local_steps"), [(0, 2, 2), (1, 1, 1), (2, 3, 3)])
 def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
-    """Each number lies on the safe side of the exact number, and close to it."""
+    """Each number of the certificate lies on the safe side of the exact number, and close to it."""
     setup = Setup(width=120, eta_local=0.05, eta_global=1.5, local_steps=local_steps)
     problem, weights = nearly_fitted(seed, setup, 0.5, n=3, d=6, clients=clients, unit=False)
     certificate = a_priori_certificate(problem, setup, weights, radii=[0.02])
@@ -221,14 +247,14 @@ def test_every_number_agrees_with_sixty_digits(seed, clients, local_steps):
         for name, value in exact.items():
             number, loose = mpmath.mpf(getattr(certificate, name)), 1e-12
             if name in ("perturbation", "h", "beta", "rate", "need"):
-                loose = 1e-5  # these numbers depend on E, whose upper bound is sharp to 1e-6
+                loose = 1e-5  # These numbers depend on E, whose upper bound is only sharp to 1e-6.
             wrong_side = number - value if name in ("lam", "lam_c", "beta", "rho") else value - number
             assert wrong_side <= 0, name
             assert abs(number - value) <= loose * abs(value), name
 
 
 def test_digits_do_not_certify_and_the_width_is_named():
-    """Real images: lambda_min is about .1 and the labels are far from the first outputs."""
+    """On real images the certificate fails: lambda_min is about .1 and the labels are far from the first outputs."""
     data, target = load_digits(return_X_y=True)
     chosen = np.random.default_rng(0).choice(len(data), 20, replace=False)
     x, y = data[chosen] - data.mean(axis=0), np.where(target[chosen] >= 5, 1.0, -1.0)
@@ -238,11 +264,12 @@ def test_digits_do_not_certify_and_the_width_is_named():
     assert [c.name for c in certificate.conditions if not c.holds] == ["movement"]
     assert "NOT CERTIFIED at width 4096; it would take about" in str(certificate)
     wider = replace(Setup(width=4096), eta_local=1e-6)
-    assert a_priori_certificate(problem, wider, draw(4096, 64, 0)).width_needed > 1e6  # no matter how small the steps
+    # A width above 1e6 is needed no matter how small the steps are.
+    assert a_priori_certificate(problem, wider, draw(4096, 64, 0)).width_needed > 1e6
 
 
 def test_width_needed_is_about_right():
-    """At twice the estimate the same data certify, at a fifth of it they do not."""
+    """At twice the estimated width the same data certify; at a fifth of it they do not."""
     problem, setup = sphere(8, 64, 0), Setup(width=1000, eta_local=0.02)
     estimate = a_priori_certificate(problem, setup, draw(1000, 64, 0)).width_needed
     narrow, wide = (
@@ -280,7 +307,10 @@ def test_too_large_steps_fail_on_the_named_condition(eta_local, eta_global, clie
 
 
 def test_neurons_on_a_tie_are_counted_against():
-    """w.x_0 = 0 exactly: the pattern is 1, but any move may change it, and float64 cannot decide the sign."""
+    """A neuron with w.x_0 = 0 exactly counts as one that may change its pattern.
+
+    The pattern is 1, but any move may change it, and float64 cannot decide the sign.
+    """
     setup = Setup(width=300, eta_local=0.05)
     problem, weights = nearly_fitted(5, setup, 1e-3, n=3, d=6)
     x = np.array(problem.x)
@@ -306,7 +336,9 @@ def test_the_record_survives_json_and_reads_well():
 
 
 def test_one_sample_reached_in_one_step():
-    """H(0) = 1 and rho = 1: the factor per round is 0, and no square root of a negative ball is taken."""
+    """With one sample, H(0) = 1 and rho = 1, the factor per round is 0, and no square root of a negative number is
+    taken.
+    """
     weights = Weights(np.full((4, 1), 2.0), np.ones(4))
     problem = Problem(np.ones((1, 1)), np.array([4.5]))
     certificate = a_priori_certificate(problem, Setup(width=4, eta_local=1.0, local_steps=1), weights)
@@ -315,7 +347,7 @@ def test_one_sample_reached_in_one_step():
 
 
 def test_no_positive_eigenvalue_no_certificate():
-    """Two equal samples: lambda_min(H(0)) = 0, and no ball may round that up."""
+    """Two equal samples do not certify: lambda_min(H(0)) = 0, and rounding must not make a positive number of it."""
     setup = Setup(width=200, eta_local=0.01)
     problem, weights = nearly_fitted(0, setup, 1e-6)
     x = np.array(problem.x)

@@ -1,4 +1,6 @@
-"""Cases of the connectivity statements: properties of their exact quantities, and refused input."""
+"""Tests of the cases of the connectivity statements: their exact quantities have known properties, and bad input is
+refused.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -85,7 +87,7 @@ def test_the_tail_of_a_uniform_sum_is_what_sampling_finds(case):
 
 def test_the_sum_of_two_uniforms_is_a_triangle():
     case = UniformSum((Fraction(1), Fraction(-1)), Fraction(2), Fraction(1))
-    assert float(case.probability().value) == 0.25  # (1 - t/2)^2
+    assert float(case.probability().value) == 0.25  # The probability is (1 - t/2)^2 for t = 1.
 
 
 def test_a_uniform_sum_of_nothing_is_refused():
@@ -173,7 +175,10 @@ def test_a_window_without_a_model_is_refused():
 
 
 def test_the_deviation_of_a_group_counts_the_rounding_of_means_that_cancel():
-    """Hidden weights of size .8 have the mean 1.5e-14: exact rationals give the error of the float mean."""
+    """The stated error covers the rounding of a mean of weights that cancel.
+
+    Hidden weights of size .8 have the mean 1.5e-14. Exact rationals give the true error of the mean in floats.
+    """
     near = -0.80332 + 4.6e-14
     weights = ((0.80332, 0.0), (near, 0.0), (0.0, 0.80332))
     networks = tuple(TwoLayer(np.array([[u]]), np.array([v])) for u, v in weights)

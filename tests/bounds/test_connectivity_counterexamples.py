@@ -1,4 +1,7 @@
-"""Each false form about connectivity and averaging has a stored case, and the search finds a case unaided."""
+"""Tests of the counterexamples to false forms about connectivity and averaging.
+
+Each false form has a stored case, and the search finds a case without it.
+"""
 
 from dataclasses import replace
 
@@ -14,7 +17,9 @@ FALSE = [
     for form, claim in statement.forms.items()
     if claim.recorded is Outcome.VIOLATED
 ]
-FEWER = {"fedgucci/F9-all-x": 10}  # the cases that show it are those that `verify` draws; others take 15 seconds
+# The cases that show this form to be false are among those that `verify` draws, so ten examples are enough. More
+# examples take 15 seconds.
+FEWER = {"fedgucci/F9-all-x": 10}
 
 
 def test_these_are_the_false_ones():

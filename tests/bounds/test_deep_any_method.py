@@ -1,4 +1,7 @@
-"""Methods on smooth networks: the run agrees with the engine's, and the stated rounding error covers the true one."""
+"""Tests of the cases that train smooth networks by any method.
+
+A run agrees with the training engine's, and its stated rounding error covers the true one.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +26,9 @@ def test_the_run_is_that_of_the_engine(kind):
 
 
 def test_float64_loses_less_than_is_said():
-    """Another order of the neurons changes only how sums are rounded."""
+    """The stated rounding error covers the effect of another order of the neurons, which only changes how sums are
+    rounded.
+    """
     case = method_case(1, "scaffold", 0.3, "fc:2:erf", 30, 2, 0.6)
     order, params = torch.randperm(30, generator=torch.Generator().manual_seed(0)), dict(case.params)
     first, second = sorted(params)[:2]

@@ -1,4 +1,7 @@
-"""deep/kernel: its rows, its recursion against an independent integral, and its verdict on wrong kernels."""
+"""Tests of the statement deep/kernel: its rows of data, its recursion, and its verdict on wrong kernels.
+
+The recursion is compared with independent integrals.
+"""
 
 from itertools import pairwise
 
@@ -26,11 +29,14 @@ SLOPES = {
 
 
 def integral(function, a, b, c):
-    """E[function(u) function(v)] over a Gaussian pair, in polar coordinates, where ReLU's kinks are at known angles."""
+    """Returns E[function(u) function(v)] over a Gaussian pair (u, v).
+
+    The integral is taken in polar coordinates, in which ReLU's kinks lie at known angles.
+    """
     factor = np.linalg.cholesky([[a, c], [c, b]])
-    directions = [np.arctan2(*(row * [1, -1])) for row in factor]  # the kinks, u = 0 and v = 0
+    directions = [np.arctan2(*(row * [1, -1])) for row in factor]  # the angles of the kinks, u = 0 and v = 0
     kinks = sorted((d + k * np.pi) % (2 * np.pi) for d in directions for k in range(2))
-    radii, weights = np.polynomial.laguerre.laggauss(80)  # nodes in r^2 / 2
+    radii, weights = np.polynomial.laguerre.laggauss(80)  # The nodes are values of r^2 / 2.
     radii = np.sqrt(2 * radii)
 
     def along(t):

@@ -1,4 +1,7 @@
-"""Statements on deep networks: their measurements, by plain loops on one long vector of parameters."""
+"""Tests of the statements on deep networks: what they measure is compared with plain loops.
+
+The loops keep all parameters of a network in one long vector.
+"""
 
 import math
 from dataclasses import replace
@@ -62,7 +65,7 @@ class Plain:
         return (theta - eta * torch.autograd.grad(loss, theta)[0]).detach()
 
     def federated(self, theta: torch.Tensor, y: torch.Tensor, owner: np.ndarray, setup: Setup):
-        """The models of all rounds, and the clients' last models in the last round."""
+        """Returns the models of all rounds, and the clients' last models in the last round."""
         models, ends = [theta], []
         for _ in range(setup.rounds):
             ends = []
@@ -75,7 +78,7 @@ class Plain:
         return models, ends
 
     def central(self, theta: torch.Tensor, y: torch.Tensor, steps: int, eta: float) -> list[torch.Tensor]:
-        """Models of gradient descent on all data."""
+        """Returns the models of gradient descent on the pooled data."""
         models = [theta]
         for _ in range(steps):
             models.append(self.step(models[-1], y, slice(None), eta))
@@ -87,7 +90,10 @@ class Plain:
 
 
 def by_hand(matrix: np.ndarray, y: np.ndarray, first: np.ndarray, owner: np.ndarray, setup: Setup):
-    """Outputs of all rounds in a kernel regime, (T+1, n), and each client's coefficients of J^T in the last round."""
+    """Trains in the kernel regime with plain loops.
+
+    Returns the outputs of all rounds, (T+1, n), and each client's coefficients of J^T in the last round.
+    """
     outputs, moved = [first], []
     for _ in range(setup.rounds):
         moved = []
@@ -153,7 +159,8 @@ def test_limits_are_those_of_kernel_regimes_written_out(network):
         central += [now] * ((k + 1) % setup.local_steps == 0)
     assert ladder.limit_pooled == pytest.approx(farthest(outputs, central, np.linalg.norm(r)), rel=1e-9)
     assert ladder.limit_pooled > 1e-3
-    for steps, clients in ((1, problem.owner), (3, np.zeros(problem.n, int))):  # a hypothesis fails here, so that q = 0
+    # Each pair breaks one hypothesis (several local steps, several clients), so the distance is 0.
+    for steps, clients in ((1, problem.owner), (3, np.zeros(problem.n, int))):
         same = replace(ladder, setup=replace(setup, local_steps=steps), problem=replace(problem, owner=clients))
         assert same.limit_pooled < 1e-14
         hypotheses = get("deep/centralised").hypotheses
@@ -168,7 +175,8 @@ def test_pooled_data_take_the_step_on_the_mean_over_clients():
     plain, (alone, setup) = Plain(ERF, 6, problem.x), pooled(problem, SETUP)
     theta, y = plain.start(1), torch.tensor(np.array(problem.y))
     one = replace(SETUP, local_steps=1)
-    by_mean = plain.federated(theta, y, problem.owner, one)[0][1]  # one step of each, then the mean
+    # One step of each client, then the mean over clients.
+    by_mean = plain.federated(theta, y, problem.owner, one)[0][1]
     torch.testing.assert_close(plain.step(theta, y, slice(None), setup.eta_local), by_mean, rtol=0, atol=1e-14)
     assert alone.n_clients == 1 and (setup.local_steps, setup.rounds) == (SETUP.local_steps, SETUP.rounds)
 
@@ -208,7 +216,10 @@ def test_changes_along_the_boundary_layer_are_the_plain_loop_s(monkeypatch):
 
 
 def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
-    """With one sample and neurons at quantiles in both layers, the drift is E|a|^3 times that of sign readouts."""
+    """The drift is E|a|^3 times that of a network whose readouts are signs.
+
+    The network has one sample, and the weights of both its layers are quantiles.
+    """
     problem, setup, m = Problem(np.array([[1.0]]), np.array([0.9])), Setup(eta_local=0.2, local_steps=2, rounds=4), 1e6
     levels = stats.halfnorm.ppf((np.arange(24) + 0.5) / 24)
     a = np.concatenate([levels, -levels])[:, None] * np.ones(40_000)
@@ -221,7 +232,7 @@ def test_a_network_of_quantiles_has_the_drift_of_the_cube_of_its_readouts():
         return ((a**2 + w**2) * (w >= 0)).mean()
 
     before, moment, label = kernel(), (np.abs(a) ** 3).mean(), output() + problem.y[0]
-    for _ in range(setup.local_steps * setup.rounds):  # with one client, all steps are the client's
+    for _ in range(setup.local_steps * setup.rounds):  # With one client, all steps are the client's.
         pull = setup.eta_local * (label - output()) / math.sqrt(m) * (w >= 0)
         w, a = w + pull * a, a + pull * w
     change = pattern_change(problem, setup, gram=gram.deep(problem.x, depth=2), starts=256)
@@ -263,7 +274,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
         fresh = ladder.fresh()
         assert len(set(seeds)) == len(seeds) == ladder.n_runs + fresh.n_runs
         assert fresh.problem is ladder.problem
-        # a fresh deep ladder leaves out the two largest widths
+        # A fresh deep ladder leaves out the two largest widths.
         kept = len(ladder.widths) - 2 * isinstance(ladder, DeepLadder)
         assert (fresh.widths, fresh.counts) == (ladder.widths[:kept], ladder.counts[:kept])
     small = DeepLadder(equal_points(0), SETUP, ERF, 0, (8, 16, 32), (2, 2, 2))
@@ -276,7 +287,8 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     numbers = np.concatenate([weights.numpy().ravel() for weights in drawn])
     assert len(np.unique(numbers)) == numbers.size
     same = [WideNetwork.named(ERF)[0].model((8,), width).initial(1)["layer1.weight"] for width in (16, 32)]
-    assert torch.equal(same[0], same[1][:16])  # a wider network repeats a narrow one's draws: no seed may be used twice
+    # A wider network begins with the numbers of a narrow one of the same seed, so no seed may be used twice.
+    assert torch.equal(same[0], same[1][:16])
     steps = StepLadder(equal_points(0), ERF, 8, 0)
     assert steps.fresh().seed - steps.seed >= steps.n_runs
 

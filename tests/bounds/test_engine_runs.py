@@ -1,4 +1,4 @@
-"""Statements whose left sides come from the training engine: the same cases are judged as with the simulator."""
+"""Tests of statements on runs of the training engine: a case is judged as on the simulator's run of the same case."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,7 @@ OBSERVED = (
 
 @pytest.fixture(scope="module")
 def pair():
-    """The same case on the engine and on the simulator."""
+    """Returns the same case on the engine and on the simulator."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((9, 6))
     problem = Problem(x, rng.uniform(-1, 1, 9), np.array([0, 0, 1, 2, 2, 2, 2, 1, 0])).unit()
@@ -64,7 +64,7 @@ def test_another_arithmetic_needs_no_engine(pair):
 
 @pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
 def test_theorem_b_3_holds_round_by_round(pair, form):
-    """In each round |y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2, and the theorem's product of these holds."""
+    """In each round |y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2, and the product of these bounds holds too."""
     engine, _ = pair
     statement = get("fl-ntk/B.3")
     assert all(h.met(engine) for h in statement.required(form))
@@ -86,7 +86,7 @@ def test_statements_are_judged_alike_on_both(name, pair):
         engine, simulated = (judge(statement, form, run) for run in linearised)
         assert engine.outcome is simulated.outcome, form
         if statement.kind is Kind.EQUALITY:
-            continue  # which entry is the worst is a matter of rounding
+            continue  # Rounding decides which entry is the worst, so left sides of equalities are not compared.
         assert abs(engine.left.value - simulated.left.value) <= engine.left.error + simulated.left.error
 
 
@@ -98,7 +98,7 @@ def test_the_families_carry_the_device():
 
 
 def clients(width, beta, seed=1):
-    """The problem, and the clients that the engine trained in one round of FedAvg or of FedGuCci(beta)."""
+    """Returns the problem and the clients that the engine trained in one round of FedAvg or of FedGuCci(beta)."""
     rng = np.random.default_rng(7)
     x = rng.standard_normal((12, 5))
     problem = Problem(x, np.sign(x[:, 0]), np.repeat([0, 1, 2], [3, 5, 4])).unit()
@@ -112,7 +112,11 @@ def clients(width, beta, seed=1):
 @pytest.mark.parametrize("beta", [None, 2.0])
 @pytest.mark.parametrize("width", [8, 64])
 def test_barriers_of_trained_clients_obey_r2(width, beta):
-    """The pairs are clients from one start and from two starts; between two starts a barrier tests the bound."""
+    """Barriers of trained clients obey the bound of statement R2.
+
+    Some pairs of clients have the same initial model, and some have different ones. Only pairs of the second kind have
+    barriers that test the bound.
+    """
     problem, trained = clients(width, beta)
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")
@@ -131,7 +135,10 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
 
 
 def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
-    """In the kernel regime pairs have no barrier; a group's barrier for squares is minus the clients' variance (X3)."""
+    """In the kernel regime no pair has a barrier, and averaging acts as on a linear model.
+
+    For the squared loss a group's barrier is minus the variance of the clients' outputs (statement X3).
+    """
     problem, trained = clients(2**12, None)
     outputs = np.stack([network.outputs(problem.x) for network in trained])
     variance = ((outputs - ensemble_outputs(trained, problem.x)) ** 2).mean()

@@ -1,4 +1,7 @@
-"""Families of cases as values: equal families share their cases; numbers of seeds; functions of families."""
+"""Tests of families of cases.
+
+Equal families share their cases, seeds are counted, and functions may change whole families.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""Rounds of a smooth network: the stated rounding error covers the true one; the formulas are the certificate's."""
+"""Tests of the rounds of a smooth network: the stated rounding error covers the true one.
+
+The formulas must be those of the certificate.
+"""
 
 import mpmath
 import numpy as np
@@ -11,7 +14,10 @@ from ntkfl import networks
 
 
 def in_forty_digits(case, rounds):
-    """phi and the farthest model after each round of a network with erf, by backpropagation in mpmath."""
+    """Returns phi and the farthest model after each round of a network with erf.
+
+    Backpropagation is written out in mpmath with forty digits.
+    """
     scales = networks.wide(case.spec).inner_scales(case.width)
     names = list(case.params)
     weights = [mpmath.matrix(np.atleast_2d(case.params[name].numpy()).tolist()) for name in names]

@@ -1,4 +1,7 @@
-"""Formulas: every enclosure contains the value that 50 digits give, whatever the expression and its inputs' errors."""
+"""Tests of formulas: every enclosure contains the value that is computed with 50 digits.
+
+Expressions, inputs and the errors of the inputs are drawn at random.
+"""
 
 import math
 
@@ -17,7 +20,8 @@ from ntkfl.estimate import Estimate
 SYMBOLS = sp.symbols("x y z", positive=True)
 DIGITS = 50
 
-# name: (sympy function, the same function in mpmath); both take arguments only where they are defined
+# The entries are name: (sympy function, the same function in mpmath). Both functions map the argument to where they are
+# defined.
 UNARY = {
     "exp": (lambda e: sp.exp(-sp.Abs(e)), lambda v: mpmath.exp(-abs(v))),
     "log": (lambda e: sp.log(1 + sp.Abs(e)), lambda v: mpmath.log(1 + abs(v))),
@@ -73,7 +77,7 @@ def fifty_digits(function, values):
 
 
 def contains(estimate, value):
-    """Whether the enclosure contains a value known to about 40 digits."""
+    """Says whether the enclosure contains a value that is known to about 40 digits."""
     with mpmath.workdps(DIGITS):
         distance = abs(mpmath.mpf(float(estimate.value)) - value)
         return distance <= mpmath.mpf(float(estimate.error)) + mpmath.mpf(10) ** -38 * (1 + abs(value))
@@ -89,7 +93,7 @@ def test_scalar_expressions(expression, values):
     assert contains(evaluated, value)
     finer = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)), bits=1024)
     assert contains(finer, value)
-    if abs(value) > 1e-30:  # with enough bits only the rounding to float64 is left
+    if abs(value) > 1e-30:  # With enough bits only the rounding of the result to float64 is left.
         assert finer.error <= 2**-52 * abs(finer.value)
 
 
@@ -97,7 +101,8 @@ def test_scalar_expressions(expression, values):
 @given(
     expression=EXPRESSIONS,
     values=st.tuples(*[st.floats(0.5, 2)] * 3),
-    errors=st.tuples(*[st.just(0.0) | st.floats(1e-9, 0.3)] * 3),  # smaller errors may round a corner out of the ball
+    # If an error is smaller, rounding may move a corner of the box of inputs out of it.
+    errors=st.tuples(*[st.just(0.0) | st.floats(1e-9, 0.3)] * 3),
     seed=st.integers(0, 2**20),
 )
 def test_errors_of_inputs_are_carried(expression, values, errors, seed):
@@ -218,11 +223,12 @@ def test_a_singular_matrix_is_an_error():
 
 def test_what_a_formula_may_not_contain():
     with pytest.raises(TypeError, match=r"a formula may not contain Float: 0\.1"):
-        evaluate(lam * 0.1, {lam: 1.0})  # a decimal fraction is not the number it looks like
+        # A decimal fraction is refused because its float is not the number that is written.
+        evaluate(lam * 0.1, {lam: 1.0})
     with pytest.raises(TypeError, match="a formula may not contain sin"):
         evaluate(sp.sin(lam), {lam: 1.0})
     with pytest.raises(NotFinite, match="the formula is zoo whatever its symbols are: it has no value"):
-        evaluate((1 / (1 - lam)).subs(lam, 1), {})  # as in a mutant that puts 1 in a symbol's place
+        evaluate((1 / (1 - lam)).subs(lam, 1), {})  # A mutant that puts 1 in a symbol's place makes such a formula.
     with pytest.raises(ValueError, match="a matrix has whole powers only"):
         evaluate(H**K, {H: np.eye(2), K: 0.5})
     with pytest.raises(ValueError, match="a matrix formula takes scalar constants"):
@@ -317,7 +323,7 @@ def test_parts_share_the_matrices_they_have_in_common(monkeypatch):
     monkeypatch.setattr("bounds.formula._inverse", lambda matrix: inversions.append(matrix) or matrix.inv())
     h, k = (sp.MatrixSymbol(name, 3, 3) for name in "hk")
     formula = Formula((h**-1 + sp.Identity(3), h**-1 * k))
-    for scale in (1.0, 2.0):  # parts of the first constants must not be used for the second
+    for scale in (1.0, 2.0):  # Cached parts for the first constants must not be used for the second.
         values = {h: scale * np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]]), k: np.ones((3, 3))}
         parts = formula.evaluate(values)
         assert [part.value.tolist() for part in parts] == [evaluate(e, values).value.tolist() for e in formula.parts]

@@ -1,4 +1,4 @@
-"""Generalisation bounds: losses, finite classes, classes of networks, and networks trained on a sample."""
+"""Tests of the generalisation bounds: losses, finite classes, classes of networks, and networks trained on a sample."""
 
 from contextlib import suppress
 from itertools import product
@@ -129,13 +129,13 @@ def test_the_quadratic_form_in_floats_and_in_balls_agree(n, seed, source):
     assert balls.complexity.lo <= floats.complexity.hi
     assert balls.complexity.method == "ball"
     y, h = floats.problem.y, gram.infinite(floats.problem.x)
-    assert floats.complexity.hi >= (y @ y) ** 2 / (y @ h @ y)  # Cauchy-Schwarz
+    assert floats.complexity.hi >= (y @ y) ** 2 / (y @ h @ y)  # By the Cauchy-Schwarz inequality.
 
 
 def test_training_is_long_enough_to_fit_the_sample():
     case = TrainedOnSample(SIGNS, 40, Loss(), 0)
     fitted = kernel_regime(case.problem, case.setup).outputs(case.setup.rounds)
-    assert np.abs(fitted - case.problem.y).mean() < 1 / np.sqrt(40)  # the theorem's premise on L_S
+    assert np.abs(fitted - case.problem.y).mean() < 1 / np.sqrt(40)  # This is the theorem's premise on L_S.
 
 
 def test_the_population_loss_is_that_of_fresh_samples():
@@ -144,7 +144,8 @@ def test_the_population_loss_is_that_of_fresh_samples():
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     y = np.random.default_rng(98).choice([-1.0, 1.0], size=len(x))
     h = gram.infinite(x, case.problem.x)
-    outputs = h @ np.linalg.solve(gram.infinite(case.problem.x), case.problem.y)  # outputs in the limit of many rounds
+    # These are the outputs in the limit of many rounds.
+    outputs = h @ np.linalg.solve(gram.infinite(case.problem.x), case.problem.y)
     assert case.population_loss.lo <= np.minimum(1, np.abs(outputs - y)).mean() <= case.population_loss.hi
 
 
@@ -157,7 +158,7 @@ def test_where_the_bound_is_below_the_trivial_one():
     statement = get("fl-ntk/C.11")
     linear, signs, _ = sample_families(Options())
     for family, below in ((linear, True), (signs, False)):
-        case = family.case(6)  # n = 176
+        case = family.case(6)  # The sample size is n = 176.
         (right,) = statement.forms[Form.REPAIRED].evaluate(statement.constants(case))
         assert (right.hi < 1) if below else (right.lo > 1)
 
@@ -178,7 +179,8 @@ def test_named_data_have_held_out_rows_too():
     assert problem.x_test.shape == (50, 64)
     assert problem.n_clients == 4
     assert UserData("sphere").sample(6, 7, seed=0, clients=4).x_test.shape == (7, 8)
-    wines = UserData("wine").sample(150, 2000, seed=0, clients=4)  # all 178 rows, at least a third of them held out
+    # All 178 rows are used, and at least a third of them is held out.
+    wines = UserData("wine").sample(150, 2000, seed=0, clients=4)
     assert (wines.n, len(wines.x_test)) == (118, 60) and not (set(map(tuple, wines.x)) & set(map(tuple, wines.x_test)))
 
 
@@ -208,7 +210,7 @@ def test_every_family_has_a_strategy_whose_cases_can_be_judged(label):
     def holds_or_not(case):
         met = [h.met(case) for h in statement.required(form)]
         if all(met):
-            with suppress(NoSlope):  # a loss that is 0 has no power of n
+            with suppress(NoSlope):  # A loss that is 0 is no power of n.
                 comparison = judge(statement, form, case)
                 assert np.isfinite([comparison.left.value, comparison.right.value]).all()
 

@@ -1,4 +1,7 @@
-"""What `bounds` exports is imported from `bounds`, and a statement's own parts come from few modules of its paper."""
+"""Tests of imports: what `bounds` exports is imported from `bounds` itself.
+
+The parts of a statement come from few modules of its paper.
+"""
 
 import ast
 from pathlib import Path
@@ -8,12 +11,13 @@ import pytest
 import bounds
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("bounds", "bounds/cases", "bounds/ladders")  # these know where the exported names are defined
-FEW = 5  # modules to open beside a statement's own
+# These modules may import the exported names from where they are defined.
+SHARED = ("bounds", "bounds/cases", "bounds/ladders")
+FEW = 5  # A statement's module may import from at most so many other modules of its paper.
 
 
 def detours(source: str) -> list[str]:
-    """The names exported by `bounds` that a module imports from elsewhere."""
+    """Returns the names exported by `bounds` that a module imports from elsewhere."""
     if "from bounds." not in source:
         return []
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
@@ -34,7 +38,7 @@ def test_a_detour_is_seen():
 
 
 def of_its_paper(source: str, paper: str) -> set[str]:
-    """The modules of a paper that a module imports from."""
+    """Returns the modules of a paper that a module imports from."""
     imports = [node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
     return {name for name in imports if name.startswith(f"bounds.{paper}.")}
 

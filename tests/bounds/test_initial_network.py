@@ -1,4 +1,7 @@
-"""Networks at initialisation: the bound on all perturbations against brute force, and counts against loops."""
+"""Tests of networks at initialisation.
+
+The bound on all perturbations is compared with brute force, and counts are compared with loops.
+"""
 
 import itertools
 
@@ -20,7 +23,7 @@ def network(seed, n=3, d=2, width=2, radius=0.3, sigma=1.0):
 
 
 def gram(x, u, w):
-    """H(u, w)_ij = x_i.x_j #{r: u_r.x_i >= 0 and w_r.x_j >= 0} / m, possibly asymmetric."""
+    """Returns H(u, w)_ij = x_i.x_j #{r: u_r.x_i >= 0 and w_r.x_j >= 0} / m, which may be asymmetric."""
     return (x @ x.T) * ((x @ u.T >= 0).astype(float) @ (x @ w.T >= 0).astype(float).T) / len(u)
 
 
@@ -38,7 +41,10 @@ def test_random_perturbations_stay_below_the_bound(seed, width, radius):
 
 
 def reachable_patterns(case, neuron):
-    """Patterns of a neuron of a plane network after moves within the radius, in 721 directions and along each +-x."""
+    """Returns the activation patterns that a neuron with two inputs has after moves within the radius.
+
+    The moves go in 721 directions and along each +-x.
+    """
     x, w = case.problem.x, case.weights.hidden[neuron]
     angles = np.linspace(0, 2 * np.pi, 721)
     directions = np.vstack([np.stack([np.cos(angles), np.sin(angles)], axis=1), x, -x, np.zeros((1, 2))])
@@ -89,7 +95,7 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
     excess_at, largest = share - slope * radius, max(excess)
-    if largest > 0:  # otherwise the largest excess is 0, at radii at which no neuron can move
+    if largest > 0:  # If no excess is positive, the largest is 0, at radii at which no neuron can move.
         assert abs(excess_at - largest) < 1e-9
     assert any(abs((own <= radius * (1 + 1e-12)).mean() - share) < 1e-12 for own in distances)
 
@@ -120,7 +126,7 @@ def test_draws_give_their_networks_and_radii_apart_from_the_weights():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_found_perturbation_is_one_that_can_be_carried_out(seed):
-    """The lower end is reached by a perturbation of all neurons along one direction."""
+    """The lower end of the reachable deviation is attained: all neurons move along one direction."""
     case = network(seed, n=3, d=2, width=200, radius=0.2)
     x, start = case.problem.x, case.weights.hidden
     at_start = gram(x, start, start)

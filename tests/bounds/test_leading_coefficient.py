@@ -1,4 +1,7 @@
-"""Leading coefficients: recovered from samples that are made with them, with honest and useful intervals."""
+"""Tests of leading coefficients: they are recovered from samples that are made with known ones.
+
+The intervals must contain the known coefficients as often as they say, and must be narrow enough to be useful.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +12,10 @@ SIZES = 2.0 ** np.arange(8, 17)
 
 
 def _samples(rng, counts, power):
-    """c = (2, -1, 0) size^power (1 + size^(-1/2)) with noise that falls like size^(-1/4)."""
+    """Returns samples with the mean c size^power (1 + size^(-1/2)) for c = (2, -1, 0).
+
+    The noise falls like size^(-1/4) relative to the leading power.
+    """
     leading = np.array([2.0, -1.0, 0.0])
     means = leading * (SIZES**power * (1 + SIZES**-0.5))[:, None]
     noise = SIZES ** (power - 0.25)

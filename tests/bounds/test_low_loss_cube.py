@@ -1,4 +1,7 @@
-"""Regions of low loss of small networks: sampled volumes against independent counts, and the theorem that uses them."""
+"""Tests of regions of low loss of small networks, and of the theorem that uses them.
+
+Sampled volumes are compared with independent counts.
+"""
 
 from dataclasses import replace
 
@@ -47,7 +50,7 @@ def test_sampled_shares_are_what_another_sample_finds(seed):
     share = np.mean(case.losses(points_in_cube(case, case.domain, 3000, 8)) < case.epsilon)
     sampled = (case.low_loss_size.value / case.domain) ** case.size
     assert abs(share - sampled) < spread
-    assert 0.01 < sampled < 0.9  # the region is a part of Omega, not all of it
+    assert 0.01 < sampled < 0.9  # The region is a proper part of Omega.
 
 
 def test_a_client_is_judged_by_its_own_inputs():

@@ -1,4 +1,7 @@
-"""Networks under every method over widths: they are trained as by plain loops, and compared with the right limit."""
+"""Tests of networks of growing widths under every method.
+
+They must be trained as by plain loops, and compared with the limit of their own method.
+"""
 
 from dataclasses import replace
 
@@ -22,7 +25,10 @@ def ladder():
 
 
 def plain(run, update):
-    """y - y_m(t) of rounds written out: `update` takes (weights, clients' gradients, memory), and returns the next."""
+    """Returns the residuals y - y_m(t) of rounds that are written out.
+
+    `update` takes (weights, clients' gradients, memory), and returns the next weights and memory.
+    """
     x, y, signs = run.problem.x, run.problem.y, run.weights.signs / np.sqrt(run.setup.width)
 
     def gradient(own, w):
@@ -108,7 +114,7 @@ def test_every_method_with_a_linear_limit_is_there_and_each_is_another():
 
 
 def test_rounding_is_bounded(ladder):
-    """With neurons in reverse order a network's residuals differ by at most the stated rounding."""
+    """With its neurons in reverse order a network's residuals differ by at most the stated rounding error."""
     from ntkfl.problem import Weights
 
     run, steps = ladder.runs[1][0], replace(ladder.setup, eta_global=1.0, width=128)
@@ -126,7 +132,7 @@ def test_a_second_opinion_has_other_networks_and_a_drawn_ladder_trains():
 
 
 def test_the_limits_are_further_apart_than_the_statement_reaches():
-    """Another method's map is refuted."""
+    """The limits of two methods differ by more than the statement tolerates, so another method's limit is refuted."""
     ladder = DRAW.case(0)
     reach = 2 * np.linalg.norm(ladder.problem.y) / np.sqrt(ladder.widths[-1])
     ends = np.array([ladder.limits[name][-1] for name in w.RESIDUAL])

@@ -1,4 +1,4 @@
-"""Constructors of mutants: a symbol is replaced wherever sympy's own substitution replaces it."""
+"""Tests of the constructors of mutants: they replace a symbol wherever sympy's own substitution replaces it."""
 
 import pytest
 import sympy as sp

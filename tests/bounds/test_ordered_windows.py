@@ -1,4 +1,7 @@
-"""Windows of a smooth network under other losses: nearest fits and steps against independent computations."""
+"""Tests of smooth networks that take samples in a fixed order, under losses other than the squared loss.
+
+The nearest fits and the steps are compared with independent computations.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -16,7 +19,11 @@ from ntkfl.smooth_networks.reading import layers_of
 
 
 def nearest_of_all_faces(case, start=None):
-    """The least distance to a fit over every choice of outputs tied to an end, each by Newton steps in numpy."""
+    """Returns the least distance from `start` to a fit.
+
+    An output may be free or tied to an end of the interval of its fits. Newton steps in numpy find the nearest fit for
+    every choice of ties.
+    """
     net = FloatNetwork(layers_of(wide(case.spec), case.params, case.problem.d))
     start, x = net.start() if start is None else start, case.problem.x[case.certificate.kept]
     ends = case.loss.minimisers(case.problem.y[case.certificate.kept])
@@ -76,7 +83,10 @@ def test_the_claim_is_that_of_the_certificate(loss):
 
 @pytest.mark.parametrize("loss", [SQUARES, band(0.01)], ids=lambda loss: loss.name)
 def test_a_sample_that_comes_too_often_leads_away_from_the_fits(loss):
-    """The samples' sums of numpy's steps are as stated; with equal sums the distance to the fits falls."""
+    """The sums of each sample's steps in numpy are as stated, and the distance to the fits grows.
+
+    If the sums are equal for all samples, the distance falls.
+    """
     case = uneven_case(2, "fc:2:erf", 20, loss, 0.01 * (loss is not SQUARES))
     net, x = FloatNetwork(layers_of(wide(case.spec), case.params, 4)), case.problem.x
     theta, sums = net.start(), np.zeros(2)

@@ -1,4 +1,7 @@
-"""Theorem B.3's premise met and broken: the split into C_1 to C_4, rounds to an accuracy, huge labels."""
+"""Tests of Theorem B.3 where its premise is met and where it is broken.
+
+They concern the split into C_1 to C_4, the rounds to a given accuracy, and huge labels.
+"""
 
 import numpy as np
 import pytest
@@ -48,7 +51,8 @@ def test_no_constant_mends_rounds_that_grow_with_the_samples_of_a_client():
     for ladder in (case, case.fresh()):
         assert judge(statement, Form.STATED, ladder).outcome is Outcome.VIOLATED
         assert judge(statement, Form.REPAIRED, ladder).outcome is Outcome.HOLDS
-        for size, target in zip(ladder.sizes, ladder.targets, strict=True):  # H_inf = I/2
+        # The expected number of rounds follows from H_inf = I/2.
+        for size, target in zip(ladder.sizes, ladder.targets, strict=True):
             s = target.run.setup
             shrunk = 2 * s.local_steps * np.log1p(-s.eta_local / 2)
             assert abs(target.rounds.value + np.log(size / (2 * target.eps)) / shrunk) <= 1
@@ -122,7 +126,7 @@ def test_what_the_user_chose_is_not_mixed_with_cases_that_ignore_it():
 
 
 def test_networks_in_other_units_show_the_same_round():
-    """Outputs scale with the weights: labels 1 at a tiny sigma act like huge labels at sigma = 1."""
+    """Labels 1 at a tiny sigma act like huge labels at sigma = 1, because outputs scale with the weights."""
     huge, tiny = opposed_run(0, None), tiny_network()
     ratios = [np.divide(*case.observed("residual_norm").value[1::-1]) for case in (huge, tiny)]
     assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)
@@ -132,13 +136,13 @@ def test_rounds_do_not_depend_on_how_a_ladder_is_read():
     ladder = ClientLadder(8, Setup(eta_local=0.05, local_steps=1), (3,))
     one, many = ladder.rounds_to(1e-3, lambda clients: 1.0), ladder.rounds_to(1e-3, lambda clients: clients)
     assert ladder.n_runs == one.size == 4
-    assert np.ptp(many) == 0  # with one local step P = eta_l I for any clients
+    assert np.ptp(many) == 0  # With one local step P = eta_l I for any clients, so both readings agree.
     assert (np.diff(one[:, 0]) > 0).all()
     assert ladder.fresh().seeds == (10_003,)
 
 
 def test_requirements_on_orthonormal_points():
-    """On orthonormal points H_inf = I/2."""
+    """On orthonormal points H_inf = I/2, so every requirement has a known value."""
     required = requirements(Problem(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])))
     assert required.smallest_eigenvalue == pytest.approx(0.5)
     assert required.condition_number == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Hypotheses on steps: a case that the start already rules out is refused without a run, and no other case is."""
+"""Tests of hypotheses on steps: a case is refused without a run if and only if its start already rules it out."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ def test_a_step_that_the_start_rules_out_takes_no_run(hypothesis):
         case = _case(eta)
         met.append(hypothesis.met(case))
         ran = "trajectory" in case.__dict__
-        change, bottom, lowest, highest = block_bounds(_case(eta))  # bounds of the run, independent of the start
+        # These are bounds of the whole run, whereas the tested shortcut only uses the start.
+        change, bottom, lowest, highest = block_bounds(_case(eta))
         smallest, top = case.smallest_eigenvalue, float(case.largest_eigenvalue.hi)
         contracts = 2 * lowest - eta * highest**2 - float(smallest.hi) / 2
         if hypothesis is SMALL_STEPS:

@@ -1,4 +1,7 @@
-"""An id keeps its meaning: the register has today's meanings and loses none; the changelog has each later meaning."""
+"""Tests of the register of meanings: it has today's meaning of each id and loses none.
+
+The changelog mentions each later meaning.
+"""
 
 import json
 import re
@@ -19,7 +22,9 @@ X1 = get("fl-ntk/X.1")
 
 
 def lost(earlier, later):
-    """The forms whose meanings in the later register do not begin with their meanings in the earlier register."""
+    """Returns the forms whose list of meanings in the later register does not begin with the list in the earlier
+    register.
+    """
     return [
         f"{name} ({form})"
         for name, forms in earlier.items()
@@ -29,7 +34,10 @@ def lost(earlier, later):
 
 
 def missing_entries(register, statements, changelog):
-    """The changelog's entries that a register needs: forms with a second meaning or more, and forms that are gone."""
+    """Returns the changelog entries that a register needs and that are missing.
+
+    An entry is needed for a form that has two or more meanings, and for a form that is gone.
+    """
     said = " ".join(changelog.split())
     for name, forms in register.items():
         for form, hashes in forms.items():

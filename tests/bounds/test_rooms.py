@@ -1,4 +1,4 @@
-"""Modules of statements share no code: no module of bounds imports a module that has statements."""
+"""Tests that modules of statements share no code: no module of bounds imports a module that defines statements."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ ROOT = Path(bounds.__file__).parent
 
 
 def _has_statements(tree: ast.Module) -> bool:
-    """Whether a module assigns STATEMENTS."""
+    """Says whether a module assigns STATEMENTS."""
     places = (
         target
         for node in tree.body
@@ -21,7 +21,10 @@ def _has_statements(tree: ast.Module) -> bool:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """The names of all modules that any line of a module may import: `from a import b` may import a and a.b."""
+    """Yields the names of all modules that any line of a module may import.
+
+    `from a import b` may import the module a or the module a.b, so both are returned.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -31,7 +34,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def forbidden_imports(root: Path) -> list[str]:
-    """Every import of a module with statements by a module below a package's folder."""
+    """Returns every import, by a module below a package's folder, of a module that has statements."""
     trees = {
         ".".join((root.name, *path.relative_to(root).with_suffix("").parts)): ast.parse(path.read_text())
         for path in sorted(root.rglob("*.py"))

@@ -1,4 +1,7 @@
-"""The round map of a kernel case, and all numbers that statements take from it, against a computation in balls."""
+"""Tests of the round map of a kernel case, and of all numbers that statements take from it.
+
+They are compared with a computation in ball arithmetic, whose intervals provably contain the exact values.
+"""
 
 from dataclasses import replace
 
@@ -39,7 +42,7 @@ def test_errors_cover_the_map_in_balls_whatever_the_data_and_the_steps(case):
     try:
         estimate = case.round_map
     except (OverflowError, np.linalg.LinAlgError):
-        return  # steps far beyond the limit, or a factor that float64 cannot take
+        return  # Such cases have steps far beyond the stable limit, or a factor that float64 cannot represent.
     with precision(BITS):
         exact = enclosure(round_map(case))
     assert (np.abs(estimate.value - exact.value) <= estimate.error + exact.error).all()
@@ -57,7 +60,8 @@ def test_the_residual_after_many_rounds_is_a_power_of_the_map():
         end = enclosure(round_map(CASE) ** ROUNDS * ball_matrix(CASE.problem.y)).value[:, 0]
     residual = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
     assert (np.abs(residual.value - end) <= residual.error).all()
-    assert residual.error.max() < 1e-11 * np.abs(end).max()  # relative to the residual's own size, however small
+    # The error is small relative to the residual's own size, however small the residual is.
+    assert residual.error.max() < 1e-11 * np.abs(end).max()
 
 
 def test_many_local_steps_come_to_the_limit_whatever_the_step():

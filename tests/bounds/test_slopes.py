@@ -1,4 +1,7 @@
-"""Exponents: exact powers are found exactly, the interval admits bias, and the slope ignores units and order."""
+"""Tests of fitted exponents: exact powers are found exactly.
+
+The interval allows for bias, and the slope does not depend on units or on the order of the points.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ SIZES = 2.0 ** np.arange(8, 15)
 @given(exponent=st.floats(-3, 3), scale=st.floats(1e-100, 1e100))
 def test_an_exact_power_is_found_with_hardly_any_error(exponent, scale):
     fit = slope(SIZES, scale * SIZES**exponent)
-    assert fit.lo <= exponent <= fit.hi  # rounding is covered
+    assert fit.lo <= exponent <= fit.hi  # The interval covers the rounding.
     assert fit.error < 1e-9
 
 
@@ -64,7 +67,7 @@ def test_least_squares_against_scipy(seed, count):
 @settings(deadline=None, max_examples=40)
 @given(bias=st.floats(-0.5, 1), exponent=st.floats(-1, 1))
 def test_a_correction_that_decays_like_the_root_of_the_size_is_admitted(bias, exponent):
-    """value = size^e (1 + b sqrt(smallest / size)): a smooth but biased ladder must not exclude e."""
+    """For value = size^e (1 + b sqrt(smallest / size)), smooth but biased, the interval must contain e."""
     sizes = 2.0 ** np.arange(8, 14)
     fit = slope(sizes, sizes**exponent * (1 + bias * np.sqrt(sizes[0] / sizes)))
     assert fit.lo <= exponent <= fit.hi
@@ -73,7 +76,7 @@ def test_a_correction_that_decays_like_the_root_of_the_size_is_admitted(bias, ex
 @settings(deadline=None, max_examples=40)
 @given(bias=st.floats(-0.8, 1), exponent=st.floats(-1, 1))
 def test_a_leading_power_with_a_correction_lies_inside(bias, exponent):
-    """value = size^e (1 + b smallest / size): the exponent that holds in the limit is not excluded."""
+    """For value = size^e (1 + b smallest / size), the interval contains e, the exponent of the limit."""
     fit = slope(SIZES, SIZES**exponent * (1 + bias * SIZES[0] / SIZES))
     assert fit.lo <= exponent <= fit.hi
 
@@ -92,7 +95,7 @@ SECOND_TERMS = [(0, 0.5), (-0.5, 0.5), (0.5, 0.5), (1, 0.25), (1, 0.5), (1, 1)]
 
 @pytest.mark.parametrize("widths", [6, 9])
 def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thousand(widths):
-    """The 99% interval without a second term would call the same ladders violated far more often."""
+    """The 99% interval without a second term would call the same data violated far more often."""
     sizes, rng = 2.0 ** np.arange(6, 6 + widths), np.random.default_rng(widths)
     refuted, outside = [], []
     for size, order in SECOND_TERMS:
@@ -105,7 +108,7 @@ def test_a_second_term_and_noise_get_a_true_power_refuted_at_most_once_in_a_thou
 
 
 def test_noise_that_grows_with_the_size_refutes_a_true_power_at_most_once_in_a_thousand():
-    """The noisy sizes have three degrees of freedom each, not those of all sizes together."""
+    """The interval must use three degrees of freedom for each noisy size, and not those of all sizes together."""
     sizes, rng, sigma = 2.0 ** np.arange(6, 11), np.random.default_rng(2), np.geomspace(0.02, 0.3, 5)[:, None]
     law = (sizes**-0.5 * (1 + sizes[0] / sizes))[:, None] / np.sqrt(1 + sigma**2)
     seen = np.abs(1 + sigma * rng.standard_normal((1500, 5, 4)))
@@ -151,7 +154,8 @@ def test_sizes_may_have_different_numbers_of_samples():
     counts = [48, 32, 24, 16, 8, 4, 3]
     samples = [size**-0.5 * rng.standard_normal(count) for size, count in zip(SIZES, counts, strict=True)]
     fit = slope(SIZES, samples)
-    assert fit.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value  # RMS, size by size
+    # The slope of the RMS is that of the RMS at each size.
+    assert fit.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value
     back = slope(SIZES[::-1], samples[::-1])
     assert abs(back.value - fit.value) < 1e-12
     assert abs(back.error - fit.error) < 1e-12

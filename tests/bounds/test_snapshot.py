@@ -1,4 +1,7 @@
-"""One round from inside and the parts of lemma C.7, against loops; observed values enclose the run in balls."""
+"""Tests of a snapshot of one round and of the quantities in lemma C.7, which are compared with plain loops.
+
+The observed values must enclose the same run in ball arithmetic, whose intervals provably contain the exact values.
+"""
 
 from dataclasses import replace
 
@@ -56,7 +59,7 @@ def test_weights_and_residuals_are_those_of_the_recorded_round():
 
 
 def direct_gram(k, neurons=None):
-    """H(t,k) by its definition, neuron by neuron."""
+    """Returns H(t,k) from its definition, neuron by neuron."""
     x, owner, m = RUN.problem.x, RUN.problem.owner, RUN.setup.width
     u, local = INSIDE.hidden, INSIDE.local[0][k]
     h = np.zeros((6, 6))
@@ -75,7 +78,7 @@ def test_grams_against_their_definition():
         assert (np.abs(grams.value - expected) <= grams.error).all()
         assert grams.error.max() < 1e-13
     first = INSIDE.grams().value[:, :6]
-    assert np.array_equal(first, first.T)  # at k = 0 all clients have the same weights
+    assert np.array_equal(first, first.T)  # At k = 0 all clients have the same weights.
     assert not np.array_equal(INSIDE.grams().value[:, 12:], INSIDE.grams().value[:, 12:].T)
 
 
@@ -87,7 +90,7 @@ def test_the_parts_of_a_gram_matrix_and_of_the_change_add_up():
     step = RUN.trajectory.outputs[4] - RUN.trajectory.outputs[3]
     assert np.abs(change.value - step).max() < 1e-13
     assert (np.abs(change.value - step) <= change.error + RUN.observed("outputs").error[4] * 2).all()
-    assert np.linalg.norm(v_2.value) > 1e-4  # unsafe neurons do contribute
+    assert np.linalg.norm(v_2.value) > 1e-4  # Neurons that may change their pattern do contribute.
 
 
 def test_neurons_of_q_keep_their_pattern_and_the_radius_covers_the_movement():
@@ -102,7 +105,7 @@ def test_neurons_of_q_keep_their_pattern_and_the_radius_covers_the_movement():
 
 def test_within_a_large_radius_no_neuron_is_safe():
     inside = Snapshot(RUN)
-    inside.__dict__["radius"] = 1e6  # replaces the cached radius
+    inside.__dict__["radius"] = 1e6  # This replaces the cached radius.
     assert not inside.safe.any()
     assert not inside.change(inside.safe).value.any()
     assert np.array_equal(inside.grams(~inside.safe).value, inside.grams().value)
@@ -124,7 +127,7 @@ def test_mean_slopes_are_patterns_where_nothing_flips_and_lie_between():
 
 @pytest.mark.parametrize("eta_global", [1.2, 100.0, 1e6])
 def test_errors_cover_the_same_round_in_extended_precision(eta_global):
-    """u(t+1) is recomputed in more digits from the same u(t): the error must cover the floats' loss."""
+    """The stated error covers the rounding of floats: u(t+1) is recomputed in more digits from the same u(t)."""
     case = run(eta_local=0.5 / eta_global, eta_global=eta_global)
     inside, problem, setup = Snapshot(case), case.problem, case.setup
     x, y, a = (np.asarray(v, np.longdouble) for v in (problem.x, problem.y, case.weights.signs))
@@ -157,7 +160,7 @@ def test_the_identities_are_never_violated_whatever_the_units(seed, scale, eta_g
     statement = get(identity)
     outcome = judge(statement, statement.mutated_form, case).outcome
     assert outcome is not Outcome.VIOLATED
-    if scale == eta_global == 1:  # with other scales v_1 may be nothing but rounding
+    if scale == eta_global == 1:  # With other scales v_1 may consist of rounding errors only.
         assert outcome is Outcome.HOLDS
 
 
@@ -173,14 +176,17 @@ def _case(seed):
 
 
 def _linear(case):
-    """I - rho H_inf in floats."""
+    """Returns I - rho H_inf in floats."""
     return np.eye(case.problem.n) - float(case.rho.value) * limit_kernel(case).matrix.value
 
 
 @settings(deadline=None, max_examples=2)
 @given(SEEDS)
 def test_gradients_are_those_of_the_outputs(seed):
-    """f is linear in each weight where no pattern changes: J^T vec(U) = f."""
+    """The gradients reproduce the outputs, J^T vec(U) = f.
+
+    This holds because f is linear in each weight where no pattern changes.
+    """
     case = _case(seed)
     path = weight_path(case)
     outputs = jacobian(path, path.rounds[0].active[0]).T @ path.rounds[0].start.ravel()
@@ -211,7 +217,7 @@ def test_the_middle_round_in_floats_is_the_one_in_balls(seed):
 @settings(deadline=None, max_examples=2)
 @given(SEEDS)
 def test_changed_patterns_are_those_of_neurons_that_began_near_their_kinks(seed):
-    """The deterministic step of the repaired claim: |J - J(0)|_F^2 <= sum_i #{r: |w_r.x_i| <= R}/m."""
+    """The deterministic step of the repaired claim holds: |J - J(0)|_F^2 <= sum_i #{r: |w_r.x_i| <= R}/m."""
     case = _case(seed)
     near = np.abs(case.problem.x @ case.weights.hidden.T) <= float(farthest(case).hi) * (1 + 1e-12)
     assert (jacobian_changes(case).value ** 2).max() <= near.sum() / case.setup.width + 1e-12
@@ -234,7 +240,7 @@ def test_powers_of_the_printed_map(seed, factor):
     drawn = _case(seed)
     labels = factor * np.arange(1.0, drawn.problem.n + 1)
     first = replace(drawn, problem=replace(drawn.problem, y=labels))
-    for scale in (1.0, 0.5):  # powers are cached for the data; another step needs other powers
+    for scale in (1.0, 0.5):  # Powers are cached for the data, and another step size needs other powers.
         case = replace(first, setup=replace(first.setup, eta_local=scale * first.setup.eta_local))
         powers = printed_powers(case)
         plain = [np.linalg.matrix_power(_linear(case), int(t)) @ labels for t in case.rounds]
@@ -245,7 +251,7 @@ def test_powers_of_the_printed_map(seed, factor):
 @settings(deadline=None, max_examples=2)
 @given(SEEDS)
 def test_the_error_term_is_the_sum_of_the_remainders(seed):
-    """e(t) = A^t y(0) + sum_{s<t} A^s xi(t-1-s), A = I - rho H_inf."""
+    """The error term is e(t) = A^t y(0) + sum_{s<t} A^s xi(t-1-s), where A = I - rho H_inf."""
     case = _case(seed)
     linear, xi = _linear(case), remainders(case, printed_map(case)).value
     e = case.observed("outputs").value[0]
@@ -283,7 +289,10 @@ def test_with_one_local_step_nothing_remains_at_the_limit(case, rounds):
 
 
 def test_with_more_local_steps_something_remains_for_a_while():
-    """B_3 vanishes for large T, since both maps then forget y: the printed bound fails at intermediate T only."""
+    """The printed bound on B_3 fails at intermediate T only.
+
+    For large T, B_3 vanishes, because the labels y no longer influence the result of either map.
+    """
     x = np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]])
     case = KernelCase(Problem(x, np.array([1.0, 0.5])), Setup(eta_local=0.4, local_steps=3))
     one, late = (float(remaining_norm_at_limit(case, rounds).value) for rounds in (1, 60))

@@ -1,4 +1,7 @@
-"""The stable-step certificate against exact recomputation, and certificates of networks rescaled by powers of two."""
+"""Tests of the stable-step certificate against exact recomputation.
+
+Certificates of networks that are rescaled by powers of two must scale accordingly.
+"""
 
 import json
 from dataclasses import replace
@@ -28,14 +31,16 @@ fitted = partial(nearly_fitted, n=4)
 
 
 def promises(problem, setup, weights, certificate, rounds):
-    """The run in extended precision: its worst |S^-1 r(t)| / (q^t z0), and its largest movement / need.
+    """Runs the case in extended precision.
 
-    Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be compared.
+    Returns the worst ratio |S^-1 r(t)| / (q^t z0) of residual to promise, and the ratio of the largest movement to
+    `need`. Each promise includes the rounding of the comparison, so that a residual of 0 and a rate of 0 can be
+    compared.
     """
     run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
     residual = (problem.y - run.outputs.value).T
     sizes = np.linalg.norm(np.linalg.solve(certificate.root, residual), axis=0)
-    # The resolution of float64: outputs are known to 1e-18, but are rounded once when they are read.
+    # This is the resolution of float64: outputs are known to 1e-18, but are rounded once when they are read.
     rounding = 1e-14 * np.linalg.norm(np.linalg.inv(certificate.root), 2) * (1 + np.abs(problem.y).max())
     promised = certificate.norm * certificate.rate ** np.arange(rounds + 1)
     moved = max(run.movement.value.max(), run.local_movement.value.max())
@@ -61,7 +66,10 @@ STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sample
     **STEPS,
 )
 def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, unit, power):
-    """Clients, steps and norms of rows vary; of four distances, the largest that certifies is tried."""
+    """A certified network keeps the theorem's promises while clients, steps and norms of rows vary.
+
+    Four distances between labels and outputs are tried in falling order, and the first one that certifies is used.
+    """
     setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
     for distance in (0.1, 0.02, 3e-3, 3e-4):
         problem, weights = fitted(seed, setup, distance, clients=clients, unit=unit)
@@ -74,7 +82,10 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(federated_runs(n=(1, 3), width=(1, 256)))
 def test_no_weights_deceive_it(case):
-    """The draws include equal neurons, neurons exactly on a kink, nearly parallel rows, and residuals down to 1e-8."""
+    """No drawn weights get a certificate whose promises are broken.
+
+    The draws include equal neurons, neurons exactly on a kink, nearly parallel rows, and residuals down to 1e-8.
+    """
     assume(np.abs(case.weights.hidden).max() < 1e6)
     certificate = stable_step_certificate(case.problem, case.setup, case.weights)
     if certificate.certified:
@@ -86,7 +97,10 @@ SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
 
 @pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
 def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
-    """The tests above are not empty: networks certify at eta_l = .9, where the a-priori theorem certifies none."""
+    """Networks with each shape of clients certify at eta_l = .9, where the a-priori theorem certifies none.
+
+    This shows that the tests above are not vacuous.
+    """
     setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
     problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
     certificate = stable_step_certificate(problem, setup, weights)
@@ -95,7 +109,7 @@ def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
 
 
 def numbers(problem, setup, weights, certificate, *, centred=True):
-    """q and need in float64 from the definitions, with counts by comparison of every neuron."""
+    """Returns q and need in float64, computed from the definitions; counts compare every neuron."""
     x, m, n = problem.x, setup.width, problem.n
     distances = weights.hidden @ x.T / np.linalg.norm(x, axis=1)
 
@@ -139,11 +153,14 @@ def test_every_number_agrees_with_its_definition(power):
 
 
 def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
-    """X.2: L^T P L is symmetric, so the round map's norm is max |1 - (eta_g/N) nu|; in the Euclidean norm it is not."""
+    """By X.2, L^T P L is symmetric, so the round map's norm in the inverse norm is max |1 - (eta_g/N) nu|.
+
+    In the Euclidean norm the map's norm is larger.
+    """
     setup = Setup(width=3000, eta_local=0.8, local_steps=6)
     problem, weights = fitted(1, setup, 1e-9, n=6, clients=3)
     certificate = stable_step_certificate(problem, setup, weights, radii=[1e-9], powers=(1.0,))
-    assert certificate.perturbation == 0  # so H = H(0)
+    assert certificate.perturbation == 0  # No pattern changes within the radius, so H = H(0).
     h = (
         problem.x
         @ problem.x.T
@@ -157,7 +174,7 @@ def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
 
 
 def violating(change, certificate):
-    """A certificate's record with promises that claim more."""
+    """Returns a certificate whose promises are changed so that they claim more."""
     return replace(certificate, **change(certificate))
 
 
@@ -171,7 +188,10 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_theorem_made_wrong_is_caught(name):
-    """Each promise is so near to the truth, for some network, that a promise by a wrong theorem is violated."""
+    """A certificate from a wrong theorem is caught.
+
+    For some network each promise is so near to the truth that the wrong theorem's promise is violated.
+    """
     caught = []
     for seed in range(4):
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
@@ -185,7 +205,9 @@ def test_a_theorem_made_wrong_is_caught(name):
 
 @pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
 def test_no_condition_can_be_dropped(condition):
-    """Without one condition a conclusion fails: the movement exceeds R, or the residual grows in some round."""
+    """If one condition does not hold, a conclusion may fail: the movement exceeds R, or the residual grows in some
+    round.
+    """
     if condition == "movement":
         setup = Setup(width=400, eta_local=0.3, local_steps=2)
         problem, weights = fitted(0, setup, 0.5)
@@ -197,7 +219,8 @@ def test_no_condition_can_be_dropped(condition):
         setup = Setup(width=400, eta_local=0.3, eta_global=400.0, local_steps=2)
         problem, weights = fitted(0, setup, 3.0, n=3, clients=1)
         certificate = stable_step_certificate(problem, setup, weights)
-    else:  # a step near the frozen kernel's limit, and labels so far that patterns change
+    # The step is near the limit of the frozen kernel, and the labels are so far from the outputs that patterns change.
+    else:
         setup = Setup(width=16, local_steps=1)
         problem, weights = fitted(7, setup, 30.0, n=3, clients=1)
         active = (weights.hidden @ problem.x.T >= 0).astype(float)
@@ -213,7 +236,7 @@ def test_no_condition_can_be_dropped(condition):
 
 
 def test_a_neuron_that_may_flip_is_counted():
-    """Twenty neurons are exactly on the kink of one sample: any move may flip their pattern."""
+    """Twenty neurons are exactly on the kink of one sample, so any move may flip their pattern."""
     setup = Setup(width=300, eta_local=0.05)
     problem, weights = fitted(5, setup, 1e-5, n=3)
     x = np.array(problem.x)
@@ -238,7 +261,7 @@ def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
 
 
 def test_a_residual_of_rounding_size_is_summed_in_balls():
-    """If labels are the rounded outputs, the residual is their rounding error, known to 1e-30 and not only bounded."""
+    """If labels are the rounded outputs, the residual is their rounding error, and it is known to 1e-30."""
     setup = Setup(width=300)
     problem, weights = fitted(3, setup, 0.0)
     with precision():
@@ -300,7 +323,7 @@ CERTIFICATES = [(stable_step_certificate, 0.4), (a_priori_certificate, 0.01)]
 
 
 def network():
-    """A network with labels so near to its outputs that both theorems certify."""
+    """Returns a network with labels so near to its outputs that both theorems certify."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((4, 6))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -318,8 +341,8 @@ def rescaled(rows, sigma, eta_local):
 
 @settings(deadline=None, max_examples=12)
 @given(st.sampled_from(CERTIFICATES), st.integers(-325, 325), st.integers(-425, 325))
-@example(CERTIFICATES[0], 0, -60)  # sigma 1e-18
-@example(CERTIFICATES[0], 300, 0)  # rows of 2e90
+@example(CERTIFICATES[0], 0, -60)  # sigma is about 1e-18
+@example(CERTIFICATES[0], 300, 0)  # rows have norms of about 2e90
 @example(CERTIFICATES[0], -325, -425)
 def test_a_certificate_scales_with_the_rows_and_with_the_weights(certificate, rows, sigma):
     theorem, eta_local = certificate
@@ -356,7 +379,8 @@ def test_sizes_beyond_the_usable_range_are_refused_with_the_size(theorem, rows, 
 
 @pytest.mark.parametrize("exponent", [-1000, -600, 0, 600, 1000])
 def test_norms_of_matrices_whose_squares_vanish_or_overflow(exponent):
-    matrix = np.ldexp(np.array([[3.0, 0.0], [4.0, 5.0]]), exponent)  # singular values sqrt 45 and sqrt 5
+    # Its singular values are sqrt 45 and sqrt 5, times 2^exponent.
+    matrix = np.ldexp(np.array([[3.0, 0.0], [4.0, 5.0]]), exponent)
     with precision():
         bound = np.ldexp(float(norm(ball_matrix(matrix))), -exponent)
     assert np.sqrt(45) * (1 - 1e-15) <= bound <= np.sqrt(45) * (1 + 1e-12)
@@ -370,7 +394,7 @@ def test_the_largest_certified_step_goes_with_the_squares_of_the_rows(rows):
 
 
 def steps_of(rows):
-    """A network at initialisation, with its labels: any stable step certifies."""
+    """Returns a network at initialisation whose labels are its own outputs, so that any stable step certifies."""
     x = np.ldexp(np.array([[0.6, 0.8], [0.8, -0.6]]), rows)
     setup = Setup(width=64, eta_local=float(np.ldexp(0.3, -2 * rows)), local_steps=1)
     weights = draw(setup.width, 2, setup.seed, setup.sigma)

@@ -1,4 +1,4 @@
-"""The refusals of a statement, which tell its author what would be right."""
+"""Tests of what a statement refuses: each message tells the author what would be right."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -24,7 +24,7 @@ def test_a_form_that_is_no_claim_is_refused():
 
 
 def test_a_lower_end_that_would_not_be_checked_is_refused():
-    """An upper bound with a lower end would be judged without the lower end."""
+    """An upper bound with a lower end is refused, because it would be judged without the lower end."""
     with pytest.raises(
         ValueError, match=r"stated form of fl-ntk/A.2 is upper, and its lower is 1; kind=Kind.TWO_SIDED"
     ):
@@ -35,7 +35,7 @@ def test_a_lower_end_that_would_not_be_checked_is_refused():
 
 
 def test_a_statement_without_a_kind_is_refused_since_no_kind_is_the_default():
-    """With a default kind, a lower bound, an equality or the text "rate" would be judged as an upper bound."""
+    """No kind is the default, because a lower bound, an equality or a rate would then be judged as an upper bound."""
     given = {f.name: getattr(SOUND, f.name) for f in fields(SOUND) if f.name != "kind"}
     with pytest.raises(TypeError, match=r"Statement has no kind: give kind=Kind.UPPER for an upper bound, Kind.LOWER"):
         Statement(**given)
@@ -109,10 +109,10 @@ def test_a_round_without_noise_is_evaluated_and_a_negative_standard_deviation_re
     else:
         given = {"reach": 0.8, "server": 1.3, "momentum": 0.6, "noise": 0.0, "nesterov": name == "outer-nesterov"}
         case, sigma = random_round(4, 2, 1 if name == "outer-nesterov" else None, 1, **given), noise
-        case = replace(case, momentum=momentum)  # at momentum 0 the server remembers nothing
+        case = replace(case, momentum=momentum)  # With momentum 0 the server keeps nothing from earlier rounds.
     statement = get(f"fl-ntk/{name}")
     left, constants = statement.measured(Form.NEW, case)
-    right = statement.evaluate(constants)  # a noise of 0 was once refused
+    right = statement.evaluate(constants)  # A noise of 0 was once refused.
     for measured, claimed in zip(left, right, strict=True):
         off = np.abs(np.asarray(measured.value) - np.asarray(claimed.value))
         assert (off <= np.asarray(measured.error) + np.asarray(claimed.error)).all()

@@ -1,4 +1,7 @@
-"""The strategies draw what they promise, reach their target cases, and shrink to small examples."""
+"""Tests of the strategies for Hypothesis: they draw what they promise and reach their target cases.
+
+Failing examples shrink to small ones.
+"""
 
 import mpmath
 import numpy as np
@@ -16,23 +19,23 @@ from bounds.strategies import (
 )
 from ntkfl import gram
 
-UNIT = 4.5e-16  # two units in the last place of 1: the rounding of normalised rows
+UNIT = 4.5e-16  # two units in the last place of 1, by which rounding changes normalised rows
 REPEATABLE = settings(database=None, derandomize=True, max_examples=2000)
 quick = settings(deadline=None, max_examples=60)
 
 
 def find(strategy, condition):
-    """The smallest example that Hypothesis reaches, found the same way every time."""
+    """Returns the smallest example that Hypothesis reaches, found the same way every time."""
     return hypothesis_find(strategy, condition, settings=REPEATABLE)
 
 
 def first(strategy, condition):
-    """The first drawn example with this property, not shrunk."""
+    """Returns the first drawn example with this property, not shrunk."""
     return hypothesis_find(strategy, condition, settings=settings(REPEATABLE, phases=[Phase.generate]))
 
 
 def exact_angle(x, y) -> mpmath.mpf:
-    """The angle between two float64 vectors, in 60 digits."""
+    """Returns the angle between two float64 vectors, computed with 60 digits."""
     with mpmath.workdps(60):
         x, y = mpmath.matrix(x.tolist()), mpmath.matrix(y.tolist())
         x, y = x / mpmath.norm(x), y / mpmath.norm(y)
@@ -58,9 +61,9 @@ def test_distinct_rows_share_no_direction(x):
         ((1, 6), lambda x: len(x) > x.shape[1] > 1),
         ((2, 2), lambda x: np.array_equal(x[0], x[1])),
         ((2, 2), lambda x: np.array_equal(x[0], -x[1])),
-        ((3, 6), lambda x: 0 < np.abs(x - x[0])[1:].max() < 1e-3),  # a cluster
-        ((3, 3), lambda x: 0 < np.abs(np.triu(x @ x.T, 1)).max() < 0.03),  # nearly orthogonal
-        ((4, 4), lambda x: np.linalg.cond(x) < 20 and np.abs(x).min() > 0.05),  # nothing special
+        ((3, 6), lambda x: 0 < np.abs(x - x[0])[1:].max() < 1e-3),  # All rows lie in one cluster.
+        ((3, 3), lambda x: 0 < np.abs(np.triu(x @ x.T, 1)).max() < 0.03),  # The rows are nearly orthogonal.
+        ((4, 4), lambda x: np.linalg.cond(x) < 20 and np.abs(x).min() > 0.05),  # The rows are in general position.
     ],
 )
 def test_unit_data_reaches_every_kind(n, wanted):
@@ -85,7 +88,7 @@ def test_turned_around_they_are_as_close_to_antipodal(x):
 def test_the_smallest_eigenvalue_is_of_the_order_of_the_smallest_angle(x):
     angle = float(min(exact_angle(a, b) for i, a in enumerate(x) for b in x[:i]))
     smallest = np.linalg.eigvalsh(gram.infinite(x))[0]
-    # the smallest eigenvalue is at most 1/2 - H_ij of the pair with the smallest angle
+    # The smallest eigenvalue is at most 1/2 - H_ij of the pair with the smallest angle.
     assert 1e-3 * angle < smallest < angle / (2 * np.pi) + angle**2 / 4 + 1e-15
 
 

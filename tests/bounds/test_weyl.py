@@ -1,4 +1,7 @@
-"""The spectra of fl-ntk/Weyl: enclosed whatever the entries are within their errors, and sharp without errors."""
+"""Tests of the spectra of fl-ntk/Weyl: they are enclosed for all entries within their errors.
+
+They are sharp if the entries have no errors.
+"""
 
 import numpy as np
 import pytest

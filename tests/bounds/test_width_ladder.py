@@ -1,4 +1,7 @@
-"""Ladders of widths: independent networks, one residual, statistics as defined, and the remainder of Eq (18)."""
+"""Tests of ladders of widths, which are many independent networks of growing widths with one initial residual.
+
+Their statistics are as defined, and the remainder of Eq (18) behaves as its rate says.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,7 +56,7 @@ def test_only_the_shared_ladder_goes_to_the_largest_widths():
     assert max(ladder_families(Options())[0].widths) == 2**16
     assert max(ladder_families(Options(), eta_local=0.05)[0].widths) == 2**13
     assert max(ladder_families(Options(data="sphere"))[0].widths) == 2**13
-    assert ladder_families(Options())[0] == ladder_families(Options())[0]  # equal draws share their cases
+    assert ladder_families(Options())[0] == ladder_families(Options())[0]  # Equal families share their cases.
 
 
 def test_statistics_against_their_definitions_in_weight_space():
@@ -82,7 +85,11 @@ def test_statistics_against_their_definitions_in_weight_space():
 
 
 def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
-    """With labels near the first outputs nothing flips; the largest movement is that of the best fixed pattern."""
+    """The measured movements agree with the leading order where no pattern changes.
+
+    The labels are so near to the first outputs that no neuron flips. Then the largest movement belongs to the
+    activation pattern that the leading-order formula gives the largest movement.
+    """
     ladder = small(widths=(2**13,), counts=(2,))
     ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
     for statistics in ladder.statistics[0]:
@@ -156,7 +163,10 @@ def test_a_power_is_measured_with_its_coefficient(coefficient):
 
 
 def test_flips_that_are_not_seen_have_no_coefficient():
-    """Where networks hardly move, the share of flips is 0, or the interval of its coefficient contains 0."""
+    """The share of neurons that flip has no coefficient if networks hardly move.
+
+    Either the share is 0, or the interval of its coefficient contains 0.
+    """
     measure = get("fl-ntk/X.9").measure
     rungs = {"widths": (16, 32, 64, 128), "counts": (2,) * 4}
     still = replace(ladder_families(Options(rounds=2, eta_local=1e-9))[0], **rungs).case(0)
@@ -185,7 +195,8 @@ def test_a_look_has_the_first_networks_of_each_width_and_the_next_one_does_not_r
     for row in range(2):
         assert looks[2][row][: second.counts[row]] == looks[1][row]
         assert looks[1][row][: first.counts[row]] == looks[0][row]
-    assert whole.first_look(1 / 2).in_rungs("statistics", None) == looks[1]  # a smaller look after a larger one
+    # A smaller share of the networks may be asked for after a larger one.
+    assert whole.first_look(1 / 2).in_rungs("statistics", None) == looks[1]
     alone = small(counts=(12, 6)).samples("movement")
     for ours, theirs in zip(whole.samples("movement"), alone, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -206,7 +217,7 @@ def test_what_is_left_is_measured_only_where_most_networks_change_a_pattern(step
 
 
 def _falls(local_steps, round_map):
-    """RMS of the remainder at width 4096 over that at width 256."""
+    """Returns the ratio of the RMS remainder at width 4096 to that at width 256."""
     (family,) = ladder_families(Options(), local_steps=local_steps, rounds=4)
     ladder = replace(family, widths=(256, 4096), counts=(8, 8)).case(0)
     a = round_map(ladder)
@@ -215,7 +226,7 @@ def _falls(local_steps, round_map):
 
 
 def test_with_one_local_step_the_printed_remainder_falls_as_its_rate_says():
-    assert 1 / 8 < _falls(1, printed_round_map) < 1 / 2  # the rate says 1/4; eight networks scatter
+    assert 1 / 8 < _falls(1, printed_round_map) < 1 / 2  # The rate predicts 1/4, and eight networks scatter around it.
 
 
 def test_with_three_local_steps_only_the_remainder_over_the_exact_map_falls():
@@ -230,7 +241,7 @@ def test_the_maps_are_one_for_one_local_step():
 
 
 def _staying(problem, setup):
-    """(eta_g/N) H_inf (P - eta_l K I), P written as its sum."""
+    """Returns (eta_g/N) H_inf (P - eta_l K I), where P is written as the sum that defines it."""
     h = gram.infinite(problem.x)
     blocks = h * (problem.owner[:, None] == problem.owner)
     one = np.eye(problem.n)
@@ -251,7 +262,10 @@ def test_what_stays_is_the_exact_limit_at_every_width():
 @settings(deadline=None, max_examples=60)
 @given(kernel_cases())
 def test_what_stays_is_at_most_the_added_term(case):
-    """The term is rho eta_l (K-1) |H_inf|^2/2, for eta_l q <= 2 on every block (Bernoulli's inequality)."""
+    """What stays is at most the added term rho eta_l (K-1) |H_inf|^2/2.
+
+    This needs eta_l q <= 2 for every eigenvalue q of every block (Bernoulli's inequality).
+    """
     setup, top = case.setup, np.linalg.eigvalsh(gram.infinite(case.problem.x))[-1]
     scale = min(1.0, 2 / (setup.eta_local * case.block_eigenvalues.max()))
     setup = replace(setup, eta_local=setup.eta_local * scale)
@@ -265,6 +279,7 @@ def test_the_note_says_how_small_it_is_at_the_printed_step():
     ladder = family.case(0)
     values = np.linalg.eigvalsh(kernel_regime(ladder.problem, ladder.setup).gram)
     n, steps = ladder.problem.n, ladder.setup.local_steps
-    eta = 1e-3 * values[0] ** 2 / (values[-1] * n**2 * steps)  # c lambda / (kappa n^2 K)
-    share = eta * (steps - 1) * values[-1] ** 2 / 2 / values[0]  # rho eta_l (K-1) mu^2/2 over rho lambda
+    eta = 1e-3 * values[0] ** 2 / (values[-1] * n**2 * steps)  # The printed step is c lambda / (kappa n^2 K).
+    # The share is rho eta_l (K-1) mu^2/2 divided by rho lambda.
+    share = eta * (steps - 1) * values[-1] ** 2 / 2 / values[0]
     assert f"{share:.0e}".replace("e-0", "e-") in AT_PRINTED_STEP

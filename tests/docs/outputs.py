@@ -1,4 +1,4 @@
-"""Whether a page prints today what is stored on it."""
+"""The comparison of what a page prints today with what is stored on the page."""
 
 import re
 
@@ -6,15 +6,18 @@ import pytest
 
 NUMBER = re.compile(r"(?<![\w±])-?\d+\.?\d*(?:e[+-]?\d+)?")
 ERROR = re.compile(r"± \S+")
-# lines with versions of Python and of the libraries
+# These lines give the versions of Python and of the libraries.
 VERSIONS = re.compile(r"^  run with .*\n(?: {13}.*\n)*", flags=re.MULTILINE)
-DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")  # dates differ from day to day
-SPACE = re.compile(r"[ -]+")  # columns are as wide as their numbers
-NOISE = 0.02  # rounding differs between machines
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")  # Dates differ from day to day.
+SPACE = re.compile(r"[ -]+")  # Columns are as wide as their numbers, so spaces differ.
+NOISE = 0.02  # the relative difference that is allowed, since rounding differs between machines
 
 
 def assert_same(printed: str, shown: str, noise: float | None = NOISE) -> None:
-    """Words agree exactly, numbers to relative `noise` (None: any number); errors and dates must only be present."""
+    """Asserts that words agree exactly and numbers up to the relative difference `noise`; None allows any number.
+
+    Error terms (±) and dates must only be present.
+    """
     printed, shown = (DATE.sub("DATE", ERROR.sub("±", VERSIONS.sub("", text).strip())) for text in (printed, shown))
     words, expected = (SPACE.sub(" ", NUMBER.sub("#", text)) for text in (printed, shown))
     assert words == expected

@@ -1,4 +1,4 @@
-"""The names on the pages of docs/reference: functions, classes and their methods, as Sphinx's autodoc lists them."""
+"""The functions, classes and methods that the pages of docs/reference name, as Sphinx's autodoc lists them."""
 
 import functools
 import importlib
@@ -15,7 +15,7 @@ METHOD_TABLE = "```{method-table}"
 
 
 def function_of(value: Any) -> Any:
-    """The function that a method, property or wrapper runs; any other value unchanged."""
+    """Returns the function that a method, property or wrapper runs, and any other value unchanged."""
     if isinstance(value, property):
         value = value.fget
     elif isinstance(value, functools.cached_property):
@@ -53,7 +53,7 @@ def _of_module(module: Any, options: dict[str, str]) -> Iterator[Any]:
 
 
 def named_on(page: str) -> Iterator[Any]:
-    """The functions and classes that the text of a page names."""
+    """Yields the functions and classes that the text of a page names."""
     for kind, name, lines in DIRECTIVE.findall(page):
         options = {key: value.strip() for key, value in re.findall(r":([\w-]+):(.*)", lines)}
         if kind == "module":
@@ -69,7 +69,7 @@ def named_on(page: str) -> Iterator[Any]:
 
 @functools.cache
 def named() -> frozenset[tuple[str, str]]:
-    """Module and qualified name of everything that docs/reference names."""
+    """Returns the module and the qualified name of everything that docs/reference names."""
     pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
     return frozenset(
         (value.__module__, value.__qualname__) for page in pages for value in named_on(page.read_text(encoding="utf-8"))

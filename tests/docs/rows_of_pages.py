@@ -1,4 +1,4 @@
-"""What the scripts of `docs` that keep measured rows beside a page have in common, for their tests."""
+"""Checks that the tests share for those scripts of `docs` that keep measured rows beside a page."""
 
 from pathlib import Path
 from types import ModuleType
@@ -8,12 +8,16 @@ from matplotlib.figure import Figure
 
 
 def lines_of(figure: Figure) -> list[str]:
-    """The points of each line as text, so that a missing point (NaN) equals itself."""
+    """Returns the points of each line as text, so that a missing point (NaN) equals itself."""
     return [str(line.get_xydata().tolist()) for axes in figure.axes for line in axes.lines]
 
 
 def own_rows(script: ModuleType, changed: str) -> list[dict]:
-    """The stored rows, if they are in order, occur once each and give the page, and other rows would change it."""
+    """Returns the stored rows.
+
+    Asserts that the rows are in order, that no row occurs twice, that the page shows them, and that other rows would
+    change the page.
+    """
     page, rows = script.PAGE.read_text(encoding="utf-8"), script.kept()
     assert script.written(page, rows) == page
     assert sorted(rows, key=script.order) == rows and len({str(script.order(row)) for row in rows}) == len(rows)
@@ -28,7 +32,10 @@ def own_rows(script: ModuleType, changed: str) -> list[dict]:
 
 
 def measured_again(script: ModuleType, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict, dict]:
-    """The stored row that these words name, and the row measured again; a row that is kept twice is stored once."""
+    """Returns the stored row that `words` name, and the same row measured again.
+
+    Asserts that a row that is kept twice is stored once.
+    """
     wanted = script.point(words)
     (stored,) = (row for row in script.kept() if all(row[name] == wanted[name] for name in script.POINT))
     monkeypatch.setattr(script, "ROWS", folder / "rows.json")

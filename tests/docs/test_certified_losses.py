@@ -1,4 +1,7 @@
-"""The tables of certified losses are those of the stored rows, and a row measured again is the stored one."""
+"""Tests of the page with tables of certified losses.
+
+The tables show the stored rows, and a row that is measured again equals the stored one.
+"""
 
 import certified_losses as script
 import pytest

@@ -1,4 +1,7 @@
-"""The tables of certified networks show the stored rows; a second measurement gives the stored row."""
+"""Tests of the page with tables of certified networks.
+
+The tables show the stored rows, and a row that is measured again equals the stored one.
+"""
 
 import certified_networks as script
 import pytest

@@ -1,4 +1,7 @@
-"""Checks of findings: with numpy and mpmath alone they confirm, and with a planted fault refuse."""
+"""Tests of the scripts that check findings with numpy and mpmath alone.
+
+Each script confirms its finding, and refuses it if a fault is planted in the script.
+"""
 
 import json
 import os
@@ -14,7 +17,7 @@ from verification.findings.address import CHECKED
 
 CHECKS = Path(__file__).parents[2] / "docs" / "checks"
 SCRIPTS = sorted(path.stem for path in CHECKS.glob("*.py"))
-# Run in a process of its own, in which nothing but the standard library, numpy and mpmath can be imported.
+# This text runs in a process of its own, in which only the standard library, numpy and mpmath can be imported.
 ALONE = """
 import importlib.abc, io, json, sys, traceback
 from contextlib import redirect_stderr, redirect_stdout
@@ -40,7 +43,7 @@ def done(text):
 sys.meta_path.insert(0, Refused())
 json.dump([done(text) for text in json.load(sys.stdin)], sys.stdout)
 """
-FAULTS = {  # parts of each script, each with a wrong replacement
+FAULTS = {  # For each script, parts of its text and a wrong replacement for each part.
     "averaging_i10": [
         ("sum(client(s, y) for y in ys) / K", "sum(client(s, y) for y in ys)"),
         ("1 - F(1, K)", "F(1, K)"),
@@ -59,13 +62,13 @@ FAULTS = {  # parts of each script, each with a wrong replacement
     "fl_ntk_centralised": [("b / 2 for a, b in zip(r, outputs(pulled)", "b / 3 for a, b in zip(r, outputs(pulled)")],
     "fl_ntk_eq18": [("arccos(g)) / (2", "arccos(g)) / (3"), ("(1 - (1 - eta * d) ** steps)", "(eta * d * steps)")],
 }
-COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # scripts of half a second or more, whose tests are slow
+COSTLY = {"deep_centralised", "fl_ntk_eq18"}  # Scripts that take half a second or more. Their tests are marked as slow.
 END = '\n\nif __name__ == "__main__":'
 LINES = ("printed = holds", "holds = printed")
 
 
 def ran(*texts):
-    """Exit status, output and errors of scripts, one after the other in one process."""
+    """Runs scripts one after the other in one process; returns the exit status, the output and the errors of each."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", ALONE],
         input=json.dumps(texts),
@@ -83,7 +86,10 @@ def text_of(script):
 
 @cache
 def outcomes(script):
-    """The outcomes of a script: unchanged, with the two functions of LINES exchanged, and with each of its faults."""
+    """Returns what a script says when it is unchanged, with each of LINES added, and with each of its faults.
+
+    Each of LINES replaces one of the functions `printed` and `holds` by the other.
+    """
     text = text_of(script)
     assert text.count(END) == 1 and all(text.count(old) == 1 for old, _ in FAULTS[script])
     planted = [text.replace(END, f"\n\n{line}\n{END}") for line in LINES]
@@ -110,7 +116,7 @@ def test_a_script_confirms_its_finding_without_this_project(script):
 
 
 def rows(several):
-    """A row for each script and each of its faults."""
+    """Returns a row of parameters for each script and each of its faults."""
     marks = {script: pytest.mark.slow if script in COSTLY else () for script in SCRIPTS}
     return [pytest.param(script, row, marks=marks[script]) for script in SCRIPTS for row in several(script)]
 

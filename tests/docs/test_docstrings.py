@@ -18,9 +18,11 @@ DEFAULT = re.compile(
 ARRAYS = re.compile(r"\b(np\.ndarray|Estimate|Tensor)\b")
 SHAPED = re.compile(
     r"\b(Float|Int|Bool)\[.*?'[^']*'\]|Callable\[.*\]"
-)  # an annotation that says the shape or is no array
-SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")  # as "(n, C)", "a number"
-NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")  # a docstring that begins with these words has no subject
+)  # These annotations say the shape, or belong to no array.
+# such as "(n, C)", "a number"
+SAID = re.compile(r"\([\w*. +]+,[^()]*(\([^()]*\)[^()]*)*\)|\bshapes?\b|\bAs `|\ba number\b")
+# A docstring that begins with one of these words has no subject.
+NO_SUBJECT = re.compile(r"(Of|That|Those|Both)\b[ ,.]")
 SOURCE = re.compile(r"^Source:.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 OPENED = re.compile(
     rf"docs/proofs/\w+\.md#[\w-]+|arXiv:\d{{4}}\.\d{{4,5}}|https://|doi:10\.|\b({'|'.join(papers())})/[A-Z\w]"
@@ -57,9 +59,9 @@ def section(text: str | None, name: str) -> str:
 
 
 def documented(package: str, having: str = "") -> Iterator[tuple[str, bool, ast.ClassDef | ast.FunctionDef]]:
-    """Every definition of a package that has a docstring: its name, whether the reference names it, its node.
+    """Yields every definition of a package that has a docstring: its name, whether docs/reference names it, its node.
 
-    Files without the text `having` are passed over.
+    Files without the text `having` are skipped.
     """
     for path in sorted((ROOT / package).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -72,7 +74,10 @@ def documented(package: str, having: str = "") -> Iterator[tuple[str, bool, ast.
 
 
 def is_listed(node: ast.ClassDef | ast.FunctionDef) -> bool:
-    """Whether a definition needs a list of arguments: a property has none, and an overload's implementation has it."""
+    """Says whether a definition needs a list of arguments.
+
+    A property needs none. An overload needs none either, because the implementation has the list.
+    """
     marks = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
     return isinstance(node, ast.FunctionDef) and not marks & {"property", "cached_property", "overload"}
 
@@ -104,7 +109,7 @@ def gives_several(node: ast.FunctionDef) -> bool:
 
 
 def faults(name: str, is_named: bool, node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
-    """The lacking and the superfluous parts of a docstring."""
+    """Yields a message for each part that a docstring lacks, and for each part that it should not have."""
     text = ast.get_docstring(node)
     listed = [argument for line in BULLET.findall(section(text, "Args")) for argument in line.split(", ")]
     if not is_named:
@@ -203,7 +208,10 @@ def test_a_tuple_must_be_explained_and_a_list_without_a_page_is_too_much():
 
 
 def test_the_pages_name_what_they_show():
-    """A function, a class's method, a property, an inherited method, a method of training; no private name."""
+    """The pages name functions, methods (inherited ones too), properties and methods of training.
+
+    They name no private object.
+    """
     assert {
         ("ntkfl.gram.limit", "infinite"),
         ("ntkfl.problem", "Problem.require_unit"),

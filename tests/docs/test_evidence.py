@@ -1,4 +1,4 @@
-"""The stated evidence of a form is exactly the evidence in the repository."""
+"""Tests that the evidence that a form states is exactly the evidence in the repository."""
 
 import re
 import runpy

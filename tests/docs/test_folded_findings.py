@@ -1,4 +1,7 @@
-"""The page of findings: formulas are drawn, and the texts of a finding unfold without loss."""
+"""Tests of the page of findings: formulas are drawn, and parts of a finding are hidden until a reader unfolds them.
+
+No text is lost.
+"""
 
 from docutils import nodes
 from folded_findings import _finding, _folded
@@ -21,7 +24,8 @@ def test_a_finding_shows_formulas_and_what_a_reader_needs_and_folds_the_rest():
     items = nodes.bullet_list("", *(said(name, f"text of {name}") for name in names))
     nodes_of_item = _folded(items, own()["fl-ntk/B.12"], Form.STATED)
     drawn = [node.astext() for node in nodes_of_item if isinstance(node, nodes.raw)]
-    assert sum("<math" in text for text in drawn) == 2  # the formula as printed, and the one that holds
+    # One is the formula as printed, the other the formula that holds.
+    assert sum("<math" in text for text in drawn) == 2
     opened = next(n for n, node in enumerate(nodes_of_item) if "<details>" in node.astext())
     assert "</details>" in nodes_of_item[-1].astext()
     before, after = (

@@ -1,4 +1,7 @@
-"""A fork does what a new process does, and ends with its client, its server and the server's user."""
+"""Tests of programs that are forked from a server, compared with new processes.
+
+A fork must end with its client, with its server and with the user of its server.
+"""
 
 import os
 import shlex
@@ -13,7 +16,7 @@ import pytest
 
 NEW = [sys.executable, "-m"]
 WAITS = "import os, signal; print('begun', os.getppid(), flush=True); signal.pause()\n"
-CONSOLE = ["code", "-q"]  # runs the lines that come on stdin
+CONSOLE = ["code", "-q"]  # the program runs the lines that come on stdin
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,7 @@ def forked():
 
 @pytest.fixture
 def started():
-    """Start a console that runs these lines; at the end of the test it is killed."""
+    """Returns a function that starts a console, which runs the given lines and is killed at the end of the test."""
     ended = []
 
     def start(words, lines):
@@ -35,7 +38,7 @@ def started():
 
     yield start
     for process in ended:
-        with process:  # closes its pipes
+        with process:  # Leaving the block closes the pipes of the process.
             process.kill()
 
 
@@ -80,7 +83,8 @@ def test_a_program_whose_output_nobody_reads_fails_as_a_new_process(forked):
         os.close(reading)
         ended = subprocess.run([*words, *CONSOLE], input="1\n", stdout=writing, stderr=subprocess.PIPE, text=True)
         os.close(writing)
-        ends.append((ended.returncode, ended.stderr.splitlines()[-1]))  # a traceback begins in another file
+        # Only the last line is compared, because a fork's traceback begins in another file.
+        ends.append((ended.returncode, ended.stderr.splitlines()[-1]))
     assert ends[0] == ends[1] and "BrokenPipeError" in ends[0][1]
 
 
@@ -118,7 +122,7 @@ def test_a_server_and_its_forks_end_with_a_killed_user():
         user.stdin.flush()
         assert "begun" in user.stdout.readline()
         user.kill()
-        user.stdout.read()  # until the fork has ended too
+        user.stdout.read()  # This read returns only when the fork has ended too.
 
 
 def test_the_modules_that_the_server_imports_for_pages_exist():

@@ -1,4 +1,7 @@
-"""The numbers behind the site's pictures: every statement has some, and a new measurement gives them again."""
+"""Tests of the numbers behind the site's pictures of statements.
+
+Every statement has stored numbers, and a new measurement agrees with them.
+"""
 
 import pytest
 import statement_pictures
@@ -17,7 +20,10 @@ def test_what_is_kept_is_of_statements_that_are_there_in_their_order():
 
 
 def test_a_statement_that_is_not_kept_is_measured_when_the_pages_are_built(monkeypatch):
-    """A new statement is one file: its picture may be measured later."""
+    """A statement without stored numbers is measured when the pages are built.
+
+    A new statement thus needs one file only, and the numbers of its picture may be stored later.
+    """
     kept = read()
     monkeypatch.setattr(statement_pictures, "own", lambda: {identifier: own()[identifier] for identifier in kept})
     monkeypatch.setattr(
@@ -43,7 +49,10 @@ def test_every_form_was_seen_on_some_case():
 @pytest.mark.slow
 @pytest.mark.parametrize("identifier", ["fl-ntk/A.2", "fl-ntk/B.12", "averaging/I3", "fedgucci/F4"])
 def test_a_new_measurement_is_the_one_that_is_kept(identifier):
-    """Words and counts are equal; numbers agree to rounding, and the differences of identities are rounding alone."""
+    """Words and counts are equal, and numbers agree up to rounding.
+
+    The differences of the two sides of an identity consist of rounding errors only, so they are not compared.
+    """
     measured = {form: points for (_, form), points in seen_of([own()[identifier]], Options(), limit=KEPT).items()}
     for form, kept in read()[identifier].items():
         assert (measured[form].families, measured[form].cases, measured[form].failed) == (

@@ -1,4 +1,7 @@
-"""The tables and the picture of trained networks show the stored rows; a second measurement gives the stored row."""
+"""Tests of the page with tables and a picture of trained networks.
+
+The tables and the picture show the stored rows, and a row that is measured again equals the stored one.
+"""
 
 import itertools
 
@@ -21,7 +24,7 @@ def test_page_and_picture_are_those_of_the_stored_rows():
 
 
 def test_every_stored_distance_is_within_the_triangle():
-    """Network, linearisation and limit are three points: no distance exceeds the sum of the other two."""
+    """No stored distance exceeds the sum of the other two between network, linearisation and limit."""
     for row in script.kept():
         if "outputs" in row:
             sides = np.array([row[name] for name in ("outputs", "linear", "bent")])
@@ -29,7 +32,10 @@ def test_every_stored_distance_is_within_the_triangle():
 
 
 def test_what_the_page_says_of_all_rows_is_so():
-    """Most of a network's distance from the limit comes from its first kernel; networks rank methods as limits do."""
+    """What the page says of all rows is true of the stored rows.
+
+    Most of a network's distance from the limit comes from its first kernel. Networks rank methods as their limits do.
+    """
     rows = [row for row in script.kept() if len(row["seed"]) == 1]
     for row in rows:
         assert (np.array(row["bent"]) < row["linear"]).all(), row
@@ -51,14 +57,17 @@ def test_what_the_page_says_of_all_rows_is_so():
 
 
 def test_rows_of_one_and_of_two_networks_agree(tmp_path, monkeypatch):
-    """|a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l) for rows of network a, of b and of both; l is the limit."""
+    """The rows of two networks a and b agree with the row of both.
+
+    With the limit l, |a - b|^2 = |a - l|^2 + |b - l|^2 - 2 (a - l).(b - l) must hold.
+    """
     problem = data.digits(60, target="one-hot", clients=3, partition="shards:2", test=20)
     for module in (image_limits, script):
         monkeypatch.setattr(module, "problem", lambda images: problem)
     image_limits.limit.cache_clear()
     monkeypatch.setattr(script, "ROWS", tmp_path / "rows.json")
     for words in ("fedavgm 60 1 48 0", "fedavgm 60 1 48 1", "fedavgm 60 1 48 0,1", "fedavgm 60 0.1 48 0"):
-        for _ in range(2):  # the second row replaces the first
+        for _ in range(2):  # The row of the second pass replaces that of the first.
             for row in script.growing(script.point(words), (1, 10, 32), None):
                 script.keep(row)
     image_limits.limit.cache_clear()

@@ -1,4 +1,7 @@
-"""The tables of costs and errors of limits show the stored rows; rows measured again have the stored form."""
+"""Tests of the page with tables of costs and errors of limits.
+
+The tables show the stored rows, and rows that are measured again have the form of the stored ones.
+"""
 
 import limit_costs as script
 import numpy as np

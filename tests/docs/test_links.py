@@ -1,4 +1,7 @@
-"""The imports of the scripts and pages of the docs exist, and so do the targets of links in README and pages."""
+"""Tests of what the docs refer to.
+
+Everything that scripts and pages import exists, and so does the target of every link in the README and the pages.
+"""
 
 import ast
 import importlib
@@ -20,7 +23,7 @@ CODE |= {
 
 
 def absent(code):
-    """The names of this project that code imports and that do not exist."""
+    """Returns the names of this project that code imports and that do not exist."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             wanted = [(alias.name, None) for alias in node.names]
@@ -45,7 +48,10 @@ def test_what_is_imported_is_there(where):
 
 @pytest.mark.parametrize("where", [where for where in CODE if not re.fullmatch(r"docs/\w+\.py", where)])
 def test_guides_import_names_from_where_users_look_for_them(where):
-    """Guides import from ntkfl, bounds, verification or an area such as ntkfl.training, not from an area's modules."""
+    """Guides import from ntkfl, bounds, verification or an area such as ntkfl.training.
+
+    They do not import from the modules of an area.
+    """
     modules = {node.module for node in ast.walk(ast.parse(CODE[where])) if isinstance(node, ast.ImportFrom)}
     assert [module for module in modules if re.match(r"(ntkfl|bounds|verification)(\.\w+){2}", module or "")] == []
 

@@ -1,4 +1,4 @@
-"""Names say what a variable holds: none is called `found` or `each`, and no loop runs over `one`."""
+"""Tests that names say what a variable holds: no variable is called `found` or `each`, and no loop runs over `one`."""
 
 import ast
 import re
@@ -12,9 +12,9 @@ USED = re.compile(r"\b(found|each)\b *([:=,)]|in )|\b(for|lambda)\b[^:=]*\b(foun
 
 
 def empty_names(tree: ast.AST) -> Iterator[str]:
-    """The lines of a module that call a variable `found` or `each`, or let a loop or a lambda run over `one`.
+    """Yields the lines of a module that call a variable `found` or `each`, or let a loop or a lambda run over `one`.
 
-    The fields of a class are left out: some are words of the JSON that users read.
+    Fields of classes are exempt, because some of them are keys of the JSON that users read.
     """
     nodes = list(ast.walk(tree))
     bodies = [node.body for node in nodes if isinstance(node, ast.ClassDef)]

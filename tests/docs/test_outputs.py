@@ -1,4 +1,4 @@
-"""The comparison of outputs accepts noise and nothing else."""
+"""Tests of the comparison of printed outputs with stored ones: it accepts numerical noise and no other difference."""
 
 import pytest
 from outputs import assert_same

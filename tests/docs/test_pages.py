@@ -1,4 +1,4 @@
-"""Every page with code prints the site's output when it is run again (docs/executed)."""
+"""Tests of the pages with code: run again, every page prints the output that the site shows (docs/executed)."""
 
 import execute
 import nbformat
@@ -7,7 +7,10 @@ from outputs import NOISE, assert_same
 
 
 def marked(name: str):
-    """A page whose metadata say `slow` is a slow test; collecting reads its header alone, as jupytext takes .1 s."""
+    """Returns a page's name, marked as slow if the page's metadata say `slow`.
+
+    Only the header is read while tests are collected, because jupytext would take .1 s a page.
+    """
     header = (execute.PAGES / f"{name}.py").read_text(encoding="utf-8").partition("# %%")[0]
     return pytest.param(name, marks=[pytest.mark.slow] if "#   slow: true\n" in header else [])
 
@@ -17,7 +20,10 @@ def kept(name: str) -> nbformat.NotebookNode:
 
 
 def noise(cell: nbformat.NotebookNode) -> float | None:
-    """The noise that a cell's tags allow: `noise:0.1` allows 0.1, `timing` any noise."""
+    """Returns the noise that a cell's tags allow.
+
+    The tag `noise:0.1` allows a relative difference of 0.1, and `timing` allows any (None).
+    """
     tags = cell.metadata.get("tags", [])
     if "timing" in tags:
         return None
@@ -60,7 +66,10 @@ def test_a_page_prints_what_is_shown(name):
 
 
 def _assert_same_outputs(ours: nbformat.NotebookNode, theirs: nbformat.NotebookNode) -> None:
-    """Outputs have the same kinds in the same order; texts are compared by content, and pictures must only exist."""
+    """Asserts that the outputs have the same kinds in the same order.
+
+    Texts are compared by content. Pictures must only exist.
+    """
     assert list(map(_kind, ours.outputs)) == list(map(_kind, theirs.outputs)), ours.source
     for output, shown in zip(ours.outputs, theirs.outputs, strict=True):
         assert_same(_text(output), _text(shown), noise(ours))

@@ -1,4 +1,7 @@
-"""The paper: it has the form of JOSS, cites the works that it lists, and has the project's numbers and authors."""
+"""Tests of the paper: it has the form that JOSS asks for, and it cites exactly the works that it lists.
+
+Its numbers and authors are those of the project.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pages of proofs name existing code, and links to them find their page and section."""
+"""Tests of the pages of proofs: the code that they name exists, and each link to them leads to an existing section."""
 
 import re
 from pathlib import Path
@@ -18,14 +18,17 @@ CODE = [path for folder in ("ntkfl", "bounds", "experiments") for path in sorted
 
 
 def anchors(text):
-    """The anchors of a page's headings, as GitHub and Sphinx both make them from plain words."""
+    """Returns the anchors of a page's headings, which consist of plain words.
+
+    GitHub and Sphinx make the same anchors from such headings.
+    """
     titles = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
     assert [title for title in titles if not re.fullmatch(r"[\w ]+", title)] == []
     return [title.lower().replace(" ", "-") for title in titles]
 
 
 def absent(text):
-    """The links to proofs in a text that lead nowhere."""
+    """Returns the links to proofs in a text that lead nowhere."""
     return [m.group() for m in LINK.finditer(text) if m[2] not in anchors(PAGES.get(m[1], ""))]
 
 

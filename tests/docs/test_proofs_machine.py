@@ -1,4 +1,7 @@
-"""The page of machine-checked proofs names existing files, and the check of the proofs refuses faulty ones."""
+"""Tests of the page of machine-checked proofs, which must name existing files.
+
+The program that checks the proofs refuses faulty ones.
+"""
 
 import json
 import os
@@ -91,7 +94,10 @@ def test_an_export_is_said_to_be_safe_as_the_stored_one_is():
 
 
 def listed(text, field):
-    """The numbers, in order, of a field of the definitions for Coq; a matrix may be defined in parts."""
+    """Returns in order the numbers of one field of the definitions for Coq.
+
+    A matrix may be defined in several parts.
+    """
     part = rf"Definition {field}_\d+ : seq \(seq [\w.]+\) := (.*?)\.\n|\b{field} := (\[.*?)(?:;\s*\w+ :=| \|\}})"
     shown = " ".join("".join(groups) for groups in re.findall(part, text, re.DOTALL))
     return [int(value.replace(" ", ""), 0) for value in re.findall(r"- 0x[0-9a-f]+|\b0x[0-9a-f]+|\b\d+\b", shown)]
@@ -100,7 +106,7 @@ def listed(text, field):
 @pytest.mark.parametrize("machine", [False, True])
 def test_coq_reads_the_numbers_of_the_export(machine, tmp_path):
     folder = PROOFS / "digits"
-    if machine:  # weights that fit into the machine's integers
+    if machine:  # The weights fit into the machine's integers.
         folder = shutil.copytree(folder, tmp_path / "rounded")
         (np.rint(np.fromfile(folder / "hidden.f64") * 2**32) / 2**32).tofile(folder / "hidden.f64")
     text = runpy.run_path(str(PROOFS / "reflect.py"))["source"](folder, machine)
@@ -167,7 +173,7 @@ echo 'Closed under the global context'
 def test_files_are_compiled_side_by_side_each_after_those_it_requires_and_none_after_one_that_fails(
     tmp_path, monkeypatch
 ):
-    """Two scripts stand in for Coq's programs."""
+    """Two scripts take the place of Coq's programs."""
     for name, script in (("coqdep", COQDEP), ("coqc", COQC)):
         (tmp_path / name).write_text("#!/bin/sh" + script)
         (tmp_path / name).chmod(0o755)

@@ -1,4 +1,4 @@
-"""The pages in prose: the command line takes every command that they show."""
+"""Tests of the pages in prose: the command line accepts every command that they show."""
 
 import re
 import shlex
@@ -18,25 +18,27 @@ SHELL_CELL = re.compile(r"^# !(ntkfl .*)$", re.MULTILINE)
 
 
 def _commands() -> list[str]:
-    """Lines that begin with `ntkfl`, without their comments; continued lines as one."""
+    """Returns the shown lines that begin with `ntkfl`, without comments; continued lines are joined."""
     text = [block for page in PROSE for block in FENCE.findall(page.read_text())]
     text += ["\n".join(SHELL_CELL.findall((execute.PAGES / f"{name}.py").read_text())) for name in execute.names()]
     lines = [line for block in text for line in block.replace("\\\n", " ").splitlines()]
     return sorted({re.split(r"\s+#|[|;&]|\s>", line)[0].strip() for line in lines if line.startswith("ntkfl ")})
 
 
-command_line = cache(lambda: typer.main.get_command(app))  # the command with all subcommands takes a while to make
+# Cached, because making the command with all its subcommands takes a while.
+command_line = cache(lambda: typer.main.get_command(app))
 
 
 def _refused(line: str) -> str | None:
-    """Why the command line refuses these words; None if the command and its options exist."""
+    """Returns why the command line refuses a line, or None if the command and its options exist."""
     words, command = shlex.split(line)[1:], command_line()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if getattr(command, "commands", None) and not (words and words[0].startswith("-")):
         return f"no command {words[:1]}"
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    free = command.context_settings.get("ignore_unknown_options", False)  # a study's axes are options too
+    # A study's axes are options too, whose names the command does not list.
+    free = command.context_settings.get("ignore_unknown_options", False)
     unknown = [w for word in words if (w := word.partition("=")[0]).startswith("--") and w not in options | {"--help"}]
     return f"no option {unknown[0]}" if unknown and not free else None
 

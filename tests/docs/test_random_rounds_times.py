@@ -1,4 +1,4 @@
-"""The table of times of random rounds shows the stored rows; a second measurement gives the stored answer."""
+"""Tests of the table of times of random rounds: it shows the stored rows, and a new run gives the stored answer."""
 
 import pytest
 import random_rounds_times as script

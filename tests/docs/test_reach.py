@@ -1,5 +1,7 @@
-"""Guides and pages import only from `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or
-`experiments`."""
+"""Tests of the imports in guides and pages.
+
+They import only from `ntkfl`, `bounds`, `verification`, an area such as `ntkfl.gram`, or `experiments`.
+"""
 
 import re
 from importlib import import_module
@@ -16,7 +18,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/pages
 
 
 def imported(text: str) -> list[tuple[str, list[str]]]:
-    """The modules of ours that a page imports from, each with the names that the page imports."""
+    """Returns the project's modules that a page imports from, each with the names that the page imports."""
     return [
         (module, [name.split()[0] for name in (several or few or "").replace("\n", " ").split(",") if name.strip()])
         for module, several, few in IMPORT.findall(text)

@@ -1,4 +1,4 @@
-"""The built site: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
+"""Tests of the built site: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
 
 import importlib
 import pkgutil
@@ -61,7 +61,10 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The site, built with warnings as errors and without a network; of most pictures only the first panel is drawn."""
+    """Builds the site with warnings as errors and without a network.
+
+    Of most pictures only the first panel is drawn.
+    """
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-d", str(out / ".trees")]
     command += ["-D", "whole_pictures_every=32"]
@@ -91,7 +94,10 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_place_on_it(pages):
 
 
 def test_pictures_of_statements_say_how_large_they_are_before_they_are_loaded(site):
-    """Without sizes, text below pictures moves while they load, and a link leads to a wrong place."""
+    """Every picture of a statement has its size in the HTML.
+
+    Otherwise the text below would move while pictures load, and a link to it would lead to a wrong place.
+    """
     images = re.findall("<img [^>]*pictures/[^>]*>", "".join(path.read_text() for path in site.rglob("*.html")))
     assert len(images) > len(own()) * 33 / 32 - 10
     assert [image for image in images if not re.search('width="\\d+" height="\\d+"', image)] == []
@@ -107,7 +113,7 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
 
 
 def test_every_public_name_is_in_the_reference(site):
-    """The names that packages list in `__all__`, and the functions behind commands."""
+    """The reference has the names that packages list in `__all__`, and the functions behind commands."""
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     documented = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
     objects = {id(target) for name in documented if (target := _named(name)) is not None}
@@ -122,7 +128,7 @@ def test_every_public_name_is_in_the_reference(site):
 
 
 def _named(name: str) -> object | None:
-    """The object of a dotted name; None where it is no attribute of a module or class."""
+    """Returns the object of a dotted name, or None if the name is no attribute of a module or class."""
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError):
@@ -147,7 +153,7 @@ def test_the_introduction_to_the_findings_says_what_is_recorded():
     failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
     assert failing.total() < len(printed) / 2
     assert {nature for nature, _ in failing.most_common(2)} == {Nature.SCAN, Nature.MISPRINT}
-    assert failing[Nature.SUBSTANCE] == 4  # as the introduction says: two of FL-NTK, one of each other paper
+    assert failing[Nature.SUBSTANCE] == 4  # The introduction counts two of FL-NTK and one of each other paper.
     for beside in ("fl-ntk/B.3", "fedgucci/F9"):
         assert own()[beside].forms[Form.STATED].recorded is Outcome.HOLDS
 
@@ -163,7 +169,7 @@ def browser():
 @pytest.mark.parametrize("screen", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, screen):
     browser.emulate(*screen)
-    # pages of statements have one layout: on a phone every tenth is enough
+    # All pages of statements have one layout, so on a phone every tenth page is enough.
     of_statements = [path for path in pages if path.parts[-3] == "statements"]
     left_out = {path for place, path in enumerate(of_statements) if place % 10 and screen == PHONE}
     for path in pages.keys() - left_out:

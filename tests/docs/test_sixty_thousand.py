@@ -1,4 +1,7 @@
-"""The picture of sixty thousand images is drawn from the stored numbers; the measurement runs on small data."""
+"""Tests of the picture for sixty thousand images, which is drawn from stored numbers.
+
+The script that measured the numbers is run here on small data.
+"""
 
 import json
 from pathlib import Path
@@ -53,7 +56,10 @@ def test_of_tuned_runs_the_best_of_each_method_is_drawn():
 
 
 def test_kernels_of_low_rank_are_held_against_the_rounds_that_are_kept(tmp_path):
-    """The comparison takes local steps one by one with whole matrices."""
+    """Limits from kernels of low rank are compared with the rounds that are kept.
+
+    The comparison takes local steps one by one with whole matrices.
+    """
     problem = data.digits(80, target="one-hot", clients=4, test=30)
     states = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for state in states:

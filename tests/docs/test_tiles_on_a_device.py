@@ -1,4 +1,4 @@
-"""The script that a machine with a GPU runs is run here on the CPU as a device, with few samples."""
+"""Tests of the script that a machine with a GPU runs: here the CPU takes the GPU's place, with few samples."""
 
 import json
 

@@ -1,9 +1,9 @@
-"""Interrupt every command that works longer than a second at random moments, and record how the command ends.
+"""Interrupts every command that works longer than a second at random moments, and records how the command ends.
 
-`python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it. A
-command runs in a session of its own, with a garbage collector that calls its callbacks at almost every allocation,
-because JAX has such a callback, and an interrupt during a callback is lost. Objects that survive are soon frozen, since
-the collector's walks through them would double the time of the imports.
+`python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it.
+Each command runs in a session of its own. Its garbage collector calls its callbacks at almost every allocation, because
+JAX has such a callback, and an interrupt during a callback is lost. Objects that survive are soon excluded from
+collection, because otherwise the collector's traversals would double the time of the imports.
 """
 
 import argparse
@@ -33,13 +33,13 @@ calls = itertools.count(1)
 gc.callbacks.append(lambda phase, _: None if next(calls) % 64 else gc.freeze())
 gc.set_threshold(3, 1, 1)
 """
-PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
-EARLY = 2.5  # seconds: half of the interrupts come within this time of the start, mostly during imports
-LATE = 1.5  # seconds: the others come within this time of the first printed word
-SILENT = 5.0  # seconds after the start, from which LATE counts for a command that prints nothing: by then it works
+PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however busy the machine is
+EARLY = 2.5  # Half of the interrupts come within so many seconds of the start, mostly during imports.
+LATE = 1.5  # The others come within so many seconds of the first printed word.
+SILENT = 5.0  # If a command prints nothing, LATE counts from so many seconds after the start, when the command works.
 
-# each command works for hours unless it is stopped; {0} is its folder, {1} the folder with the files of `prepared`,
-# {2} the address of its cluster
+# Each command works for hours unless it is stopped. {0} is its folder, {1} the folder with the files of `prepared`, and
+# {2} the address of its cluster.
 COMMANDS: dict[str, str] = {
     "train": "train feddyn --samples 60 --test 20 --clients 3 --model mlp:4 --rounds 1000000 --out {0}/run",
     "verify": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 1000000 --processes 1 --json {0}/v.json",
@@ -61,18 +61,18 @@ COMMANDS: dict[str, str] = {
     "conform run": "conform run {1}/adapter.py --limit 1000000",
     "connectivity-table": "connectivity-table --steps 10000000",
 }
-TRIES_FACTOR = {"train": 3}  # the number of this command's tries for each try of another command
+TRIES_FACTOR = {"train": 3}  # For each try of another command, so many tries of this one.
 
 
 @dataclass(frozen=True)
 class Try:
-    """One interrupted command: the signal and its time, its end, its output, the processes that it left."""
+    """One interrupted command: the signal and its time, its end, its output, and the processes that it left running."""
 
     command: str
     sent: signal.Signals
     to_group: bool
     after: float
-    over: bool  # whether the command ended before the signal came
+    over: bool  # whether the command had ended before the signal came
     ignored: bool
     status: int
     took: float
@@ -81,7 +81,7 @@ class Try:
 
     @property
     def wrong(self) -> Iterator[str]:
-        """A name for each fault in how the command ended."""
+        """Yields a name for each fault in how the command ended."""
         if self.over:
             return
         if self.ignored:
@@ -96,7 +96,7 @@ class Try:
 
 @dataclass(frozen=True)
 class Given:
-    """What commands are given: a folder of files, and the address of a Dask scheduler that has a worker."""
+    """What the commands get: a folder of files, and the address of a Dask scheduler that has a worker."""
 
     folder: Path
     scheduler: str
@@ -104,7 +104,7 @@ class Given:
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[Given]:
-    """Two wide networks and data for `barrier`; an adapter that never answers for `conform`; a cluster."""
+    """Prepares two wide networks and data for `barrier`, an adapter that never answers for `conform`, and a cluster."""
     (folder / "adapter.py").write_text("import time\n\n\ndef run(case):\n    time.sleep(1e6)\n")
     rng = np.random.default_rng(0)
     for name in "ab":
@@ -127,10 +127,10 @@ def prepared(folder: Path) -> Iterator[Given]:
 
 
 def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) -> Try:
-    """Start a command, interrupt it at the seed's moment, wait for its end."""
+    """Starts a command, interrupts it at a moment that the seed decides, and waits for its end."""
     rng = random.Random(f"{name} {seed}")
     sent = signal.SIGTERM if rng.random() < 0.25 else signal.SIGINT
-    to_group = sent is signal.SIGINT and rng.random() < 0.5  # a terminal signals the whole group
+    to_group = sent is signal.SIGINT and rng.random() < 0.5  # A terminal signals the whole group.
     early, after = rng.random() < 0.5, rng.random()
     with TemporaryDirectory() as folder:
         Path(folder, "sitecustomize.py").write_text(BUSY_COLLECTOR)
@@ -145,7 +145,7 @@ def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) 
                 cwd=ROOT,
                 env=_environment(folder),
                 start_new_session=True,
-                # a shell's background jobs ignore SIGINT
+                # A shell's background jobs ignore SIGINT, so the default is restored.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         try:
@@ -184,7 +184,7 @@ def _environment(*folders: str) -> Mapping[str, str]:
 
 
 def _hears(pid: int) -> bool:
-    """Whether a process handles both signals; until it does, Python itself is still starting."""
+    """Says whether a process handles both signals; until it does, Python itself is still starting."""
     try:
         caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]
     except (OSError, IndexError):
@@ -193,7 +193,7 @@ def _hears(pid: int) -> bool:
 
 
 def _left(session: int) -> tuple[str, ...]:
-    """The processes of a session that still exist some seconds after its leader has ended."""
+    """Returns the processes of a session that still exist some seconds after its leader has ended."""
     for _ in range(50):
         if not _session(session):
             return ()
@@ -210,12 +210,12 @@ def _session(session: int) -> list[tuple[int, str]]:
                 if int(its) == session and state != "Z":
                     processes.append((int(folder.name), (folder / "cmdline").read_text().replace("\0", " ").strip()))
             except OSError:
-                continue  # it has just ended
+                continue  # The process has just ended.
     return processes
 
 
 def table(tries: list[Try]) -> str:
-    """One row a command."""
+    """Returns the table, with one row for each command."""
     columns = ("ignored", "traceback", "orphans", "wrong status")
     lines = [f"{'command':<22}{'tries':>6}{'over':>6}" + "".join(f"{c:>14}" for c in columns) + f"{'slowest [s]':>13}"]
     for name in dict.fromkeys(attempt.command for attempt in tries):
@@ -228,7 +228,7 @@ def table(tries: list[Try]) -> str:
 
 
 def main() -> None:
-    """Run all chosen commands, some at a time; print the table, and failures in full."""
+    """Runs all chosen commands, several at a time; prints the table, and each failure in full."""
     parser = argparse.ArgumentParser()
     parser.add_argument("commands", nargs="*", default=list(COMMANDS))
     parser.add_argument("--tries", type=int, default=10)

@@ -1,4 +1,7 @@
-"""Bad input of every kind gives a line that says what was wrong and where, and exit status 2; other input does not."""
+"""Tests of bad input of every kind: one line says what was wrong and where, and the exit status is 2.
+
+Other input gives no such line.
+"""
 
 import hashlib
 import json
@@ -28,7 +31,8 @@ def refused(*words, says):
     result = invoke(*words)
     assert result.exit_code == 2, result.output
     assert says in result.stderr and "Traceback" not in result.stderr and "[Errno" not in result.stderr
-    errors = [line for line in result.stderr.splitlines() if ": y is column " not in line]  # notes on what was read
+    # Lines with ": y is column " are notes on what was read, not errors.
+    errors = [line for line in result.stderr.splitlines() if ": y is column " not in line]
     assert len(errors) == 1
 
 

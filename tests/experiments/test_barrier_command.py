@@ -1,4 +1,7 @@
-"""`ntkfl barrier`: barriers between networks in files, checkpoints and folders of runs; bad input gives one line."""
+"""Tests of `ntkfl barrier`: barriers between networks in files, checkpoints and folders of runs.
+
+Bad input gives one line.
+"""
 
 import json
 import pickle
@@ -25,7 +28,7 @@ def run(*arguments):
 
 @pytest.fixture
 def files(tmp_path):
-    """Two networks, and a data file, in a folder."""
+    """Returns a folder with two networks and a data file."""
     rng = np.random.default_rng(0)
     first = TwoLayer(rng.normal(size=(6, 3)), rng.normal(size=6))
     order = rng.permutation(6)
@@ -87,7 +90,7 @@ def test_an_accuracy_of_zero_is_said_to_be_undefined_and_the_rest_is_printed(fil
 
 
 def bad_files(folder):
-    """Files that are no networks of this shape, by name."""
+    """Writes files that hold no network of this shape, and returns them by name."""
     np.savez(folder / "lacks.npz", hidden=np.ones((6, 3)))
     np.savez(folder / "nan.npz", hidden=np.full((6, 3), np.nan), readout=np.ones(6))
     np.savez(folder / "other.npz", hidden=np.ones((5, 3)), readout=np.ones(5))
@@ -127,12 +130,12 @@ def test_other_bad_input(files):
     ):
         result = run(a, b, *arguments)
         assert result.exit_code == 2 and message in result.stderr, result.output
-    assert run(a).exit_code == 2  # the command takes at least two networks
+    assert run(a).exit_code == 2  # The command takes at least two networks.
 
 
 @pytest.fixture
 def ten(tmp_path):
-    """Two networks for ten classes of digits, in a folder."""
+    """Returns a folder with two networks for ten classes of digits."""
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         save_network(TwoLayer(rng.normal(size=(5, 64)), rng.normal(size=(10, 5))), tmp_path / f"{name}.npz")
@@ -174,7 +177,9 @@ def test_one_row_of_data_and_noise_is_printed_as_zero(files):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two runs of the same data and shape from other starts, and one of another model."""
+    """Returns a folder with two runs of the same data and shape from different initial models, and one run of another
+    model.
+    """
     folder = tmp_path_factory.mktemp("runs")
     small = {"clients": 3, "samples": 60, "test": 30, "rounds": 1, "local_steps": 2}
     models = (("a", "two-layer:6", "fedavg"), ("b", "two-layer:6", "local"), ("deep", "mlp:6-6", None))
@@ -223,7 +228,8 @@ def test_runs_that_cannot_be_compared(runs, first, more, said):
 def test_aligned_copies_have_no_barrier(files, by):
     a, b, data = files / "a.npz", files / "b.npz", files / "fitted.npz"
     with np.load(files / "data.npz") as archive:
-        np.savez(data, x=archive["x"], y=load_network(a).outputs(archive["x"]))  # no loss at either end
+        # The labels are the network's own outputs, so the loss is 0 at both ends.
+        np.savez(data, x=archive["x"], y=load_network(a).outputs(archive["x"]))
     result = run(a, b, "--data", data, "--align", by, "--json", files / "out.json")
     assert result.exit_code == 0, result.output
     content = json.loads((files / "out.json").read_text())
@@ -247,7 +253,7 @@ def module(seed, outputs=1):
 
 
 class Named(nn.Module):
-    """Two layers under other names."""
+    """A network of two layers whose names differ from the usual ones."""
 
     def __init__(self, of):
         super().__init__()
@@ -256,7 +262,7 @@ class Named(nn.Module):
 
 @pytest.fixture
 def checkpoints(tmp_path):
-    """Three networks with biases in the formats that there are, and data."""
+    """Writes three networks with biases, one in each known format, and data."""
     modules = [module(seed) for seed in range(3)]
     torch.save(modules[0].state_dict(), tmp_path / "a.pt")
     save_file(modules[1].state_dict(), tmp_path / "b.safetensors")
@@ -272,7 +278,7 @@ def samples(folder):
 
 
 def losses_between(first, second, x, y, points):
-    """The mean squared loss of torch's own modules at weights between, on a fine grid."""
+    """Returns the mean squared loss of torch's own modules at weights between two networks, on a fine grid."""
     states, inputs = (first.state_dict(), second.state_dict()), torch.tensor(x)
 
     def loss(alpha):
@@ -396,14 +402,18 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         file = folder / (name if "." in name else f"{name}.pt")
         result = run(folder / "a.pt", file, "--data", folder / "data.npz")
         assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1, (name, result.stderr)
-        assert "weights_only" not in result.stderr  # torch would advise a setting that executes the file
+        # The refusal does not repeat torch's advice, a setting that would execute the file.
+        assert "weights_only" not in result.stderr
     assert not touched.exists()
     assert run(folder / "a.pt").exit_code == 2
     assert run(folder / "a.pt", folder / "a.pt", folder / "a.pt", "--align", "weights").exit_code == 2
 
 
 def test_shapes_in_messages_are_those_of_the_files(checkpoints):
-    """A network with folded biases has one feature and one unit more than the file: messages name the file's shapes."""
+    """Messages name the shapes of the files.
+
+    Internally a network with folded biases has one feature and one unit more than its file.
+    """
     folder, _ = checkpoints
     torch.save(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).state_dict(), folder / "narrow.pt")
     np.savez(folder / "wide.npz", x=np.eye(4), y=np.ones(4))
@@ -420,7 +430,9 @@ def test_shapes_in_messages_are_those_of_the_files(checkpoints):
 
 
 def test_two_runs_on_as_many_classes_as_features_are_compared(tmp_path):
-    """With as many features as units, the shapes do not tell which layer comes first."""
+    """Two runs can be compared although, with as many features as classes, shapes do not tell which layer
+    comes first.
+    """
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "two.npz", x=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30))
     for seed in (0, 1):
@@ -482,7 +494,7 @@ def test_a_group_of_copies_with_permuted_units_has_no_barrier_when_aligned(check
     assert result.exit_code == 0, result.output
     assert f"each aligned to the mean of the others by {by}" in result.stdout
     record = json.loads((folder / "o.json").read_text())
-    assert abs(record["group loss barrier"]["value"]) > 1e-3  # the networks are not aligned
+    assert abs(record["group loss barrier"]["value"]) > 1e-3  # The networks are not aligned, so they have a barrier.
     numbers = record["aligned"]["numbers"]
     for barrier in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
         assert abs(barrier["value"]) <= barrier["error"]

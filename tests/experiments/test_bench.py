@@ -1,4 +1,7 @@
-"""`ntkfl bench`: candidates agree on small cases, each in its own process; tables, ratios, exponents, earlier runs."""
+"""Tests of `ntkfl bench`: implementations of one task agree on small cases, each in its own process.
+
+Tables, ratios, fitted exponents and comparisons with earlier runs are tested too.
+"""
 
 import json
 import math
@@ -47,10 +50,14 @@ def timings():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*requires ndarray or scalar arguments:DeprecationWarning")  # neural-tangents warns
+# neural-tangents causes this warning.
+@pytest.mark.filterwarnings("ignore:.*requires ndarray or scalar arguments:DeprecationWarning")
 @pytest.mark.parametrize("name", SMALL)
 def test_all_candidates_of_a_workload_find_the_same(name):
-    """All candidates run in this process; the next tests start a process for each candidate, as the benchmark does."""
+    """All candidates of a workload agree when they run in this process.
+
+    The next tests start a process for each candidate, as the benchmark does.
+    """
     workload = catalogue()[name]
     here = [candidate for candidate in workload.candidates if not _skipped(candidate, SMALL[name], {})]
     results = {candidate.name: compared(timed(candidate.build(SMALL[name])).result) for candidate in here}
@@ -99,7 +106,10 @@ json.dump([[2.0**k, 3.0 * k] for k in range(repetitions)], open(folder + "/times
 
 
 def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeypatch):
-    """Repetitions end at 1, 2, 4, 8 s: the ones after the first take 1, 2, 4 s, and their median counts."""
+    """A library in another environment reports the times of its own clock.
+
+    Its repetitions end at 1, 2, 4 and 8 s. The ones after the first take 1, 2 and 4 s, and their median counts.
+    """
     monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     monkeypatch.setenv(elsewhere.PYTHON, sys.executable)
     (tmp_path / "squares.py").write_text(SQUARES)
@@ -174,7 +184,7 @@ def test_an_unknown_workload_is_refused_with_the_nearest():
 
 
 class Stand:
-    """Stands for a candidate's process, with the times 1, 2, 3, ... times `unit` seconds."""
+    """Takes the place of a candidate's process, whose times are 1, 2, 3, ... times `unit` seconds."""
 
     died, numbers = "", (1.0,)
 
@@ -188,7 +198,8 @@ class Stand:
 
 def test_the_first_time_counts_only_where_the_work_is_long(monkeypatch):
     monkeypatch.setattr(runner, "_process", lambda *_: nullcontext(Stand(unit)))
-    for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):  # the medians of the times 2, 3, 4 and 1, 2, 3
+    # The results are the medians of the times 2, 3, 4 and of the times 1, 2, 3.
+    for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):
         ours, _ = measured(CUBIC, CUBIC.sizes[0], repetitions=3, threads=1)
         assert ours.clock == middle * unit
 

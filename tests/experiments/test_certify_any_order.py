@@ -1,4 +1,7 @@
-"""`ntkfl certify --any-order`: training until a round certifies, users' files, test samples, and what is refused."""
+"""Tests of `ntkfl certify --any-order`: it trains until a round certifies, and reads users' files and test samples.
+
+Bad input is refused.
+"""
 
 import json
 import re
@@ -52,7 +55,9 @@ def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
 def test_an_adversary_is_reported(tmp_path, rounds, status):
-    """After training no order raises |W - W*|; near the start of training an adversary finds an order that does."""
+    """After training no order of steps raises |W - W*|; near the start of training an adversary finds an order that
+    does.
+    """
     result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
     assert result.exit_code == status, result.output
     record = json.loads((tmp_path / "found.json").read_text())["attack"]
@@ -101,7 +106,7 @@ def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
 
 
 def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
-    """A method with options certifies after training; before training it does not, and the command says why."""
+    """A method with options certifies after training. Before training it does not, and the command says why."""
     asked = ("certify", "--method", "fedavgm", "--option", "momentum=0.6", "--n", 1, "--clients", 1, "--width", 300)
     asked += ("--eta-local", "0.2", "--every", 5, "--eta-global", "1.5")
     result = run(*asked, "--watch", "--rounds", 100, "--json", tmp_path / "found.json")
@@ -119,7 +124,7 @@ def test_a_method_is_certified_by_the_round_that_its_record_replays(tmp_path):
 
 @pytest.mark.slow
 def test_another_loss_is_trained_on_and_certified(tmp_path):
-    """A network that is trained on the loss certifies, and the record replays."""
+    """A network that is trained on another loss certifies, and the command in its record gives the same result."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "data.npz", x=rng.standard_normal((8, 6)), y=rng.choice([-1.0, 1.0], 8))
     asked = (*ANY, "--loss", "hinge", "--data", tmp_path / "data.npz", "--width", 400, "--eta-local", "0.05")
@@ -135,7 +140,7 @@ def test_another_loss_is_trained_on_and_certified(tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """A network with biases that nearly fits its data, in three formats."""
+    """Writes a network with biases that nearly fits its data, in three formats."""
     rng = np.random.default_rng(0)
     x, x_test = rng.standard_normal((5, 4)), rng.standard_normal((30, 4))
     hidden, bias = rng.standard_normal((200, 4)), rng.standard_normal(200)
@@ -172,7 +177,10 @@ def test_a_users_network_with_biases_is_certified(files, name):
 @pytest.mark.parametrize("prefix", ["{}", "fc{}", "net.{}"])
 @pytest.mark.parametrize("shift", [0.5, 0.1])
 def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift):
-    """The result is that of labels less the bias; outputs include the bias. Subtracting 0.1 rounds labels."""
+    """A bias of the output is subtracted from the labels, so the result is that of labels less the bias.
+
+    Outputs include the bias. The bias 0.1 is no float64, so that subtracting it rounds the labels.
+    """
     folder, network, problem = files
     state = {"0.weight": network.hidden[:, :4], "0.bias": network.hidden[:, 4], "2.weight": network.readout[None]}
     save_file(
@@ -196,9 +204,10 @@ def test_a_bias_of_the_output_is_subtracted_from_the_labels(files, prefix, shift
 
 @pytest.mark.parametrize("asked", [ANY, (*ANY, "--loss", "hinge"), ("certify", "--method", "scaffold")])
 def test_a_network_of_a_file_is_trained_on_by_the_command_that_is_named(files, asked):
-    """A network with biases is trained on, and the record replays.
+    """The command that is printed trains a network with biases further, and the command in the record repeats the
+    result.
 
-    A certificate for a method holds no pair of neuron and sample at the kink, and needs labels nearer to the outputs.
+    A certificate for a method allows no pair of neuron and sample at the kink, and needs labels nearer to the outputs.
     """
     folder, network, problem = files
     arrays = {name: array for name, array in np.load(folder / "data.npz").items() if not name.endswith("_test")}

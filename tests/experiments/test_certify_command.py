@@ -1,4 +1,4 @@
-"""`ntkfl certify` from later rounds: --after, --watch, --search, --save, and refused input."""
+"""Tests of `ntkfl certify` from later rounds of training: --after, --watch, --search, --save, and refused input."""
 
 import json
 import re

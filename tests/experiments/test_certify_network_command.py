@@ -1,4 +1,4 @@
-"""`ntkfl certify --network`: training until a round certifies, its record, and what is refused."""
+"""Tests of `ntkfl certify --network`: training until a round certifies, the record, and refused input."""
 
 import json
 import re
@@ -107,7 +107,10 @@ def test_a_round_too_early_is_not_certified_and_the_command_that_trains_on_certi
 
 
 def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
-    """A network of the command's own training, saved and read; then files that do not fit."""
+    """A network that the command trained itself, saved and read again, is certified as in Python.
+
+    Files that do not fit are refused.
+    """
     problem, setup = data.sphere(n=2, clients=2), Setup(width=64, eta_local=0.4, local_steps=2, seed=0)
     *_, (_, params) = network_checkpoints(problem, setup, wide("fc:3:gelu"), 280, 280)
     np.savez(tmp_path / "my net.npz", **params)
@@ -118,7 +121,7 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
     assert result.exit_code == (0 if direct.certified else 1), result.output
     assert record["residual"] == float(direct.residual.hi) and record["width"] == 64
     assert run(*shlex.split(record["replay"])[1:]).stdout.splitlines()[:2] == result.stdout.splitlines()[:2]
-    # training starts far away, at half of these weights
+    # At half of these weights training starts far from a fit.
     for name, shape in (("layer1.weight", (64, 8)), ("readout.weight", (1, 64))):
         params[name] = 0.5 * np.reshape(params[name], shape)
     np.savez(tmp_path / "my net.npz", **params)
@@ -140,7 +143,10 @@ def test_weights_of_a_file_are_certified_as_in_python(tmp_path):
 
 
 def test_rounds_of_a_method_certify_and_the_engine_keeps_to_their_rate(tmp_path):
-    """Clients of one and two samples, which fl-ntk and fedavg weigh differently, are watched until they certify."""
+    """Rounds of fl-ntk and of fedavg certify, and the training engine keeps the certified rate.
+
+    The clients have one and two samples, which the two methods weigh differently.
+    """
     asked = (*SMALL[:-4], "--n", 3, "--every", 40, "--watch", "--rounds", 400, "--json", tmp_path / "rounds.json")
     problem, network = data.sphere(n=3, clients=2), wide("fc:3:gelu")
     assert np.bincount(problem.owner).tolist() == [1, 2]
@@ -192,7 +198,7 @@ def test_a_method_with_memory_certifies_and_the_engine_keeps_to_its_reach(tmp_pa
 
 
 def _size(model, params, problem, eta, steps, shares):
-    """phi of docs/proofs/smooth_networks.md#rounds-of-federated-averaging."""
+    """Returns phi as defined in docs/proofs/smooth_networks.md#rounds-of-federated-averaging."""
     params = {name: torch.as_tensor(value) for name, value in params.items()}
     x = torch.tensor(problem.x)
     j = model.jacobian(params, x)[:, 0]
@@ -263,8 +269,12 @@ def test_what_does_not_go_is_refused(arguments, why):
 
 
 def test_rows_and_layers_that_a_file_may_not_have(tmp_path, monkeypatch):
-    """Rows of two lengths are two samples; equal rows are refused for squares, and judged by the ends for a hinge."""
-    monkeypatch.setattr("experiments.console.smooth_network._judged", None)  # nothing is trained
+    """Rows of different lengths are different samples, even if they are parallel.
+
+    Equal rows are refused for the squared loss. For a hinge they are judged by the ends of the intervals that fit.
+    """
+    # The test reads files only, so training is switched off.
+    monkeypatch.setattr("experiments.console.smooth_network._judged", None)
     x = np.eye(3, 4)
     small = ("certify", "--network", "fc:2:erf", "--width", "8", "--data", tmp_path / "rows.csv")
     lines = [[*row, y] for row, y in zip([*x, 2 * x[0]], (1, -1, 1, 1), strict=True)]
@@ -278,7 +288,7 @@ def test_rows_and_layers_that_a_file_may_not_have(tmp_path, monkeypatch):
         np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,d,y", comments="")
         result = run(*small, *options)
         if why is None:
-            # the file was accepted, and the command went on to _judged
+            # The file was accepted, and the command went on to _judged.
             assert isinstance(result.exception, TypeError), result.output
         else:
             assert result.exit_code == 2 and why in " ".join(result.output.split()), result.output

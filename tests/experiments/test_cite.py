@@ -1,4 +1,4 @@
-"""`ntkfl cite`: every paper and method has its entries, and a folder has the entries of what ran in it."""
+"""Tests of `ntkfl cite`: every paper and method has its entries, and a folder has the entries of what ran in it."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from ntkfl.training import run as train
 from ntkfl.training.methods import catalogue as methods
 from ntkfl.version import VERSION
 
-cited = cache(citation)  # of every statement, for two tests
+cited = cache(citation)  # Cached, because two tests need the citations of every statement.
 
 
 def keys(citations):

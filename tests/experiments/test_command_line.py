@@ -1,4 +1,4 @@
-"""The command line: exit statuses, messages for bad input, files that are written or refused, interruption."""
+"""Tests of the command line: exit statuses, messages for bad input, files that are written or refused, interruption."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ["verify", "fl-ntk/A.2", "--trials", "20"]
-LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # sympy prints their formulas for seconds
+LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # sympy needs seconds to print their formulas
 DATA = np.random.default_rng(0).standard_normal((6, 3))
 UNIT = DATA / np.linalg.norm(DATA, axis=1, keepdims=True)
 
@@ -41,7 +41,7 @@ def csv(path: Path, x: np.ndarray, y=None, owner=None) -> Path:
 
 
 def before_each_tail(monkeypatch, act):
-    """Have act(seed) called before a Gaussian tail is drawn."""
+    """Makes each Gaussian tail call act(seed) before it is drawn."""
     original = Family.case
 
     def case(self, seed):
@@ -54,7 +54,7 @@ def before_each_tail(monkeypatch, act):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The seeds of the Gaussian tails that were drawn."""
+    """Returns the list to which the seeds of drawn Gaussian tails are added."""
     seeds = []
     before_each_tail(monkeypatch, seeds.append)
     return seeds
@@ -122,7 +122,7 @@ def test_a_verdict_that_differs_from_the_record_gives_status_1(monkeypatch):
     result = run(*CHEAP)
     assert result.exit_code == 1 and "DIFFERS from what is recorded: violated" in result.stdout
     assert result.stdout.splitlines()[-1].endswith("2 differ from what is recorded")
-    assert run(*CHEAP, "--data", "sphere").exit_code == 0  # on a user's data only a violation counts
+    assert run(*CHEAP, "--data", "sphere").exit_code == 0  # On a user's data only a violation counts as a failure.
 
 
 @pytest.mark.parametrize("kind", ["--json", "--markdown"])
@@ -187,7 +187,7 @@ def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(mo
     result = run("verify", "fl-ntk/A.2", "--meta")
     assert result.exit_code == 130 and " in 0 runs of true statements" in result.stdout, result.output
     assert result.stderr.splitlines()[-2:] == ["stopped by Ctrl-C", "what was counted until then is reported"]
-    assert len(asked) < 40  # some cases are prepared ahead; a whole batch has 200
+    assert len(asked) < 40  # Some cases are prepared ahead, but fewer than the 200 of a whole batch.
 
 
 def test_interrupted_before_anything_was_counted(monkeypatch):
@@ -257,15 +257,16 @@ def test_bad_data_are_named(tmp_path, drawn):
 
 
 def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.delenv("COLUMNS")  # no line is broken
+    monkeypatch.delenv("COLUMNS")  # Without COLUMNS, no line is broken.
     small = ["--trials", "20", "--rounds", "2", "--width", "16", "--clients", "2", "--eta-local", "0.01"]
     path = csv(tmp_path / "mine.csv", 2 * UNIT)
     result = run("verify", "fl-ntk/B.7", "--data", path, *small)
     hints = [line for line in result.stderr.splitlines() if "unit norm" in line]
     assert len(hints) == 1 and re.search(r"off by up to 1; .* --unit", hints[0])
-    assert result.exit_code == 1 and "unit-rows" in result.stdout  # nothing at all was tested
+    # The exit status is 1, because nothing at all was tested.
+    assert result.exit_code == 1 and "unit-rows" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("untested (") and result.stdout.endswith("--unit passes\n")
-    assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # no outcome is recorded for these data
+    assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # No outcome is recorded for these data.
     normalised = run("verify", "fl-ntk/B.7", "--data", path, "--unit", *small)
     assert normalised.exit_code == 0 and "unit norm" not in normalised.stderr and "HOLDS" in normalised.stdout
     assert f"--data {path}" in normalised.stdout and "--unit" in normalised.stdout
@@ -285,7 +286,7 @@ def test_verify_warns_once_of_the_users_steps_and_never_of_stored_cases():
     result = run("verify", "fl-ntk/Eq1", "--eta-local", "20", *small)
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 1 and re.search(r"eta_local = 20 .* eta_local < [\d.]+", warnings[0])
-    quiet = run("verify", "fl-ntk/B.7", *small)  # its stored case takes steps beyond the limit
+    quiet = run("verify", "fl-ntk/B.7", *small)  # The stored case of the statement takes steps beyond the limit.
     assert quiet.exit_code == 0 and "warning" not in quiet.stderr
 
 
@@ -293,7 +294,7 @@ def test_verify_warns_once_of_the_users_steps_and_never_of_stored_cases():
 def test_a_run_that_overflows_is_named_and_the_limit_is_said(rounds):
     steps = ["--data", "sphere", "--eta-local", "1e6", "--width", "16", "--rounds", rounds, "--trials", "5"]
     result = run("verify", "fl-ntk/Eq1", "--form", "stated", *steps)
-    assert result.exit_code == 1  # nothing could be tested
+    assert result.exit_code == 1  # The exit status is 1, because nothing could be tested.
     said = " ".join(result.stdout.split())
     assert re.search(r"UNRESOLVED on your data: 5 of 5 trials could not be computed: .*, seed 0 failed with", said)
     assert "overflowed" in said
@@ -380,7 +381,7 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
         recorded = f"recorded: {formula.recorded.value}"
-        if formula.nature is not None:  # a form that holds does not differ from what holds
+        if formula.nature is not None:  # A form without a nature does not differ from what holds.
             word = "remark" if formula.recorded is Outcome.HOLDS else "differs from what holds by"
             recorded += f" {word}: {formula.nature.value}"
         assert recorded in text
@@ -426,7 +427,8 @@ def test_nothing_is_wider_than_the_terminal_and_piped_lines_are_whole(command, m
     monkeypatch.delenv("COLUMNS")
     piped = run(*command.split()).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    assert shown.replace(" \\\n", "\n").split() == piped.split()  # the shell continues a command after such a line
+    # The shell continues a command after a line that ends with a backslash.
+    assert shown.replace(" \\\n", "\n").split() == piped.split()
     assert max(map(len, piped.splitlines())) > 80 or command.startswith("verify")
 
 

@@ -1,4 +1,7 @@
-"""`ntkfl compare`: the runs are those of `ntkfl train`, the intervals those of a paired t-test; runs are kept."""
+"""Tests of `ntkfl compare`: its runs are those of `ntkfl train`, its intervals those of a paired t-test.
+
+The runs are kept.
+"""
 
 import json
 
@@ -22,7 +25,8 @@ def test_the_runs_are_those_of_each_method_and_seed_and_are_kept(tmp_path):
     for k, (name, options) in enumerate([("fedavg", {}), ("fedprox", {"options": {"mu": 0.5}})]):
         alone = [summary(train(name, seed=seed, **SMALL, **options).rows)["test_loss"].mean for seed in (3, 4)]
         assert comparison.values["test_loss"][k].tolist() == alone
-    again = compare_methods(methods, 2, out=tmp_path / "runs", seed=3, **SMALL)  # every run is there already
+    # Every run exists already, so none is repeated.
+    again = compare_methods(methods, 2, out=tmp_path / "runs", seed=3, **SMALL)
     assert again.to_dict() == comparison.to_dict()
     assert len(list((tmp_path / "runs").glob("*/seed-*/metrics.csv"))) == 4
 

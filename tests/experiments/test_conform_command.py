@@ -1,4 +1,4 @@
-"""`ntkfl conform`: its output, its files and its refusals."""
+"""Tests of `ntkfl conform`: its output, its files and its refusals."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,10 @@ def invoke(*words):
 
 @pytest.fixture
 def faulty(tmp_path):
-    """FedAvg and SCAFFOLD; FedAvg forgets the server's rate, and one case fails."""
+    """Returns an adapter with faults.
+
+    Its FedAvg ignores the server's step size, one case of FedAvg raises an error, and SCAFFOLD is not implemented.
+    """
     text = PLAIN.read_text().replace("w = w + server_rate * d\n", "w = w + d\n")
     text = text.replace(
         "def run(case: ConformanceCase) -> States:\n", "def run(case):\n    return ours(case)\n\n\ndef plain(case):\n"

@@ -1,4 +1,4 @@
-"""`ntkfl connectivity-table`, the bounds in its rows, and the training behind its last rows."""
+"""Tests of `ntkfl connectivity-table`: the bounds in its rows, and the training behind its last rows."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,9 @@ def mean_loss(network):
 
 
 def objective(network, weight):
-    """Cross-entropy plus its mean over the segment to the anchor, by numpy's 3-point Gauss rule."""
+    """Returns the cross-entropy plus its mean over the segment to the anchor, computed by numpy's 3-point
+    Gauss rule.
+    """
     nodes, shares = np.polynomial.legendre.leggauss(3)
     on_segment = [mean_loss(between(network, ANCHOR, (1 + node) / 2)) for node in nodes]
     return mean_loss(network) + weight * float(shares @ on_segment) / 2
@@ -61,7 +63,11 @@ CLIENTS = [(X[:4], CLASSES[:4]), (X[4:], CLASSES[4:])]
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
 def test_one_local_step_is_a_step_on_all_data(weight):
-    """The average weighs clients by their samples, and thus averages gradients; the anchor is the start."""
+    """With one local step, a round is a step on all data.
+
+    The average weighs clients by their samples, and thus averages gradients. The anchor is the initial model of the
+    round.
+    """
     federated = START
     for _ in range(3):
         _, networks = _federated_clients(federated, CLIENTS, rounds=1, local_steps=1, rate=0.1, weight=weight)
@@ -145,7 +151,7 @@ def test_an_interrupted_table_has_the_rows_that_are_done(monkeypatch):
 def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
     case = CubeFamily(h=4, l=3, side=0.6, n=6, outputs=3 if loss == "cross-entropy" else 1, loss=loss).case(0)
     first, second = case.networks
-    terms = _data_bound(first, second, case.x)  # the absolute loss's constant is 1
+    terms = _data_bound(first, second, case.x)  # The constant of the absolute loss is 1.
     assert _data_bound(first, second, case.x, loss) == pytest.approx(constant * terms, rel=1e-12)
     outputs, s = case.outputs, np.linalg.norm(case.x, 2) / np.sqrt(6)
     spread, anchor = case.side * s * np.sqrt(12), np.linalg.norm(np.atleast_2d(case.anchor.readout), 2)
@@ -158,7 +164,7 @@ def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
 def test_a_row_of_trained_networks_is_full_and_in_order(outputs):
     case = CubeFamily(h=6, l=4, side=0.8, n=30, outputs=outputs, loss="cross-entropy").case(1)
     row = _trained_row("trained", case.anchor, list(case.networks), case.x, case.y, 0.1)
-    constant = 1 if outputs == 2 else np.sqrt(2)  # two classes are one output under the logistic loss
+    constant = 1 if outputs == 2 else np.sqrt(2)  # For two classes the network has one output and the logistic loss.
     assert row.barrier <= constant * row.gap * (1 + 1e-9) <= row.by_data * (1 + 2e-9)
     assert row.by_data <= row.sure < row.stated
     assert row.by_data <= row.first < row.stated

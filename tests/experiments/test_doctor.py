@@ -1,4 +1,4 @@
-"""`ntkfl doctor` lists present and absent packages; absence is faked."""
+"""Tests of `ntkfl doctor`, which lists present and absent packages; the tests only pretend that packages are absent."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ROOT = Path(environment.__file__).parents[1]
 
 @pytest.fixture
 def without(monkeypatch):
-    """Make packages look absent, or of another version; torch is not checked."""
+    """Returns a function that makes packages look absent, or look like another version; torch is not checked."""
 
     def hide(*names, **others):
         def found(name):
@@ -59,7 +59,7 @@ def test_jax_and_torch_are_loaded_only_when_asked(tmp_path):
 
 
 def test_it_is_quick_unless_asked_to_load():
-    """The command took six seconds of processor time when it imported jax and torch."""
+    """The command is quick, whereas it took six seconds of processor time when it imported jax and torch."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "experiments", "doctor"], check=True, capture_output=True, cwd=ROOT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -129,7 +129,7 @@ def test_plugins_are_named(without, monkeypatch):
 
 
 def doctor_beside(folder, *options):
-    """The doctor's output where the packages in a folder are found first."""
+    """Returns the output of the command where the packages in a folder are found first."""
     return subprocess.run(
         [sys.executable, "-m", "experiments", "doctor", *options],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Times on the command line: with a unit or without, and what is refused."""
+"""Tests of times on the command line: they may have a unit or none, and bad ones are refused."""
 
 import pytest
 import typer

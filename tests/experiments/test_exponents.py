@@ -1,4 +1,6 @@
-"""`ntkfl exponents`: every quantity has its row, columns line up, and short ladders are refused."""
+"""Tests of `ntkfl exponents`: every quantity has its row, columns are aligned, and ladders with few sizes are
+refused.
+"""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ def lines():
 
 @dataclass(frozen=True)
 class Powers:
-    """A ladder with one quantity 3 / size^seed, and another one 0."""
+    """A ladder with one quantity 3 / size^seed, and another one that is 0."""
 
     def case(self, seed):
         sizes = 2.0 ** np.arange(1, 9)
@@ -47,7 +49,8 @@ def test_rows_are_of_the_networks_of_the_seed(seed):
     assert (power.quantity, power.statement, power.theory, power.coefficient) == ("power", "mine/W", -1, 3.0)
     assert power.measured.value == pytest.approx(-seed, abs=1e-12)
     assert power.found == pytest.approx(np.sqrt(np.mean((3 * 2.0 ** (np.arange(6, 9) * (1 - seed))) ** 2)))
-    assert (nothing.measured, nothing.found, nothing.coefficient) == (None, None, None)  # lost in the noise
+    # A quantity that noise hides has no exponent and no coefficient.
+    assert (nothing.measured, nothing.found, nothing.coefficient) == (None, None, None)
 
 
 @pytest.mark.slow
@@ -75,7 +78,8 @@ def test_the_gram_has_its_exponent_and_coefficient(lines):
     low, high = map(float, re.search(r"\[(\S+), (\S+)\]", row).groups())
     assert low <= -0.5 <= high
     theory, measured = map(float, row.split("]")[1].split()[:2])
-    assert measured == pytest.approx(theory, rel=0.6)  # only nine networks were measured
+    # The tolerance is wide, because only nine networks were measured.
+    assert measured == pytest.approx(theory, rel=0.6)
 
 
 @pytest.mark.slow

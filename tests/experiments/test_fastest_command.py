@@ -1,4 +1,7 @@
-"""`ntkfl fastest` and `ntkfl rate --method` print the numbers of Python; bad input gives one line."""
+"""Tests of `ntkfl fastest` and `ntkfl rate --method`: they print and write the numbers that Python gives.
+
+Bad input gives one line.
+"""
 
 import json
 import re

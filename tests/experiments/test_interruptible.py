@@ -1,4 +1,4 @@
-"""How an interrupted command ends, however it handles the interrupt."""
+"""Tests of how an interrupted command ends, however it handles the interrupt."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# SIGTERM comes where an interrupt must wait, as in an import or a callback of C code; then the command runs {end}
+# SIGTERM arrives where an interrupt must wait, as in an import or in a callback of C code. Then the command runs {end}.
 PROGRAM = """
 import signal
 from ntkfl import interruption
@@ -34,11 +34,11 @@ STOPPED = 128 + 15
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [
-        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # bad input that is read after the signal
+        ("raise typer.Exit(2)", STOPPED, "stopped by SIGTERM\n"),  # The command reads bad input after the signal.
         ("raise ValueError", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
         ("raise KeyboardInterrupt", STOPPED, "stopped by SIGTERM\nnothing new is kept\n"),
-        ("raise typer.Exit(0)", 0, ""),  # the command was done before it could be stopped
-        ("interruption.taken(); raise typer.Exit(1)", 1, ""),  # the signal was caught, and the command went on
+        ("raise typer.Exit(0)", 0, ""),  # The command was done before it could be stopped.
+        ("interruption.taken(); raise typer.Exit(1)", 1, ""),  # The command caught the interrupt and went on.
     ],
 )
 def test_the_exit_status_is_that_of_the_signal_unless_the_command_was_done(end, status, said):

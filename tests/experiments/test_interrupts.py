@@ -1,4 +1,7 @@
-"""An interrupt at any moment ends a command with its exit status, without a traceback or a process left behind."""
+"""Tests of interrupts at any moment: a command ends with the right exit status and leaves no process behind.
+
+It prints no traceback.
+"""
 
 import os
 
@@ -7,7 +10,7 @@ from interrupted import COMMANDS, TRIES_FACTOR, interrupted, prepared
 
 TRIES = int(
     os.environ.get("INTERRUPTS", "1")
-)  # of each command; the whole table: python tests/experiments/interrupted.py
+)  # the number of tries of each command; python tests/experiments/interrupted.py gives the whole table
 
 
 @pytest.fixture(scope="module")

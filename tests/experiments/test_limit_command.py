@@ -1,4 +1,4 @@
-"""`ntkfl limit` prints and writes the numbers of Python; bad input gives one line."""
+"""Tests of `ntkfl limit`: it prints and writes the numbers that Python gives, and bad input gives one line."""
 
 import json
 
@@ -106,7 +106,7 @@ def test_a_build_that_is_stopped_says_that_its_file_has_tiles(tmp_path, monkeypa
 
 
 def said(result):
-    """The text on standard error, with broken lines joined."""
+    """Returns the text on standard error, with broken lines joined."""
     return " ".join(result.stderr.split())
 
 

@@ -1,4 +1,7 @@
-"""Results of miniatures: curves at a plateau, sentences about orderings, and controls of the step size."""
+"""Tests of results of miniatures, which are small repetitions of the papers' experiments.
+
+They concern curves at a plateau, sentences about orderings, and controls of the step size.
+"""
 
 import math
 import re
@@ -36,7 +39,10 @@ ROUNDS = 30
 @pytest.mark.parametrize("rise, spread, state", [(0.3, 0.1, "flat"), (3.0, 0.1, "moves"), (0.3, 3.0, "unclear")])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
-    """In the last third, the two seeds rise by rise - spread and rise + spread; earlier rounds do not matter."""
+    """The estimated rise in the last third of the rounds is the one that the curves were given.
+
+    The curves of the two seeds rise by rise - spread and rise + spread. Earlier rounds do not matter.
+    """
     slopes = [sign * (rise + off) / (ROUNDS // 3 - 1) for off in (-spread, spread)]
     before = np.random.default_rng(0).standard_normal((2, ROUNDS - ROUNDS // 3)) * 50
     curves = [[*old, *(70 + slope * np.arange(ROUNDS // 3))] for old, slope in zip(before, slopes, strict=True)]
@@ -60,7 +66,9 @@ def test_one_seed_shows_no_plateau_and_five_rounds_are_too_few():
 
 
 def curves(**effects):
-    """A miniature whose curves are 60 plus the effect and rise by `rise` over the last third, with some noise."""
+    """Returns a miniature whose curves are 60 plus the effect and rise by `rise` over the last third, with
+    some noise.
+    """
     settings = [Setting("base", {"effect": 0.0, "rise": effects.pop("base_rise", 0.0)})]
     claim = effects.pop("claim", "higher")
     for name, (effect, rise, beside) in effects.items():
@@ -92,7 +100,10 @@ def test_an_ordering_is_seen_only_beyond_its_control(effect, of_control, verdict
 
 
 def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compared():
-    """'more' is 2 above its baseline; its control is 2 or 1 above the baseline too."""
+    """If the baseline has a control of the step size too, the gains over the controls are compared.
+
+    'more' is 2 above its baseline. Its control is 2 or 1 above the baseline's control.
+    """
     for of_controls, verdict in ((2.0, STEP_SIZE), (1.0, SEEN)):
         effects = {"base": 1.0, "more": 3.0, "base alone": 0.5, "more alone": 0.5 + of_controls}
         controls = {"base": "base alone", "more": "more alone"}
@@ -109,7 +120,7 @@ def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compar
 
         def measure(keys, seed):
             noise = 0.05 * np.random.default_rng([seed, int(1000 * keys["effect"])]).standard_normal()
-            return {"score": 60 + 5 * seed + keys["effect"] + noise}  # a seed changes all settings alike
+            return {"score": 60 + 5 * seed + keys["effect"] + noise}  # A seed changes all settings alike.
 
         comparison = ordering(toy(measure, *settings, quantities=(Quantity("score", "%"),)))
         assert comparison.difference == pytest.approx(2, abs=0.2)
@@ -132,7 +143,10 @@ def test_at_chance_nothing_is_claimed():
 
 
 def test_less_than_one_test_image_is_no_difference():
-    """Seeds that agree to the last digit have no spread: any difference would count as a finding."""
+    """A difference smaller than one test image does not count.
+
+    Seeds that agree to the last digit have no spread, so that any difference would count as a finding.
+    """
     settings = Setting("base", {"effect": 0.0}), Setting("more", {"effect": 0.2}, "base", claim={"score": "higher"})
     for image, finding in ((0.28, "within noise"), (0.2, "higher"), (0.1, "higher")):
         quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)
@@ -159,7 +173,9 @@ def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):
 
 
 def planted(name, values, rise=0.0):
-    """The miniature with invented curves: given values for some settings, 70 for all others, and tiny noise."""
+    """Returns the miniature with invented results: given values for some settings, 70 for all others, and tiny
+    noise.
+    """
     miniature, cells = catalogue()[name], []
     for setting in miniature.settings:
         for seed in range(4):
@@ -196,7 +212,10 @@ def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says)
 
 
 def test_equal_runs_of_two_names_count_once():
-    """FedNova is FedAvg where clients take equally many steps: one of the nine comparisons is left out."""
+    """Runs that are equal under two names count once.
+
+    FedNova is FedAvg if clients take equally many steps, so one of the nine comparisons is left out.
+    """
     names = [setting.name for setting in catalogue()["ima-methods"].settings]
     miniature, cells = planted("ima-methods", {name: 60.0 + 0.37 * k**1.5 for k, name in enumerate(names)})
     fedavg = [cell for cell in cells if cell.setting.startswith("FedAvg")]
@@ -225,7 +244,7 @@ def test_orderings_before_a_plateau_are_named():
 
 
 def test_every_miniature_that_a_sentence_names_has_those_settings():
-    """All small miniatures with invented numbers: the page opens with every sentence, each once."""
+    """The page begins with every sentence, each once; the results are invented for all small miniatures."""
     results = [planted(name, {}) for name in catalogue()]
     said = sentences(results)
     for about in (
@@ -246,12 +265,12 @@ def test_results_without_orderings_say_nothing():
     assert not sentences([]) and not sentences([(toy(lambda keys, seed: {"score": 1.0}), [])])
 
 
-SIZES = 6, 6, 6, 6  # equal sizes, so that the weighted mean is the unweighted one
+SIZES = 6, 6, 6, 6  # The sizes are equal, so that the weighted mean is the unweighted one.
 KEYS = {"data": "digits", "clients": 4, "rate": 0.1, "momentum": 0.0, "local_steps": 5, "batch_size": "full"}
 
 
 def line_data(scale, sizes=SIZES):
-    """Linear regressions of clients that differ; a small scale makes curvatures small beside the gradients."""
+    """Returns linear regressions of clients that differ; a small scale makes curvatures small relative to gradients."""
     rng = np.random.default_rng(2)
     x = scale * rng.standard_normal((sum(sizes), 3))
     y = rng.standard_normal(len(x)) + np.repeat(rng.standard_normal(len(sizes)), sizes)
@@ -260,7 +279,7 @@ def line_data(scale, sizes=SIZES):
 
 
 def moves(keys, scale=1.0, rounds=3, **changes):
-    """How far the global weights of f(x) = w . x have moved after each round, (rounds, 3)."""
+    """Returns how far the global weights of f(x) = w . x have moved after each round, (rounds, 3)."""
     model = Model(
         "line", lambda seed: {"w": torch.zeros(3, dtype=torch.float64)}, lambda p, x: x, lambda p, z: z @ p["w"]
     )
@@ -314,7 +333,10 @@ def test_the_factors_are_those_of_x4():
 )
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_to_the_first_order_in_the_curvature_a_method_is_its_control(method, options, momentum):
-    """At a tenth of the scale, the curvature and the first round's difference from its control are a hundredth."""
+    """To the first order in the curvature a method equals its control.
+
+    At a tenth of the scale the curvature is a hundredth, and so is the first round's difference from the control.
+    """
     keys = KEYS | {"method": method, "options": options, "momentum": momentum}
     small, tiny = (apart(moves(keys, s, 1), moves(control(keys), s, 1)) for s in (0.1, 0.01))
     assert tiny < 0.02 * small + 1e-12 and small < 0.1
@@ -328,12 +350,15 @@ def test_feddyn_is_a_servers_momentum_to_the_first_order_in_alpha():
         theirs = control(keys)
         assert theirs["options"]["momentum"] == pytest.approx(1 - alpha * 0.1 * way(5, 0.0, 0.1 * alpha))
         own = moves(keys, 0.05, 8)
-        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # the difference is about alpha/2
+        assert apart(own, moves(theirs, 0.05, 8)) < 0.6 * alpha  # The difference is about alpha/2.
         assert apart(own, moves(keys | {"method": "fedavg", "options": {}}, 0.05, 8)) > 2
 
 
 def test_fedavgm_ends_at_the_control_s_pace():
-    """Once the velocity has built up, a round moves as far as one of FedAvg at the server's rate / (1 - momentum)."""
+    """In the end a round of FedAvgM moves as far as a round of FedAvg at the server's rate / (1 - momentum).
+
+    This holds once the momentum's velocity has built up.
+    """
     keys = KEYS | {"method": "fedavgm", "options": {"momentum": 0.8}}
     own, theirs = (np.diff(moves(options, 0.01, 60), axis=0)[-1] for options in (keys, control(keys)))
     np.testing.assert_allclose(own, theirs, rtol=0.02)
@@ -376,7 +401,10 @@ def test_local_steps_are_the_engines(share):
 
 
 def test_every_method_has_a_control_or_a_reason():
-    """A method that is FedAvg at some rate, or never trains clients side by side, needs neither control."""
+    """Every method has a control of its step size, or a reason why it has none.
+
+    A method that is FedAvg at some rate, or that never trains clients side by side, needs no control.
+    """
     of_classes = {"data": "digits", "clients": 4, "epochs": 1, "batch_size": 10, "rate": 0.1}
     without = {name for name in methods() if control(of_classes | {"method": name}) is None}
     assert without == set(NONE_BECAUSE) | {"fedavg", "fl-ntk"}
@@ -401,7 +429,7 @@ def test_every_fedgucci_of_every_miniature_has_its_control(scale):
 
 
 def test_with_other_rounds_a_control_is_that_of_its_setting():
-    """With its own number of rounds a miniature is unchanged; FedDyn's control depends on the number."""
+    """With its own number of rounds a miniature is unchanged; FedDyn's control depends on the number of rounds."""
     for miniature in catalogue().values():
         own = {setting.keys.get("rounds") for setting in miniature.settings}
         if own != {None} and len(own) == 1:
@@ -425,7 +453,7 @@ def test_a_control_stands_once_beside_those_that_share_it():
 
 
 def test_a_wrong_factor_would_be_noticed():
-    """With beta/2 for beta/3 in the local rate and the same product of rates, the exact test above would fail."""
+    """The exact test above would fail with beta/2 for beta/3 in the local rate and the same product of rates."""
     keys = KEYS | {"method": "fedgucci", "options": {"beta": 1.0, "alpha": "gauss2"}, "rate": 0.02}
     wrong = control(keys) | {"rate": 0.02 * 1.5, "options": {}}
     assert apart(moves(keys), moves(wrong)) > 1e-3

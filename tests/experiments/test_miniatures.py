@@ -1,4 +1,7 @@
-"""Miniatures: comparisons, judgements of differences, cells that survive a stop, and a tiny run of each."""
+"""Tests of miniatures, which are small repetitions of the papers' experiments.
+
+They concern comparisons, judgements of differences, results that survive a stop, and a tiny run of each miniature.
+"""
 
 import csv
 import json
@@ -32,14 +35,14 @@ from ntkfl.training.config import checked
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
-# settings continue another run ("plane"), or compare gains ("ima-federations")
+# Their settings continue another run ("plane"), or compare gains ("ima-federations").
 OTHER_FEDERATIONS = {"plane", "ima-federations"}
-SOLO = {"transitivity", "plane"}  # miniatures with settings that are no training configurations
+SOLO = {"transitivity", "plane"}  # These miniatures have settings that are no training configurations.
 TINY = {"samples": 120, "test": 60, "model": "mlp:8", "rounds": 2, "epochs": 1}
 
 
 def tiny(miniature, setting):
-    """The setting's keys on a tiny scale, with digits."""
+    """Returns the setting's keys on a tiny scale, with digits as data."""
     keys = {**setting.keys, **TINY, "data": "digits"}
     if miniature.name in SOLO:
         return {**keys, "anchor_epochs": min(1, keys["anchor_epochs"])} if "anchor_epochs" in keys else keys
@@ -60,7 +63,7 @@ Q = Quantity("score", "points")
 
 
 def noise(seed, *words):
-    """Reproducible and standard normal."""
+    """Returns a standard normal number that is always the same for the same arguments."""
     return np.random.default_rng([seed, *words]).standard_normal()
 
 
@@ -76,13 +79,14 @@ def test_a_miniature_is_well_formed(miniature):
     for setting in miniature.settings:
         assert json.loads(json.dumps(setting.keys)) == setting.keys
         for quantity in miniature.quantities:
-            printed(setting, quantity)  # fails if the paper's table has no row, or several, for a printed setting
+            # This fails if the paper's table has no row, or several rows, for a printed setting.
+            printed(setting, quantity)
             assert not (setting.claim.get(quantity.name) and printed(setting, quantity)), "the claim is in the numbers"
 
 
 @pytest.mark.parametrize("miniature", catalogue().values(), ids=list(catalogue()))
 def test_settings_differ_from_their_baseline_only_in_what_they_are_about(miniature):
-    """Data, partition, model and rounds are shared: the differences are paired."""
+    """Settings share data, partition, model and rounds with their baseline, because the differences are paired."""
     settings = {setting.name: setting for setting in miniature.settings}
     shared = "data", "partition", "model", "rounds", "samples", "test", "participation"
     for setting in miniature.settings:
@@ -110,7 +114,7 @@ def test_every_miniature_measures_its_quantities(miniature):
 
 
 def test_printed_numbers_are_the_papers():
-    """The numbers equal those of the specification, digit by digit."""
+    """The looked-up numbers equal those that the paper prints, digit by digit."""
     table = {"paper": "FedGuCci", "table": "6", "dataset": "CIFAR-10"}
     names = "FedAvg", "FedGuCci", "FedGuCci+LC only", "FedGuCci+SAM only", "FedGuCci+"
     assert [looked_up(table | {"method": name}).mean for name in names] == [64.14, 65.45, 65.51, 65.93, 66.05]
@@ -203,7 +207,10 @@ def test_the_papers_recipes_are_as_printed():
 
 @pytest.mark.parametrize("scale", ["middle", "paper"])
 def test_methods_of_the_ordering_are_trained_on_every_scale(scale):
-    """Every method takes the scale's optimizer; a tiny network's loss is finite after a round even at Adam's .08."""
+    """On every scale each method takes the scale's optimizer.
+
+    The loss of a tiny network is finite after a round, even at Adam's rate .08.
+    """
     for setting in catalogue()["ordering"].on(scale).settings:
         job = prepared(**{**setting.keys, **TINY, "data": "digits", "clients": 4})
         assert job.config.optimizer == {"middle": "sgd", "paper": "adam"}[scale]
@@ -221,7 +228,7 @@ def test_a_scale_that_is_not_there_is_refused_with_those_that_are():
 
 
 def test_a_run_on_a_larger_scale_goes_on_where_it_was(tmp_path):
-    """Rounds are kept below --out, in a folder for each run, whatever the number of rounds is."""
+    """The rounds of a run are kept below --out, in a folder for each run, whatever its number of rounds is."""
     keys = {**catalogue()["ordering"].on("middle").settings[0].keys, **TINY, "data": "digits", "clients": 4}
     whole = trained(keys | {"rounds": 3}, 0).metrics["test_loss"]
     kept = {"keep": str(tmp_path)}
@@ -232,7 +239,10 @@ def test_a_run_on_a_larger_scale_goes_on_where_it_was(tmp_path):
 
 
 def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
-    """With the quick keys, on CIFAR-10 files: options about the machine are passed on, and data may be moved."""
+    """Results on a larger scale have a folder of their own.
+
+    The test runs quickly on files in CIFAR-10's format. Options about the machine are passed on, and data may be moved.
+    """
     rng = np.random.default_rng(0)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         records = rng.integers(0, 256, (200, 3073), dtype=np.uint8)
@@ -264,7 +274,7 @@ def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
     ],
 )
 def test_what_two_scales_say_of_a_claim(effects, says):
-    """The seeds' noise is .5 to either side; the claim is 'higher'."""
+    """The noise of the seeds is .5 up or down, and the claim is 'higher'."""
     results = scaled_toy(effects)
     ((one, two, sentence),) = both(*results)
     assert sentence == says and one.setting == two.setting == "more"
@@ -273,7 +283,7 @@ def test_what_two_scales_say_of_a_claim(effects, says):
 
 
 def test_what_cannot_be_said_of_two_scales():
-    """One seed decides nothing, and other miniatures are not compared."""
+    """One seed decides nothing, and results of different miniatures are not compared."""
     small, middle = scaled_toy((1, 1))
     alone = small[0], [cell for cell in small[1] if not cell.seed]
     assert [row[2] for row in both(alone, middle)] == ["small: too few seeds; middle: seen"]
@@ -282,7 +292,10 @@ def test_what_cannot_be_said_of_two_scales():
 
 
 def scaled_toy(effects):
-    """The toy on the small and the middle scale with four seeds each; the setting 'more' has these effects."""
+    """Returns the toy miniature on the small and the middle scale, with four seeds each.
+
+    `effects` are the effects of the setting 'more' on the two scales.
+    """
     settings = Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base", claim={"score": "higher"})
     results = []
     for scale, effect in zip(("small", "middle"), effects, strict=True):
@@ -299,7 +312,10 @@ def scaled_toy(effects):
 
 
 def test_differences_are_paired():
-    """Noise that settings share cancels: an effect a hundred times smaller is seen, with its own standard error."""
+    """Noise that settings share cancels in differences.
+
+    An effect a hundred times smaller than the noise is found, with its own standard error.
+    """
     own = [0.1 * noise(seed, 1) for seed in range(6)]
     miniature = toy(lambda keys, seed: {"score": 100 * noise(seed, 0) + keys["effect"] * (1 + own[seed])})
     base, more = compared(miniature, run(miniature, range(6)))
@@ -311,11 +327,15 @@ def test_differences_are_paired():
 
 
 def test_noise_is_called_noise_as_often_as_it_should():
-    """The share of false findings among 2000 comparisons of nothing is what `chance` says, within 4 deviations."""
+    """Noise alone is called a finding as often as `chance` says, up to 4 standard deviations.
+
+    The test compares 2000 pairs of settings without any effect.
+    """
     miniature = toy(lambda keys, seed: {"score": noise(seed, keys["effect"])})
     trials = [compared(miniature, run(miniature, range(3 * k, 3 * k + 3)))[1].finding for k in range(2000)]
     wrong = np.mean([finding != "within noise" for finding in trials])
-    assert chance(3) == pytest.approx(1 - 2 / math.sqrt(6), abs=1e-12)  # Student's t with 2 degrees of freedom
+    # The formula is that of Student's t with 2 degrees of freedom.
+    assert chance(3) == pytest.approx(1 - 2 / math.sqrt(6), abs=1e-12)
     assert abs(wrong - chance(3)) < 4 * math.sqrt(chance(3) * (1 - chance(3)) / 2000)
 
 
@@ -335,7 +355,10 @@ def test_the_papers_ordering_is_held_against_the_finding(claim, effect, finding)
     "method, ordering", [("FedGuCci+", "higher: the opposite is seen"), ("FedLC", "within its own noise")]
 )
 def test_printed_differences_within_their_deviations_claim_nothing(method, ordering):
-    """86.99 ± .04 against 88.61 ± .40 is an ordering, against 86.79 ± .29 it is none."""
+    """A printed difference within the printed deviations claims nothing.
+
+    86.99 ± .04 against 88.61 ± .40 is an ordering; against 86.79 ± .29 it is none.
+    """
     fields = {"table": "2", "setting": "M=50,E=3,full participation,Dir alpha=0.5"}
     settings = (
         Setting("base", {"effect": 1}, None, {"method": "FedAvg"}),
@@ -359,7 +382,7 @@ def test_a_setting_that_diverges_is_a_result(tmp_path):
     cells = run(miniature, range(3), tmp_path)
     assert [cell.failure for cell in cells] == ["", "", "", "round 3: not finite", "", ""]
     assert compared(miniature, cells)[1].finding == "diverged with seed 1"
-    assert compared(miniature, cells)[1].difference == 1  # the mean over seeds for which both cells exist
+    assert compared(miniature, cells)[1].difference == 1  # The mean is over the seeds with which both settings ended.
     assert run(miniature, range(3), tmp_path) == cells
 
 
@@ -367,7 +390,7 @@ def test_a_setting_that_diverges_is_a_result(tmp_path):
 
 
 def counting(fails_at=None):
-    """A miniature that counts its measurements, and is stopped at one."""
+    """Returns a miniature that counts its measurements and is interrupted at one of them."""
     calls = []
 
     def measure(keys, seed):
@@ -422,7 +445,10 @@ def solo():
 
 
 def two_layer(models, row):
-    """The same network on inputs with a 1 appended: biases are weights of this 1 and of a unit that is always 1."""
+    """Returns the same network without biases, on inputs with a 1 appended.
+
+    Biases become weights of this 1 and of a unit that is always 1.
+    """
     w, b, v, c = (models[name][row].numpy() for name in ("body.1.weight", "body.1.bias", "head.weight", "head.bias"))
     constant = np.eye(1, w.shape[1] + 1, w.shape[1])
     return TwoLayer(np.vstack([np.hstack([w, b[:, None]]), constant]), np.hstack([v, c[:, None]]))
@@ -454,7 +480,10 @@ def test_barriers_are_symmetric_and_none_lies_between_a_model_and_itself(solo):
 
 
 def test_models_trained_alone_are_alone(solo):
-    """A model's training depends on its own start and order only, and on the anchor only where beta is positive."""
+    """A model's training depends only on its own initial weights and its order of samples.
+
+    It depends on the anchor only if beta is positive.
+    """
     starts, anchor, other = solo.starts(3, 0), solo.anchor(0, 0), solo.anchor(1, 0)
     models = solo.trained(starts, anchor, 0.0, 0)
     two = solo.trained(tree_map(lambda w: w[:2], starts), other, 0.0, 0)
@@ -485,7 +514,7 @@ def test_the_three_models_are_where_the_plane_says(solo):
     assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
     network_plane, s, t, grid = three.losses(5)
     assert grid[1, 3] == pytest.approx(three.score(network_plane.point(s[1], t[3])).loss, abs=1e-12)
-    assert three.rise() >= 0 and three.rise(parts=1) == 0  # with one part a side, only the corners are evaluated
+    assert three.rise() >= 0 and three.rise(parts=1) == 0  # With one part on each side, only the corners are evaluated.
 
 
 def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
@@ -503,7 +532,10 @@ ON_DIGITS = {**ima.COMMON, "data": "digits", "partition": "shards:2"}
 
 
 def test_late_decays_of_the_rate():
-    """Table III's schedules: the least rate is 1/200 of the first, and five periods end with the last round."""
+    """The schedules of step sizes and passes are those of Table III.
+
+    The least rate is 1/200 of the first, and five periods end with the last round.
+    """
 
     def federation(name):
         return prepared(**{**ON_DIGITS, **ima.VARIATIONS[f"IMA, {name}"], "samples": 120, "test": 60}).federation
@@ -518,7 +550,11 @@ def test_late_decays_of_the_rate():
 
 
 def test_ima_is_its_baseline_until_it_starts():
-    """The four settings share the rounds before averaging starts; from then on, the mean of one model is that model."""
+    """IMA is its baseline until averaging starts.
+
+    All four settings agree before that. In the first round of averaging the mean is over one model, and thus is that
+    model.
+    """
     curves = {}
     for name in ("FedAvg", "faster decay only", "averaging only", "IMA"):
         keys = {**ON_DIGITS, **ima.VARIATIONS[name], **TINY, "rounds": 8, "rate": 0.2}
@@ -530,11 +566,14 @@ def test_ima_is_its_baseline_until_it_starts():
 
 
 def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
-    """The first round that reaches the mean of the baseline's last ten; if none does, the last round plus one."""
+    """The measured number is that of the first round that reaches the mean of the baseline's last ten rounds.
+
+    Rounds are counted from 1. If no round reaches the mean, the number is the last round plus one.
+    """
     curves = {"fedavg": [10.0] * 9 + [50.0] * 11, "early": [20.0, 45.9, 46.0] + [0.0] * 17, "never": [45.9] * 20}
     monkeypatch.setattr(ima_start, "trained", lambda keys, seed: curves[keys.get("ima", "fedavg")])
     monkeypatch.setattr(ima_start, "accuracies", np.array)
-    curves["fedavg"][-1] = 10.0  # the mean of the last ten is 46
+    curves["fedavg"][-1] = 10.0  # The mean of the last ten rounds is 46.
     measured = {name: ima_start.measure({} if name == "fedavg" else {"ima": name}, 0) for name in curves}
     assert [values[ima_start.ROUNDS] for values in measured.values()] == [10, 3, 21]
     ima_start._curve.cache_clear()
@@ -634,7 +673,10 @@ def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
 
 
 def test_the_line_to_imas_model_begins_and_ends_at_the_models_of_the_runs():
-    """Unless clients start from the mean, IMA's model is the mean of the last five models of the run without IMA."""
+    """The line to IMA's model begins and ends at the models of the two runs.
+
+    IMA's model is the mean of the last five models of the run without IMA, unless clients start from the mean.
+    """
     settings = {setting.name: tiny(catalogue()["ima-line"], setting) for setting in catalogue()["ima-line"].settings}
     keys = {name: {**of, "rounds": 7} for name, of in settings.items()}
     plain, averaged = (trained(keys[name], 1) for name in ("FedAvg", "FedAvg, mean of its last five"))
@@ -680,7 +722,7 @@ def test_what_is_omitted_is_said():
 
 
 def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):
-    """A process that dies during a write leaves no file that a later run would read."""
+    """A result that a process writes while it dies leaves no file that a later run would read."""
     miniature, _ = counting()
 
     monkeypatch.setattr(cell_store.os, "replace", Mock(side_effect=OSError(28, "no space left on device")))

@@ -1,4 +1,4 @@
-"""--network: commands on networks of any depth, and on a user's network from a file of three lines."""
+"""Tests of --network: commands work on networks of any depth, and on a user's network from a file of three lines."""
 
 import re
 
@@ -30,7 +30,7 @@ def module(tmp_path):
 
 
 def column(printed, label):
-    """A row's cells by its label, as numbers."""
+    """Returns the cells of the row with this label, as numbers."""
     (row,) = re.findall(rf"^ *{re.escape(label)}(.*)$", printed, re.MULTILINE)
     return [float(part.split("±")[0]) for part in re.split(r"\s{3,}", row.strip())]
 
@@ -47,7 +47,7 @@ def test_rate_of_a_deep_network_is_that_of_its_kernels():
         [np.linalg.eigvalsh(matrix)[0] for matrix in matrices], rel=1e-6
     )
     assert "setting: fc:3:erf, fl-ntk" in printed
-    # one line for the limit, one for the network's own kernel
+    # One line is for the limit, the other for the network's own kernel.
     assert printed.count("(certified)") == printed.count("(H in float64)") == 2
 
 
@@ -133,14 +133,17 @@ def test_what_is_no_network_is_refused(arguments, message):
     assert message in " ".join(ran(*arguments, status=2).split())
 
 
-ONE_FEATURE = "a,y\n1,1\n2,-1\n0.5,1\n0,0.3\n"  # all rows parallel, and one of zeros
+ONE_FEATURE = "a,y\n1,1\n2,-1\n0.5,1\n0,0.3\n"  # All rows are parallel, and one is zero.
 OWN = """import torch
 module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.Linear(40, 1))
 """
 
 
 def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
-    """On rows that the kernel without biases refuses, kernels with biases or of user networks have lambda_min > 0."""
+    """Conditions on the rows that belong to the kernel without biases are checked for no other kernel.
+
+    On such rows kernels with biases and kernels of user networks have lambda_min > 0.
+    """
     data_file, own = tmp_path / "one.csv", tmp_path / "own.py"
     data_file.write_text(ONE_FEATURE)
     own.write_text(OWN)
@@ -182,7 +185,7 @@ def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
     alone = tmp_path / "once.csv"
     alone.write_text("\n".join([*lines[:3], lines[4]]))
     once = ran("rate", "--network", spec, "--data", alone, "--clients", 2)
-    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # the first line of `once` describes the file
+    assert result.stdout.splitlines()[2:] == once.splitlines()[3:]  # The first line of `once` describes the file.
     assert "some residuals never vanish: lambda_min(H) is 0" in ran(*command, "--duplicates", "keep")
     file.write_text("\n".join([*lines[:-1], "1,0,0.4"]))
     said = ran(*command, "--duplicates", "drop", status=2)

@@ -1,4 +1,7 @@
-"""Result files: results are printed, and a file that cannot be written is named in one line, status 2."""
+"""Tests of result files: if a file cannot be written, results are printed all the same.
+
+One line names the file, and the exit status is 2.
+"""
 
 import errno
 import os

@@ -1,4 +1,6 @@
-"""Every command is a function of Python: the page that lists the functions is complete, and its names exist."""
+"""Tests that every command is a function of Python: the page that lists the functions is complete and its
+names exist.
+"""
 
 import importlib
 import inspect
@@ -20,7 +22,7 @@ SQUARES = Path(__file__).parents[1] / "extensions" / "own_study.py"
 
 @cache
 def commands():
-    """Every command, also in groups, by its words."""
+    """Returns every command, also those in groups, by its words."""
     paths = {}
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", None)
@@ -44,7 +46,7 @@ def test_every_row_names_a_function():
 
 
 def named(name):
-    """The object of this dotted name."""
+    """Returns the object of a dotted name."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:

@@ -1,4 +1,4 @@
-"""`ntkfl privacy` prints and writes the numbers of Python; bad input gives one line."""
+"""Tests of `ntkfl privacy`: it prints and writes the numbers that Python gives, and bad input gives one line."""
 
 import json
 import math
@@ -18,7 +18,7 @@ def run(*words):
 
 
 def flat(result):
-    """What was printed, without its line breaks."""
+    """Returns what was printed, without its line breaks."""
     return " ".join(result.stdout.split())
 
 

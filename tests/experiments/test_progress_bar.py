@@ -1,4 +1,7 @@
-"""Progress where stderr is no terminal: at most a line every few seconds, and always the first and the last line."""
+"""Tests of progress where stderr is no terminal: at most one line every few seconds.
+
+The first and the last line are always shown.
+"""
 
 import io
 import sys
@@ -36,7 +39,7 @@ def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch):
         progress._bar.refresh()
     shown = terminal.getvalue()
     assert "3/7" in shown and "rounds" in shown and "test accuracy 25.00%" in shown
-    assert shown.endswith("\x1b[2K")  # the line is erased
+    assert shown.endswith("\x1b[2K")  # These characters erase the line in a terminal.
 
 
 def test_only_what_was_measured_is_described():

@@ -1,4 +1,4 @@
-"""`ntkfl rate` prints the regimes' numbers for random rounds, uneven steps and windows."""
+"""Tests of `ntkfl rate` for random rounds, uneven steps and windows: it prints the numbers that Python gives."""
 
 import re
 
@@ -61,7 +61,10 @@ def test_schedules_cohorts_and_noise_are_heard():
 
 
 def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay():
-    """Coefficients of absent clients stay 0: no residual is below the least squares over the other samples."""
+    """Clients that take part in no round are named as the reason why residuals do not vanish.
+
+    The coefficients of absent clients stay 0, so no residual is below the least squares over the other samples.
+    """
     arguments = ("rate", "--data", "sphere", "--n", "8", "--clients", "4", "--eps", "0.05", "--cohorts")
     lone = command(*arguments, "2")
     assert lone.stdout.startswith("some residuals never vanish: clients 0, 1 and 3 take part in no round\n")
@@ -75,7 +78,7 @@ def test_clients_that_take_part_in_no_round_are_the_reason_that_residuals_stay()
     left = np.linalg.norm(problem.y - moving @ np.linalg.pinv(moving) @ problem.y) / np.linalg.norm(problem.y)
     with pytest.raises(ValueError, match="of it stays, since clients 0, 1 and 3 take part in no round"):
         regime.rounds_to(0.999 * left)
-    rounds = regime.rounds_to(1.01 * left)  # above the remainder the residual falls
+    rounds = regime.rounds_to(1.01 * left)  # Down to the remainder, the residual falls.
     assert 0 < rounds < 200 and regime.root_mean_square(rounds) <= 1.01 * left * np.linalg.norm(problem.y)
 
 

@@ -1,9 +1,13 @@
-"""`ntkfl requirements`: a table with aligned columns and the ledger's sizes, for any data."""
+"""Tests of `ntkfl requirements`, a table with aligned columns: its sizes are those of the project's list of statements.
+
+The command also takes a user's data.
+"""
 
 import numpy as np
 from typed import command
 
-# n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds; the ledger's draws were others
+# The entries are n, d: lambda, width at the mean r_0, width at the r_0 of B.8, eta_l K, 2/mu, rounds. The list of
+# statements used other draws of the data.
 LEDGER = {
     (4, 4): (0.164, 3.4e13, 6.8e16, 2.0e-6, 2.37, 1.7e8),
     (4, 16): (0.368, 1.3e12, 2.5e15, 1.3e-5, 3.05, 1.2e7),
@@ -18,7 +22,8 @@ def table(*arguments):
     result = command("requirements", *arguments)
     assert result.exit_code == 0, result.output
     lines = result.stdout.split("\n\n")[0].splitlines()
-    assert len({len(line) for line in lines}) == 1  # right-aligned columns end together
+    # All lines end at the same place, because the columns are aligned on the right.
+    assert len({len(line) for line in lines}) == 1
     return [[float(cell) for cell in line.split()] for line in lines[1:]]
 
 
@@ -27,7 +32,7 @@ def test_the_default_table_is_the_ledgers_but_for_the_draws():
     assert [(row[0], row[1]) for row in rows] == list(LEDGER)
     for row in rows:
         lam, width, by_lemma, local_time, stable, rounds = LEDGER[int(row[0]), int(row[1])]
-        scale = row[3] / lam  # the other numbers depend on the draw mainly through lambda
+        scale = row[3] / lam  # The other numbers depend on the draw mainly through lambda.
         for least, expected, power in zip(
             row[5:], (width, by_lemma, local_time, stable, rounds), (-4, -4, 2, 0, -3), strict=True
         ):

@@ -1,4 +1,6 @@
-"""`ntkfl simulate` and `ntkfl gram` give what `ntkfl.simulate`, `kernel_regime` and `ntkfl.gram` give."""
+"""Tests of `ntkfl simulate` and `ntkfl gram`: they give what `ntkfl.simulate`, `kernel_regime` and
+`ntkfl.gram` give.
+"""
 
 import numpy as np
 import pytest
@@ -54,7 +56,7 @@ def test_a_file_keeps_everything_and_another_is_refused(data, tmp_path):
 
 
 def test_steps_that_are_too_large_are_said_and_nothing_is_written(data, tmp_path):
-    for eta_local in ("1e99", "1e9"):  # outputs overflow; at the smaller step only squares of movements do
+    for eta_local in ("1e99", "1e9"):  # At 1e99 outputs overflow; at 1e9 only the squares of the movements do.
         options = ("--eta-local", eta_local, "--out", "run.npz")
         said = ntkfl("simulate", "--data", "mine.npz", *STEPS[2:], *options, status=2)
         assert "the run overflowed at round" in said and not (tmp_path / "run.npz").exists()
@@ -71,7 +73,7 @@ def test_a_gram_matrix_is_kept_as_python_has_it(data, tmp_path, width):
     for name, value in (("lambda_min", values[0]), ("lambda_max", values[-1])):
         (line,) = [line for line in said.splitlines() if name in line]
         number, error = map(float, line.split(name)[1].split(" ± "))
-        assert abs(number - value) <= error + 1e-8 * abs(value)  # nine digits are printed
+        assert abs(number - value) <= error + 1e-8 * abs(value)  # The command prints nine digits.
 
 
 @pytest.mark.parametrize(

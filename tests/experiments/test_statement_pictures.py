@@ -1,4 +1,6 @@
-"""Pictures of statements: the wanted file, in its format, without overlapping parts."""
+"""Tests of the pictures of statements: they are written to the wanted file, in its format, without overlapping
+parts.
+"""
 
 import io
 import math
@@ -29,7 +31,7 @@ def seen(identifier, trials=2):
 
 
 def made_up(ratio, **more):
-    """Cases of one family with these ratios left/right; the bound is 1."""
+    """Returns invented cases of one family with these ratios left/right; the bound is 1."""
     count = len(ratio)
     columns = {"x": (1.0,) * count, "x_error": (0.0,) * count, "y": tuple(ratio), "y_error": (0.0,) * count}
     return CasePoints(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
@@ -74,7 +76,7 @@ def test_nothing_overlaps_and_all_is_inside(identifier, narrow):
         for other in boxes[at + 1 :]:
             wide = min(first.x1, other.x1) - max(first.x0, other.x0)
             high = min(first.y1, other.y1) - max(first.y0, other.y0)
-            assert min(wide, high) < 3  # pixels
+            assert min(wide, high) < 3  # in pixels
 
 
 def test_a_picture_is_the_same_bytes_every_time():
@@ -112,7 +114,7 @@ def test_a_narrow_picture_has_the_same_panels_below_each_other():
     wide, narrow = drawn(statement, points), drawn(statement, points, narrow=True)
     assert [axes.get_title() for axes in narrow.axes] == [axes.get_title() for axes in wide.axes]
     assert len({axes.get_position().x0 for axes in narrow.axes}) == 1 < len(narrow.axes)
-    assert narrow.get_figwidth() <= 3.75 < wide.get_figwidth()  # 360 pixels of CSS
+    assert narrow.get_figwidth() <= 3.75 < wide.get_figwidth()  # 3.75 inches are 360 pixels of CSS.
 
 
 def test_indices_in_the_names_of_families_are_set_as_indices():

@@ -1,4 +1,4 @@
-"""Statements as LaTeX: environments are closed, no hypothesis is missing, and the document compiles."""
+"""Tests of statements as LaTeX: environments are closed, no hypothesis is missing, and the document compiles."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ SOME = ["fl-ntk/B.12", "fl-ntk/A.2", "fl-ntk/C.7-error", "fedgucci/F9", "averagi
 
 
 def closed(tex: str) -> bool:
-    """Whether every environment and brace is closed, in the order in which they were opened."""
+    """Says whether every environment and brace is closed, in the order in which they were opened."""
     opened = []
     for begin, end, brace in re.findall(r"\\begin\{([\w*]+)\}|\\end\{([\w*]+)\}|(?<!\\)([{}])", tex):
         if begin or brace == "{":
@@ -49,7 +49,7 @@ def test_a_form_is_a_theorem_with_its_hypotheses_and_its_outcome_under_it(identi
 
 
 def test_a_premise_says_whether_the_size_must_be_large_or_small():
-    """Theorem B.3 asks for a width of at least one order and for a step of at most another."""
+    """Theorem B.3 asks for a width of at least one order and for a step of at most another order."""
     premises = re.findall(r"^Let \$(.*?)\$ be at (\w+) of", as_tex(get("fl-ntk/B.3")), re.MULTILINE)
     assert premises == [("m", "least"), (r"\eta_{l}", "most")] * 2
 

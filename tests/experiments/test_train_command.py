@@ -1,4 +1,4 @@
-"""`ntkfl train`: its output and files, resumption, Ctrl-C, and refusals in one line."""
+"""Tests of `ntkfl train`: its output and files, resumption, Ctrl-C, and refusals in one line."""
 
 import csv
 import errno
@@ -34,7 +34,7 @@ def run(*arguments):
 
 
 def table(folder):
-    """The rows as text, without the clock."""
+    """Returns the rows as text, without the times."""
     return [line.rsplit(",", 1)[0] for line in (folder / "metrics.csv").read_text().splitlines()]
 
 
@@ -56,7 +56,7 @@ def test_a_files_owners_are_the_clients(tmp_path):
 
 
 def without_limits(annotation):
-    """The type of an annotation, without None and limits."""
+    """Returns the type of an annotation, without None and limits."""
     if get_origin(annotation) in (Union, UnionType):
         return without_limits(next(literal for literal in get_args(annotation) if literal is not type(None)))
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
@@ -66,7 +66,7 @@ def test_every_key_is_an_option_of_its_type_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
     types = {name: without_limits(get_args(option)[0]) for name, option in KEYS.items()}
     wanted = {name: without_limits(RunConfig.model_fields[name].annotation) for name in KEYS}
-    assert types == wanted | {"batch_size": str, "ima_start": float}  # the options also take a word or a share
+    assert types == wanted | {"batch_size": str, "ima_start": float}  # The two options also take a word or a share.
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
 
@@ -149,7 +149,7 @@ def test_algorithm_1():
 
 
 def test_ctrl_c_keeps_the_rounds(tmp_path, monkeypatch):
-    """`test_interrupts` stops real processes at any moment."""
+    """Ctrl-C keeps the finished rounds; `test_interrupts` stops real processes at any moment."""
     folder, really = tmp_path / "run", RunProgress.__call__
 
     def stopped(progress, row, rounds):
@@ -163,7 +163,7 @@ def test_ctrl_c_keeps_the_rounds(tmp_path, monkeypatch):
     said = re.search(r"stopped by Ctrl-C\n(\d+) of 1000000 rounds were done; they are kept in", result.stderr)
     done, rows = int(said.group(1)), table(folder)
     assert done == 3
-    assert len(rows) == done + 2  # two more lines: the header and the model before training
+    assert len(rows) == done + 2  # The two other lines are the header and the model before training.
     result = run("--resume", "--rounds", done + 1, "--out", folder)
     assert result.exit_code == 0 and table(folder)[: done + 2] == rows, result.output
 

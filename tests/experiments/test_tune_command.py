@@ -1,4 +1,4 @@
-"""`ntkfl tune` prints and writes the numbers of Python; bad input gives one line."""
+"""Tests of `ntkfl tune`: it prints and writes the numbers that Python gives, and bad input gives one line."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ def run(*words):
 
 
 def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")  # no word is broken
+    monkeypatch.setenv("COLUMNS", "80")  # The line is wide enough that no word is broken.
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
     drawn = "--outer", "average,nesterov,falling", "--batch-size", 2, "--noise", 0.01
     asked = {}
@@ -29,7 +29,7 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path, monkeypatch):
         return asked["choices"]
 
     monkeypatch.setattr("ntkfl.tuned_outer.tune_outer", recorded)
-    monkeypatch.setattr("ntkfl.tuned_outer.SEARCHES", {})  # one search for a falling rate
+    monkeypatch.setattr("ntkfl.tuned_outer.SEARCHES", {})  # The rate that falls is then searched once only.
     result = run(*SMALL, "--samples", 8, *drawn, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
     problem, choices, own = asked.pop("problem"), asked.pop("choices"), data.BUILT_IN["digits"](n=8, clients=2)

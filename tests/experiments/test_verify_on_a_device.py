@@ -1,4 +1,7 @@
-"""`ntkfl verify --device`: left sides by the training engine, and another machine's record against results here."""
+"""Tests of `ntkfl verify --device`, which takes left sides from the training engine.
+
+The record of another machine is compared with results here.
+"""
 
 import json
 from dataclasses import replace
@@ -34,7 +37,7 @@ def written(path):
 
 
 def disagreements(provenance, verdicts):
-    """The differences of a recorded run from the simulator on the same cases, here."""
+    """Returns the differences of a recorded run from the simulator's results on the same cases on this machine."""
     options, differences = replace(Options(**provenance["options"]), device=None), []
     for recorded in verdicts:
         (here,) = verify(get(recorded.id), options, recorded.form)
@@ -42,7 +45,7 @@ def disagreements(provenance, verdicts):
             value = attrgetter(field)
             if value(recorded) != value(here):
                 differences.append(f"{recorded.id} {recorded.form}: {field} {value(recorded)}")
-        if recorded.kind is not Kind.EQUALITY:  # the tightness of an equality is rounding error
+        if recorded.kind is not Kind.EQUALITY:  # The tightness of an equality is a rounding error.
             differences += [
                 f"{recorded.id} {recorded.form}: {name} tightness {ratio}, here {here.tightness[name]}"
                 for name, ratio in recorded.tightness.items()

@@ -1,4 +1,4 @@
-"""`ntkfl verify --processes`: refusals, and a terminal's Ctrl-C, which reaches every process at once."""
+"""Tests of `ntkfl verify --processes`: refusals, and a terminal's Ctrl-C, which arrives at every process at once."""
 
 import json
 import os
@@ -40,11 +40,11 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-        # a shell's background jobs ignore SIGINT
+        # A shell's background jobs ignore SIGINT, so the handler is set.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert started.stderr is not None
-    said = [started.stderr.readline() for _ in range(2)]  # the second line comes after some seconds of cases
+    said = [started.stderr.readline() for _ in range(2)]  # The second line comes after some seconds of cases.
     os.killpg(started.pid, sent)
     output, errors = started.communicate()
     assert started.returncode == 128 + sent, errors
@@ -61,7 +61,7 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path, sent,
 def test_workers_take_no_module_from_the_users_folder(tmp_path):
     for name in ("bounds", "verification", "numbers"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
-    # sys.path as in an installed script
+    # The script has the sys.path of an installed script.
     installed = "import sys; sys.path.remove(''); from experiments.command_line import app; app()"
     command = [sys.executable, "-c", installed, "verify", "fl-ntk/A.1", "fedgucci/F4", "--processes", "2"]
     process = subprocess.run(

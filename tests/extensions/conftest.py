@@ -1,4 +1,7 @@
-"""A folder with a user's theorem, method, model and study, for a test; loaded files are forgotten after it."""
+"""Fixtures: a folder with a user's theorem, method, model and study.
+
+Files that were loaded are forgotten after the test.
+"""
 
 import shutil
 import sys
@@ -14,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def forget():
-    """Forget all loaded files, as in a new process."""
+    """Forgets all loaded files, as in a new process."""
     bounds.listing._files.clear()
     extensions._files.clear()
     for name in [name for name in sys.modules if name.startswith(extensions.PREFIX)]:
@@ -33,7 +36,10 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ntkfl(folder):
-    """Run a command line in the folder as if no file had been loaded, check the exit status, and return the output."""
+    """Returns a function that runs a command line in the folder, checks the exit status, and returns the output.
+
+    No file counts as loaded before.
+    """
 
     def run(line, status=0):
         forget()

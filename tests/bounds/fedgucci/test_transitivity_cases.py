@@ -1,4 +1,8 @@
-"""The cases of the transitivity statements, recomputed, and bounds of loss barriers with every Lipschitz constant."""
+"""Tests of the cases of the transitivity statements.
+
+Their quantities are compared with independent recomputations, and loss barriers are compared with the bounds for every
+Lipschitz constant.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -77,7 +81,7 @@ def test_the_constants():
     assert [float(lipschitz_constant(loss).value) for loss in ("absolute", "logistic")] == [1, 1]
     root = lipschitz_constant("cross-entropy")
     assert root.lo**2 < 2 < root.hi**2
-    # only the squared loss's constant depends on a reach
+    # A bound on the outputs changes the constant of the squared loss only.
     assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0
     assert float(lipschitz_constant("squared", 3.25).value) == 6.5
 
@@ -144,7 +148,7 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
         assert float(gap(case).lo) > 0.96 * float(bound[0].value)
         steep = (
             "kinks" in draw.name or case.loss == "absolute"
-        )  # the parabola runs through the flat part of cross-entropy
+        )  # The barrier is not tight otherwise, because the parabola runs through the flat part of cross-entropy.
         assert (float(barrier(case).lo) > 0.96 * float(bound[1].value)) == steep
 
 
@@ -173,7 +177,10 @@ def test_the_users_inputs_are_taken_with_every_lipschitz_loss():
 
 
 def test_the_floor_of_the_covariance_is_negative_or_nothing():
-    """I8-nonzero by its words: a floor of -1 contradicts `positive`, and independent clients contradict `non-zero`."""
+    """I8-nonzero read literally is false in both words.
+
+    A floor of -1 contradicts `positive`, and independent clients, whose covariance is 0, contradict `non-zero`.
+    """
     assert float(smallest_covariance(opposed()).hi) < 0
     independent = smallest_covariance(two_coins())
     assert float(independent.value) == float(independent.error) == 0
@@ -258,7 +265,8 @@ def test_the_ball_s_mean_is_between_its_ends(seed):
     small = with_populations(CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
     x, y = CubeFamily(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
     exact = cube_terms.gap(replace(small, x=x, y=y))
-    assert mean_gap(small).lo <= exact.hi  # the supremum over another sample lies near the population's supremum
+    # The supremum over another sample lies near the supremum over the population.
+    assert mean_gap(small).lo <= exact.hi
     assert exact.lo <= mean_gap(small).hi
 
 
@@ -284,7 +292,7 @@ E1 = d * second_moment * sp.sqrt(h * l)
 ROWS = d * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)
 THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * sp.log(12 * h / delta)
 GROUP = ROWS * (d_anc / 2 + d * sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / (6 * networks)))
-ONE_OUTPUT = {  # the bounds on the gap of scalar networks, as the ledger has them
+ONE_OUTPUT = {  # the bounds on the gap of networks with one output, as the project's list of statements gives them
     "F9": sp.sqrt(2) / 2 * sp.sqrt(h) * b * (d**2 + d * d_anc) * sp.log(12 * h / delta),
     "F10": THEOREM,
     "F16": GROUP,
@@ -319,7 +327,10 @@ def test_what_is_printed_has_no_constant_and_one_output():
 
 
 def test_r1g_implies_the_theorem_for_any_number_of_outputs():
-    """1 + sqrt((C-1)/12) + sqrt(y/6) <= sqrt(2Cy) where y = log(12Ch/delta) is at least log 12."""
+    """The inequality 1 + sqrt((C-1)/12) + sqrt(y/6) <= sqrt(2Cy) holds.
+
+    Here y = log(12Ch/delta), which is at least log 12.
+    """
     outputs, y = np.meshgrid([*range(1, 200), 10**4, 10**7], [np.log(12), 3.0, 5.0, 10.0, 100.0, 1e4])
     assert (1 + np.sqrt((outputs - 1) / 12) + np.sqrt(y / 6) <= np.sqrt(2 * outputs * y)).all()
     constants = cube_constants(THREE.case(0)) | {C: 4, h: 9, l: 5, S: 81, N: 6}
@@ -331,14 +342,18 @@ def test_r1g_implies_the_theorem_for_any_number_of_outputs():
 
 @pytest.mark.parametrize("outputs", [1, 2, 5, 20])
 def test_the_tail_of_vectors_averaged_over_data(outputs):
-    """(J_C) for Gaussian entries, the heaviest tails of their proxy: P(|f| > Q (sqrt(C-1) + sqrt(2 log(2/p)))) <= p."""
+    """The tail bound (J_C) holds for Gaussian entries: P(|f| > Q (sqrt(C-1) + sqrt(2 log(2/p)))) <= p.
+
+    Gaussian entries have the heaviest tails of all entries with their variance proxy.
+    """
     rng = np.random.default_rng(outputs)
     inputs = rng.standard_normal((2, 3))
     sizes = np.linalg.norm(rng.standard_normal((20_000, outputs, 3)) @ inputs.T, axis=1).mean(axis=1)
     scale = np.linalg.norm(inputs, axis=1).mean()
     for p in (0.9, 0.3, 0.05):
         assert (sizes > scale * (np.sqrt(outputs - 1) + np.sqrt(2 * np.log(2 / p)))).mean() <= p
-    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5  # most draws exceed half of Q sqrt(C)
+    # The bound is not vacuous: most draws exceed half of Q sqrt(C).
+    assert (sizes > scale * np.sqrt(outputs) / 2).mean() > 0.5
 
 
 @settings(deadline=None, max_examples=15)
@@ -367,7 +382,7 @@ def test_the_gap_of_vectors_is_exact_where_one_output_alone_has_one():
 
 
 def turned(case: CubeNetworks, matrix: np.ndarray) -> CubeNetworks:
-    """The case with its outputs f replaced by matrix f."""
+    """Returns the case with each network's outputs f replaced by the product of `matrix` and f."""
     anchor, *nets = (TwoLayer(net.hidden, matrix @ net.readout) for net in (case.anchor, *case.networks))
     return replace(case, anchor=anchor, networks=tuple(nets))
 

@@ -1,4 +1,7 @@
-"""A headless Chromium driven through chromedriver's WebDriver protocol, with the standard library alone."""
+"""A headless Chromium for tests.
+
+It is driven through chromedriver's WebDriver protocol with the standard library alone.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ FLAGS = (
     "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update "
     "disable-sync hide-scrollbars disable-dev-shm-usage"
 ).split()
-PATIENCE = 600  # seconds for the driver's answer: a driver without one is dead or stuck
+PATIENCE = 600  # seconds to wait for the driver's answer; a driver that has not answered by then is dead or stuck
 LOOKS = 6000  # how often `until` looks at a page that changes by itself
 
 
 class Browser:
-    """One window; a context manager."""
+    """One window of the browser, as a context manager."""
 
     def __enter__(self) -> Browser:
         self._folder = tempfile.TemporaryDirectory()
@@ -56,14 +59,18 @@ class Browser:
             self._folder.cleanup()
 
     def open(self, page: Path) -> None:
-        """Load a page from disk; earlier output of the console is forgotten."""
+        """Loads a page from disk and drops earlier output of the console."""
         self.console()
-        for address in ("about:blank", page.as_uri()):  # an answer for the earlier page may come first
+        # The blank page comes first, because an answer may still concern the earlier page.
+        for address in ("about:blank", page.as_uri()):
             self._call("POST", f"{self._session}/url", url=address)
         self.until("return document.readyState + location", lambda state: state == f"complete{page.as_uri()}")
 
     def until(self, script: str, seen: Callable[[Any], bool]) -> None:
-        """Run a script until its result is as expected; looks are counted, as a clock may jump."""
+        """Runs a script again and again until its result is as expected.
+
+        The limit is a number of looks and not a time, as a clock may jump.
+        """
         for _ in range(LOOKS):
             if seen(value := self.run(script)):
                 return
@@ -71,20 +78,20 @@ class Browser:
         raise AssertionError(f"in {LOOKS} looks {script!r} did not become right; the last one found {value!r}")
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """The value that a script returns in the page."""
+        """Returns the value that a script returns in the page."""
         return self._call("POST", f"{self._session}/execute/sync", script=script, args=list(arguments))
 
     def press(self, key: str) -> None:
-        """Press and release a key."""
+        """Presses and releases a key."""
         strokes = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
         self._call("POST", f"{self._session}/actions", actions=[{"type": "key", "id": "keys", "actions": strokes}])
 
     def console(self) -> list[str]:
-        """Output of the console since the last call."""
+        """Returns what the console has printed since the last call."""
         return [entry["message"] for entry in self._call("POST", f"{self._session}/se/log", type="browser")]
 
     def emulate(self, width: int, height: int, *, dark: bool = False, script: bool = True) -> None:
-        """A screen of this size, the colour scheme that the reader prefers, and whether scripts run."""
+        """Sets the size of the screen, the colour scheme that the reader prefers, and whether scripts run."""
         phone = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._devtools("Emulation.setDeviceMetricsOverride", phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -92,14 +99,14 @@ class Browser:
         self._devtools("Emulation.setScriptExecutionDisabled", {"value": not script})
 
     def screenshot(self, path: Path) -> None:
-        """The window as a PNG file."""
+        """Writes the window as a PNG file."""
         path.write_bytes(base64.b64decode(self._call("GET", f"{self._session}/screenshot")))
 
     def _devtools(self, command: str, parameters: dict[str, Any]) -> None:
         self._call("POST", f"{self._session}/goog/cdp/execute", cmd=command, params=parameters)
 
     def _chosen_port(self) -> int:
-        """The port that chromedriver says it took."""
+        """Returns the port that chromedriver says it took."""
         assert self._driver.stdout is not None
         for line in self._driver.stdout:
             if match := re.search(r"started successfully on port (\d+)", line):

@@ -1,4 +1,4 @@
-"""A page as a tree of its elements, read strictly: every element is closed, in order."""
+"""A strict reader of HTML: it makes a tree of a page's elements, each of which must be closed, in order."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 
 @dataclass
 class Node:
-    """An element with its attributes and what is in it: elements and texts."""
+    """An element: its name, its attributes and its content, which consists of elements and texts."""
 
     tag: str
     attributes: dict[str, str] = field(default_factory=dict)
     content: list[Node | str] = field(default_factory=list)
 
     def all(self, *tags: str) -> Iterator[Node]:
-        """The elements below this one with these names, all if none is given, in the order of the page."""
+        """Yields the elements below this one in the order of the page, only those with the given names if there are
+        any.
+        """
         for part in self.content:
             if isinstance(part, Node):
                 if not tags or part.tag in tags:
@@ -58,7 +60,7 @@ class _Builder(HTMLParser):
 
 
 def tree(page: bytes) -> Node:
-    """The page's elements below one root without a name."""
+    """Returns the page's elements below one root without a name."""
     builder = _Builder()
     builder.feed(page.decode())
     builder.close()

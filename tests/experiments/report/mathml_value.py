@@ -1,4 +1,4 @@
-"""A reader of MathML: the value of a formula on a page, given the symbols' values."""
+"""A reader of MathML: it computes the value of a formula on a page from the values of the symbols."""
 
 import math
 from collections.abc import Mapping
@@ -12,21 +12,24 @@ FUNCTIONS |= {"asin": math.asin, "acos": math.acos}
 
 
 class Unreadable(Exception):
-    """The formula can be read in two ways, or not at all."""
+    """The formula can be read in two ways, or cannot be read at all."""
 
 
 def look(element: Element) -> str:
-    """The element's markup, by which symbols are recognised."""
+    """Returns the element's markup, by which symbols are recognised."""
     return tostring(element, encoding="unicode")
 
 
 def value(node: Element, known: Mapping[str, object]) -> object:
-    """The value of an element; `known` has the value of each symbol, a number or a matrix, by the symbol's look."""
+    """Returns the value of an element.
+
+    `known` maps each symbol's markup (`look`) to its value, a number or a matrix.
+    """
     return _Reader(_pieces(node, known), known).whole()
 
 
 def _pieces(node: Element, known: Mapping[str, object]) -> list[Element]:
-    """The pieces of a row and of the rows inside it; a symbol, or a fraction on one line, is one piece."""
+    """Returns the pieces of a row and of the rows inside it; a symbol, or a fraction on one line, is one piece."""
     if node.tag in ("mrow", "math"):
         whole = look(node) in known or _slash(node) is not None
         return [node] if whole else [piece for child in node for piece in _pieces(child, known)]
@@ -86,7 +89,7 @@ class _Reader:
             self.at += 1
             image = FUNCTIONS[base.text](*self.arguments())
             return image ** value(piece[1], self.known) if piece.tag == "msup" else image
-        if piece.tag == "msup" and base.tag == "mrow":  # a power of something between parentheses
+        if piece.tag == "msup" and base.tag == "mrow":  # This is a power of an expression in parentheses.
             self.at += 1
             return _raised(value(base, self.known), piece[1], self.known)
         self.at += 1

@@ -1,4 +1,4 @@
-"""Made-up verdicts on every form of every statement, and a study, for reports; no case is run."""
+"""Examples for tests of reports: invented verdicts on every form of every statement, and a study. No case is run."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width=
 
 
 def a_verdict(identifier, form, **changed) -> Verdict:
-    """A verdict as recorded, of made-up numbers."""
+    """Returns a verdict with invented numbers and the recorded outcome."""
     statement = catalogue()[identifier]
     outcome = statement.forms[form].recorded
     violated = outcome is Outcome.VIOLATED
@@ -53,12 +53,12 @@ def a_verdict(identifier, form, **changed) -> Verdict:
 
 
 def all_verdicts(**changed) -> tuple[Verdict, ...]:
-    """One verdict on every form."""
+    """Returns one verdict on every form."""
     return tuple(a_verdict(i, form, **changed) for i, s in catalogue().items() for form in s.forms)
 
 
 def a_study(text: str = "it holds") -> StudyPage:
-    """A study of one answer and one figure."""
+    """Returns a study with one answer and one figure."""
     figure = Figure(
         "chart", text, text, "studies/toy/chart.svg", "studies/toy/chart.csv", 90, 60, ("x", "y"), [("1", text)]
     )
@@ -81,11 +81,11 @@ def a_study(text: str = "it holds") -> StudyPage:
 
 @cache
 def whole_run() -> VerdictFile:
-    """All verdicts, as one run of every statement."""
+    """Returns all verdicts, as one run of every statement gives them."""
     return VerdictFile(all_verdicts(), {"options": {"data": None, "seed": 0}, "complete": True})
 
 
 @cache
 def whole_site() -> dict[str, bytes]:
-    """The report of the whole run and a study."""
+    """Returns the report of the whole run and of a study."""
     return built(whole_run(), [a_study()])

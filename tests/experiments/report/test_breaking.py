@@ -1,4 +1,4 @@
-"""Long formulas are cut where a reader expects it, and nowhere else."""
+"""Tests of how long formulas are broken: they are cut where a reader expects it, and nowhere else."""
 
 import re
 
@@ -64,7 +64,7 @@ def test_what_is_cut_joins_to_the_formula_but_for_the_size_of_parentheses():
 
 
 def test_a_sign_has_space_only_where_the_formula_goes_on():
-    """A row of two pieces, each with a minus: the first minus is a sign, the second subtracts."""
+    """The row has two pieces, each with a minus. The first minus is a sign, the second one subtracts."""
     row = "- " + " ".join("abcdefgh") + " - " + " ".join("abcdefghijklmnopqrstuvwxyz")
     first, second = re.findall(r"<mo[^>]*>−", flowing([row]))
     assert "infix" not in first and "infix" in second
@@ -72,10 +72,10 @@ def test_a_sign_has_space_only_where_the_formula_goes_on():
 
 def test_a_row_that_cannot_be_cut_to_a_phones_width_says_how_wide_it_stays():
     def size(letters):
-        """The class of rows with a root, which is one piece, of a sum of so many letters."""
+        """Returns the class of a row that holds one piece, the root of a sum of so many letters."""
         total = " + ".join("abcdefghijklmnopqrstuvwxyz"[:letters])
         return re.match(r'<div class="([^"]*)"', flowing([rf"\sqrt{{{total}}}"]))[1]
 
     sizes = [size(letters) for letters in range(2, 27)]
     assert set(sizes) == {"rows", "rows wide", "rows widest"}
-    assert sizes == sorted(sizes)  # a longer piece is never drawn larger
+    assert sizes == sorted(sizes)  # A longer piece is never drawn larger.

@@ -1,4 +1,4 @@
-"""Left sides as formulas: every letter and sign of the plain text is in the formula that is drawn, in its order."""
+"""Tests of the formulas of left sides: the drawn formula has every letter and sign of the plain text, in its order."""
 
 import re
 from dataclasses import replace
@@ -30,7 +30,7 @@ DRAWN = {
 
 
 def letters(text: str) -> str:
-    """A formula without the commands that only place its signs."""
+    """Returns a formula without the commands that only place its signs."""
     told = "".join(DRAWN.get(sign, sign) for sign in text)
     return re.sub(r"[\s_^~{}()]|sqrt", "", told)
 

@@ -1,4 +1,4 @@
-"""Formulas on pages: a drawn formula, read as a reader would, has the formula's value."""
+"""Tests of the formulas on pages: a drawn formula, read as a reader would read it, has the formula's value."""
 
 import re
 from contextlib import suppress
@@ -18,10 +18,10 @@ from ntkfl.estimate import NotFinite
 from verification.plain_text import RELATION, left_out
 
 SIZE = 3
-INNER = "g"  # an inner product, which is smaller than the squares of its factors
+INNER = "g"  # This symbol is an inner product, which is smaller than the squares of its factors.
 WHOLE = {"K": 3, "T": 2}
 CONSTANT = 7.0
-LONG = ("fl-ntk/method-limits", "fl-ntk/drawn-memory", "fl-ntk/state-maps")  # a second of processor time each
+LONG = ("fl-ntk/method-limits", "fl-ntk/drawn-memory", "fl-ntk/state-maps")  # each takes a second of processor time
 CLAIMS = [
     pytest.param(statement, form, id=f"{name}-{form.value}", marks=pytest.mark.slow if name in LONG else ())
     for name, statement in catalogue().items()
@@ -30,7 +30,11 @@ CLAIMS = [
 
 
 def numbers(expressions, seed: int = 0, unit: float = 1.0) -> dict:
-    """Values of symbols: Greek letters are small, for real logarithms and roots; Latin letters are times `unit`."""
+    """Returns values of symbols.
+
+    Greek letters get small values, so that logarithms and roots are real. Values of Latin letters are multiplied by
+    `unit`.
+    """
     rng = np.random.default_rng(seed)
     values = {}
     for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):
@@ -60,7 +64,7 @@ def row(*children: ElementTree.Element) -> ElementTree.Element:
 
 
 def _inner(math: ElementTree.Element) -> ElementTree.Element:
-    """The drawing of a formula, without rows of one element."""
+    """Returns the drawing of a formula, without rows that hold one element only."""
     (body,) = math
     return body[0] if len(body) == 1 else body
 
@@ -70,7 +74,10 @@ def parsed(markup) -> ElementTree.Element:
 
 
 def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
-    """The elements of a claim in one row; explanations of names in its last rows are added to the known names."""
+    """Returns the elements of a claim in one row.
+
+    The last rows of a claim may explain names. Their values are added to `known`.
+    """
     joined: list[ElementTree.Element] = []
     explained = False
     for line in parsed(str(markup).replace("<wbr>", "")):
@@ -91,13 +98,13 @@ def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form
 
 
 def assert_read(statement, formula, part, markup):
-    """What a reader finds on the page has the value of this part of the formula."""
+    """Asserts that what a reader sees on the page has the value of this part of the formula."""
     lower = [] if formula.lower is None else [sp.sympify(formula.lower)]
     values = _real_at([part, *lower])
     known = looks(values) | {"<mtext>constant</mtext>": CONSTANT}
     cells = drawn_row(markup, known)
     relations = [i for i, cell in enumerate(cells) if cell.tag == "mo" and cell.text in ("≤", "≥", "=")]
-    relations = relations[: len(lower)] + relations[-1:]  # a left side may have relations of its own
+    relations = relations[: len(lower)] + relations[-1:]  # A left side may contain relations of its own.
     assert [cells[i].text for i in relations] == ["≤"] * len(lower) + [RELATION[statement.kind][0]]
     if said := left_out(part).replace(" ", "\N{NO-BREAK SPACE}"):
         assert "".join(cell.text for cell in cells[relations[-1] + 1 :]).rstrip("\N{NO-BREAK SPACE}") == said
@@ -125,7 +132,10 @@ def test_what_stands_beside_a_claim_has_its_value(identifier):
 
 
 def _real_at(expressions) -> dict:
-    """Numbers at which every expression is real, in the largest of a few units: some roots are real near 0 only."""
+    """Returns numbers at which every expression is real.
+
+    The largest of a few units is taken that gives such numbers, as some roots are real near 0 only.
+    """
     for unit in (1.0, 1e-1, 1e-2, 1e-3):
         values = numbers(expressions, unit=unit)
         with suppress(NotFinite):
@@ -181,7 +191,10 @@ def test_a_bar_is_told_apart_as_opening_or_closing(text, forms):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_name_has_one_meaning_in_all_parts_of_a_claim(whole):
-    """The parts stand below each other, and in one display of `show --tex`."""
+    """A name has one meaning in all parts of a claim, because the parts stand in one display, below each other.
+
+    `show --tex` uses one display too.
+    """
     meanings: dict[str, set[str]] = {}
     for row in chain.from_iterable(claim_rows(get("deep/kernel"), Form.NEW, whole=whole)):
         if explained := re.match(r"(?:\\text\{where \})? ?([aM]_\{\d+\}) = (.*)", row):

@@ -1,4 +1,7 @@
-"""The pages in headless Chromium: no console errors, tables that sort and filter, formulas that are drawn."""
+"""Tests of the report's pages in headless Chromium.
+
+The console shows no errors, tables sort and filter, and formulas are drawn.
+"""
 
 import pytest
 from browser import ABSENT, Browser
@@ -130,7 +133,7 @@ def test_the_first_tab_stop_leads_past_the_menu_and_is_seen(browser, folder):
     browser.emulate(*WIDE)
     browser.open(folder / "index.html")
     assert browser.run("return document.querySelector('.skip').getBoundingClientRect().left") < 0
-    browser.press("\ue004")  # Tab
+    browser.press("\ue004")  # the Tab key
     focused = browser.run(
         "const s = document.activeElement, box = s.getBoundingClientRect();"
         "return [s.className, box.left >= 0 && box.top >= 0, getComputedStyle(s).outlineStyle];"

@@ -1,4 +1,7 @@
-"""`ntkfl report` for a user: its files, refusals and exit status; of two runs, what changed and what got worse."""
+"""Tests of `ntkfl report` as a user types it: its files, refusals and exit status.
+
+From two runs it says what changed and what got worse.
+"""
 
 import json
 from dataclasses import replace
@@ -130,7 +133,10 @@ def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
 
 @pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
 def test_on_own_data_what_no_longer_holds_is_worse(now):
-    """A run on own data contradicts the record only by a violation; a change to untested or unresolved is worse too."""
+    """On a user's own data a statement that no longer holds is worse than before.
+
+    This includes a change to untested or unresolved, although only a violation contradicts the record.
+    """
     before, after = (replace(HELD, outcome=outcome, data=Data.OWN) for outcome in (Outcome.HOLDS, now))
     assert changes([before], [after]).worse is (now is not Outcome.TOUCHES)
     assert not changes([after], [before]).worse

@@ -1,4 +1,7 @@
-"""Pages of implementations that the conformance kit tested: they show everything that was found, escaped."""
+"""Tests of the pages on federated learning libraries that `ntkfl conform` tested against the definitions of methods.
+
+The pages show everything that was found, with special characters escaped.
+"""
 
 import json
 from dataclasses import replace
@@ -17,7 +20,10 @@ RUDE = "<script>alert(1)</script>"
 
 
 def conformance():
-    """Verdicts with each outcome, one text with markup characters, and a known variant that explains a difference."""
+    """Returns verdicts with each outcome.
+
+    One text has markup characters, and a known variant explains one difference.
+    """
     equal = CaseVerdict("fedavg/a", Agreement.EQUAL, "float32", seconds=0.5)
     differs = CaseVerdict("fedprox/a", Agreement.DIFFERS, "float64", Difference(2, "w", 0.5), limit="mu = 0 is FedAvg")
     failed = CaseVerdict("scaffold/a", Agreement.FAILED, remark=f"ValueError: {RUDE}")

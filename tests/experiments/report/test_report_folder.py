@@ -1,4 +1,4 @@
-"""The report's folder: whole or not at all, and nobody's files are lost."""
+"""Tests of the report's folder: it is written whole or not at all, and no file of the user is lost."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Pages: well formed, complete, linked, readable by everyone, and nothing that came from data is markup."""
+"""Tests of the report's pages: they are well formed, complete, linked and readable by everyone.
+
+Text that came from data is never markup.
+"""
 
 import posixpath
 import re
@@ -26,7 +29,7 @@ from verification.verdict import Side, Worst
 from verification.verdict_list import totals
 from verification.verdict_page import answer
 
-MIXED = (4.5, 3.0)  # contrast ratios of WCAG AA for text, and for marks of the interface
+MIXED = (4.5, 3.0)  # The contrast ratios that WCAG AA asks for: of text, and of marks of the interface.
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +120,7 @@ def test_the_answer_comes_first(run, site):
 
 
 def matrix_of(site):
-    """The words of every form in the table of the first page."""
+    """Returns the words of every form in the table of the first page."""
     (matrix,) = (n for n in tree(site["index.html"]).all("table") if n.attributes.get("id") == "matrix")
     cells = {}
     for row in next(matrix.all("tbody")).all("tr"):
@@ -273,7 +276,7 @@ def test_colours_have_the_contrast_of_wcag_aa(site, scheme):
     for name in text:
         for ground in ("paper", "panel"):
             assert contrast(colours[name], colours[ground]) >= MIXED[0], (name, ground)
-    for name in ("focus", "quiet"):  # outlines and the borders of fields
+    for name in ("focus", "quiet"):  # These colours draw outlines and the borders of fields.
         assert contrast(colours[name], colours["paper"]) >= MIXED[1], name
     used = set(re.findall(r"var\(--(\w+)\)", style)) - {"line", "measure", "sans", "mono", "math"}
     assert used == {*text, "paper", "panel", "focus"}, "a colour that is not looked at"
@@ -281,7 +284,7 @@ def test_colours_have_the_contrast_of_wcag_aa(site, scheme):
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2 between two colours."""
+    """Returns the contrast ratio of two colours by the definition of WCAG 2."""
     lights = sorted((luminance(one), luminance(other)))
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 

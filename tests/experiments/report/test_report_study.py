@@ -1,4 +1,4 @@
-"""The page of a study that was run: the content of its folder, with its figures and their data."""
+"""Tests of the page of a study that was run: it shows the content of the run's folder, with figures and their data."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ STUDY = replace(STUDY, charts=charts)
 def ran(tmp_path_factory):
     out = tmp_path_factory.mktemp("ran") / "out"
     with pytest.MonkeyPatch.context() as patched:
-        for name in (*COUNTS, "XLA_FLAGS"):  # a run sets these variables; the context restores them
+        for name in (*COUNTS, "XLA_FLAGS"):  # A run sets these variables; the context restores them.
             patched.setenv(name, os.environ.get(name, ""))
         words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(out)]
         done = command(*words)
@@ -50,7 +50,7 @@ def ran(tmp_path_factory):
 
 @pytest.fixture
 def folder(ran, tmp_path):
-    """The folder of the run, for a test to change."""
+    """Returns a copy of the run's folder, which a test may change."""
     return shutil.copytree(ran, tmp_path / "out")
 
 

@@ -1,4 +1,4 @@
-"""A command as a user types it, run in this process."""
+"""Runs a command as a user types it, in this process."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ from experiments.command_line import app
 
 
 def command(*words: Any) -> Result:
-    """Run `ntkfl` with these words, which are converted to text."""
+    """Runs `ntkfl` with these words, which are converted to text."""
     return CliRunner().invoke(app, [str(word) for word in words])

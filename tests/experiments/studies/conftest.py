@@ -1,4 +1,4 @@
-"""Fixtures: a user's study, processes that end with their test, an environment that is restored."""
+"""Fixtures for tests of studies: a user's study, processes that end with their test, a restored environment."""
 
 import os
 import signal
@@ -16,24 +16,24 @@ ROOT = HERE.parents[2]
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch):
-    """The environment variables that a run sets in this process are restored when the test ends."""
+    """Restores at the end of a test the environment variables that a run sets in this process."""
     for name in (*COUNTS, "XLA_FLAGS"):
         if name in os.environ:
             monkeypatch.setenv(name, os.environ[name])
         else:
-            monkeypatch.setenv(name, "1")  # so that the end of the test unsets the variable
+            monkeypatch.setenv(name, "1")  # The variable is set here, so that the end of the test unsets it.
             monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def pendulum():
-    """The path of the study, as a user gives it."""
+    """Returns the path of the study in `pendulum.py`, as a user gives it."""
     return str(HERE / "pendulum.py")
 
 
 @pytest.fixture
 def started():
-    """Start `python` with these arguments; what still runs when the test ends is killed."""
+    """Returns a function that starts `python` with given arguments; processes that still run at the end are killed."""
     processes = []
 
     def start(*arguments, **environment):
@@ -44,7 +44,8 @@ def started():
             stderr=subprocess.PIPE,
             cwd=ROOT,
             env=os.environ | environment,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore SIGINT
+            # A shell's background jobs ignore SIGINT, so the default is restored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         processes.append(process)
         return process

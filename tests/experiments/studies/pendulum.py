@@ -1,7 +1,8 @@
-"""A user's study, for the tests: with which power of its length does the period of a pendulum grow?
+"""A study such as a user writes, for tests: with which power of its length does the period of a pendulum grow?
 
-The environment may slow it down (PENDULUM_SECONDS a cell), set a TRAP for cells of length 3 (a file that says which),
-HOLD cells of length 4 while a file is there, or ask for a LOG of what was measured.
+A cell of a study is the measurement at one point of its grid. Environment variables change how cells are measured.
+PENDULUM_SECONDS makes each cell take so long. TRAP names a file that says how cells of length 3 fail. HOLD names a
+file, and cells of length 4 wait while it exists. LOG names a file to which each measured point is written.
 """
 
 import math
@@ -18,7 +19,7 @@ SLOWLY = float(os.environ.get("PENDULUM_SECONDS", "0"))
 
 
 def measure(point):
-    """The period for small swings, disturbed by the seed; and positions during half a period."""
+    """Returns the period for small swings, disturbed by the seed, and positions during half a period."""
     if "LOG" in os.environ:
         with open(os.environ["LOG"], "a") as log:
             log.write(f"{sorted(point.items())}\n")
@@ -35,7 +36,7 @@ def measure(point):
 
 
 def spring_trap(point):
-    """Do what the trap's file says, if there is one: fail, die, or die only at the first time."""
+    """Does what the trap's file says, if the file exists: fail, die, or die only at the first time."""
     trap = Path(os.environ.get("TRAP", "/nonexistent"))
     if point["length"] != 3.0 or not trap.exists():
         return
@@ -43,7 +44,7 @@ def spring_trap(point):
         says = trap.read_text()
         if says == "die once":
             trap.unlink()
-    except FileNotFoundError:  # another worker has sprung it meanwhile
+    except FileNotFoundError:  # Another worker has removed the trap meanwhile.
         return
     if says == "fail":
         raise ArithmeticError("the string of length 3 has snapped")
@@ -53,7 +54,7 @@ def spring_trap(point):
 
 
 def summarise(cells):
-    """The exponent of the length, by the ends of the axis."""
+    """Yields the exponent of the length, computed from the two ends of the axis."""
     mean = cells["period"].mean(["gravity", "seed"])
     slope = float(math.log(mean[-1] / mean[0]) / math.log(cells["length"][-1] / cells["length"][0]))
     yield interval("period ~ length^(1/2)", "Galilei 1638", 0.5, Estimate(slope, 0.01, "by hand"))

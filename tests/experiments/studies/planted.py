@@ -1,4 +1,8 @@
-"""Invented cells for a test, gathered as a study's summary gets them."""
+"""Invented measurements of a study, for tests.
+
+A study measures one cell at each point of its grid. Here a test's function invents the cells, and they are gathered
+into the dataset that the study's summary receives.
+"""
 
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -11,7 +15,10 @@ from ntkfl.estimate import Estimate
 
 
 def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None], **axes) -> xarray.Dataset:
-    """The dataset of `cell` at every point; NaN where it returns None. `axes` replace the study's values."""
+    """Returns the dataset with the values of `cell` at every point, and NaN where `cell` returns None.
+
+    `axes` replace the values of the study's axes.
+    """
     values = {axis.name: tuple(axes.get(axis.name, axis.values)) for axis in study.axes}
     inner = {axis.name: axis.values for axis in study.inner}
     shape = tuple(len(points) for points in values.values())

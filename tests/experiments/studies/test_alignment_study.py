@@ -1,4 +1,8 @@
-"""Alignment: a cell against networks trained by hand and barriers on a grid; planted answers hold, others do not."""
+"""Tests of the study of alignment.
+
+One cell, the measurement at one point of the study's grid, is compared with networks trained by hand and with barriers
+on a grid. Invented cells with known answers give these answers: claims that agree hold, others do not.
+"""
 
 from functools import cache
 
@@ -55,7 +59,8 @@ def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
     (first, second), x, y = models(point(kind))
     (one, other), again, _ = independent()
     assert not np.array_equal(first.vector(), one.vector()) or not np.array_equal(second.vector(), other.vector())
-    if kind == ONE_START:  # the first model is the same; the second shares the start, not the order of images
+    # The first model is the same. The second one has the same initial model, but another order of images.
+    if kind == ONE_START:
         assert np.array_equal(first.vector(), one.vector()) and np.array_equal(x, again)
         near, far = np.linalg.norm(first.vector() - second.vector()), np.linalg.norm(one.vector() - other.vector())
         assert near < far / 3

@@ -1,4 +1,8 @@
-"""From numbers to answers: planted powers are found, wrong ones called violated, too little data untested."""
+"""Tests of how a study's numbers become answers.
+
+From invented numbers with a known power the power is recovered, claims of other powers are called violated, and too
+little data count as untested.
+"""
 
 import numpy as np
 import pytest
@@ -51,7 +55,7 @@ def test_a_power_that_a_second_term_explains_is_not_called_violated():
 )
 def test_a_mean_is_violated_only_where_chance_alone_takes_it_once_in_a_million(theory, outcome):
     answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * stats.norm.ppf((1 + level) / 2)))
-    assert answer.outcome is outcome  # half-widths: .129 at 99%, .245 at 1 - 1e-6
+    assert answer.outcome is outcome  # The half-widths of the intervals are .129 at 99% and .245 at 1 - 1e-6.
     assert ("outside the interval of 99%, within that of 0.999999" in answer.note) is (outcome is Outcome.UNRESOLVED)
 
 
@@ -65,7 +69,7 @@ def test_missing_cells_do_not_count():
 def test_too_few_sizes_or_cells_are_untested(rows):
     answer = exponent("claim", "source", -0.5, SIZES[:rows], SAMPLES[:rows])
     assert answer.outcome is Outcome.UNTESTED and "are needed" in answer.note
-    # 16 cells are too few
+    # 16 cells are too few.
     assert exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES]).outcome is Outcome.UNTESTED
 
 
@@ -74,11 +78,12 @@ def test_an_answer_says_whether_more_seeds_or_more_sizes_would_settle_it():
     three = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3], **along)
     assert three.outcome is Outcome.UNTESTED and three.settled_by == ("width",)
     many = exponent("c", "s", -0.5, SIZES[:3], [np.tile(row, 1000) for row in SAMPLES[:3]], **along)
-    assert many.outcome is Outcome.UNTESTED  # more seeds are not enough
+    assert many.outcome is Outcome.UNTESTED  # More seeds are not enough, because sizes are missing.
     few = exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES], **along)
     assert few.outcome is Outcome.UNTESTED and few.settled_by == ("seed",)
     assert exponent("c", "s", -0.5, SIZES, SAMPLES, **along).outcome is Outcome.HOLDS
-    distinct = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])  # every cell has a size of its own
+    # Without `axes`, every cell counts as a size of its own.
+    distinct = exponent("c", "s", -0.5, SIZES[:3], SAMPLES[:3])
     assert distinct.settled_by == ("seed",)
     endless = [*SAMPLES[:-1], np.append(SAMPLES[-1], np.inf)]
     answer = exponent("c", "s", -0.5, SIZES, endless, **along)
@@ -130,7 +135,7 @@ def test_the_worst_cell_is_a_violated_one_whatever_the_signs():
     answer = upper("c", "s", np.array([0.1, *[1.0] * 5]), np.array([-0.3, *[2.0] * 5]))
     assert answer.outcome is Outcome.VIOLATED and answer.measured is not None and answer.measured.value == np.inf
     left, right = np.array([-0.2, -0.1, 0.0, 0.0, 1.0]), np.array([-0.1, 0.0, 0.0, 1.0, 2.0])
-    answer = upper("c", "s", left, right)  # the ratios left/right count as 0, 0, 1, 0 and 1/2
+    answer = upper("c", "s", left, right)  # The five ratios left/right count as 0, 0, 1, 0 and 1/2.
     assert answer.outcome is Outcome.HOLDS and answer.measured is not None and answer.measured.value == 1.0
     answer = upper("c", "s", np.zeros(5), np.zeros(5), 0.1, 0.1)
     assert answer.outcome is Outcome.UNRESOLVED and answer.measured is not None and answer.measured.error == np.inf
@@ -141,7 +146,7 @@ def test_an_identity_is_held_by_its_errors():
     assert equal("c", "s", off, 1e-8, 1.0).outcome is Outcome.HOLDS
     assert equal("c", "s", off, 1e-10, 1.0).outcome is Outcome.VIOLATED
     assert equal("c", "s", off, 1e-3, 1.0).outcome is Outcome.UNRESOLVED
-    for sign in (1, -1):  # the largest difference is reported, of either sign
+    for sign in (1, -1):  # The largest difference is reported, whether it is positive or negative.
         answer = equal("c", "s", sign * off, 1e-8, 4.0)
         assert answer.measured is not None and answer.measured.value == sign * off[2] / 4
     assert equal("c", "s", np.full(5, np.nan), 0.0, 1.0).outcome is Outcome.UNTESTED

@@ -1,4 +1,8 @@
-"""Any-order frontier: a cell's distance is the largest that certifies; the chain reaction of networks; planted laws."""
+"""Tests of the study of the frontier of certificates that hold for any order of clients and steps.
+
+The distance in one cell (one measurement of the study) is the largest one that certifies. The constant of the theorem's
+chain reaction agrees with drawn networks. The laws behind invented cells are recovered.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +28,10 @@ def test_a_cell_is_the_first_round_that_certifies():
 
 
 def test_the_reach_is_the_edge_of_what_certifies():
-    """Labels at the stated distance certify, labels at 1.2 times the distance do not; the residual does not matter."""
+    """Labels at the stated distance certify, and labels at 1.2 times the distance do not.
+
+    The size of the first residual does not matter.
+    """
     problem = data.digits(n=4, clients=2, seed=1)
     weights = draw(100, problem.d, 1)
     edge = reach(certify_any_order(problem, weights))
@@ -47,7 +54,10 @@ def test_labels_that_nothing_reaches_have_no_reach():
 
 
 def test_the_chain_reaction_has_the_projections_of_wide_networks():
-    """gamma with the certificate's kappa, the root mean square of |projection of x_i (x) e_r on rows(C)|."""
+    """The stated bound agrees with gamma computed from a drawn network.
+
+    The certificate's kappa is the root mean square of |projection of x_i (x) e_r on rows(C)|.
+    """
     problem, width = data.digits(n=6, seed=0), 1000
     neuron_pass = certify_any_order(problem, draw(width, problem.d, 0))._grown.rows.neuron_pass
     rows = ConstraintRows(neuron_pass, NO_PAIRS.neuron, NO_PAIRS.row)
@@ -93,7 +103,10 @@ def test_another_power_a_longer_reach_and_late_certificates_are_violated():
 
 
 def test_rounds_that_never_come():
-    """If X.12 never certifies, its round is later than any; a network that no theorem certifies decides nothing."""
+    """If X.12 never certifies, its round counts as later than any other.
+
+    A network that no theorem certifies decides nothing.
+    """
     never = {"round_x": np.nan}
     answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]
     assert answer.outcome is Outcome.HOLDS and "0 by X.11 or X.12" in answer.note

@@ -1,4 +1,8 @@
-"""Asymmetry: a cell against a plain loop in the first round; planted powers are recovered, wrong ones violated."""
+"""Tests of the study of asymmetry.
+
+One cell (one measurement of the study) is compared with a plain loop in the first round. From invented cells with known
+powers these powers are recovered, and claims of other powers are violated.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +35,10 @@ def test_a_cell_is_what_a_plain_loop_finds():
 
 
 def cell(point, mean=-0.5, spread=-0.75, first=0.0):
-    """A mean that goes like m^mean, fluctuations like m^spread and the root of eta_l k; 0 at k = 0."""
+    """Returns an invented cell.
+
+    Its mean goes like m^mean, and its fluctuations go like m^spread and the root of eta_l k. Both are 0 at k = 0.
+    """
     entropy = (point["width"], int(1e4 * point["eta_local"]), point["round"], point["seed"])
     rng, m = np.random.default_rng(entropy), float(point["width"])
     work = point["eta_local"] * np.arange(STEPS)[:, None]
@@ -58,7 +65,7 @@ def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["width"] == 256 or p["seed"] == 5 else cell(p))
     assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
-    assert np.isnan(chart.panels[1].series[0].y[1])  # width 256
+    assert np.isnan(chart.panels[1].series[0].y[1])  # the point at width 256
 
 
 def test_without_the_first_round_nothing_is_said_of_it():

@@ -1,4 +1,8 @@
-"""Averaging factors: a cell against networks written out; planted parts add up, wrong ones are violated."""
+"""Tests of the study of the factors that make an averaged model's error.
+
+One cell (one measurement of the study) is compared with networks whose training is written out. In invented cells whose
+parts add up all claims hold, and each wrong part violates its claim.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,8 @@
-"""Cells on disk are read as written; incomplete cells are found; killed writers leave none; processes claim cells."""
+"""Tests of the store that keeps a study's cells (its single measurements) on disk.
+
+Cells are read as written, and incomplete cells are found. Killed writers leave no incomplete cells, and processes claim
+cells so that none is measured twice.
+"""
 
 import errno
 import json
@@ -66,7 +70,7 @@ def test_the_store_keeps_cells_and_names_the_damaged(tmp_path):
     with pytest.raises(DamagedCell, match=f"{CELL.key}.*width = 64, seed = 1"):
         store.kept(CELL)
     with pytest.raises(DamagedCell):
-        store.keep(OTHER, DATA)  # a damaged answer from afar is never stored
+        store.keep(OTHER, DATA)  # A damaged answer from another machine is never stored.
     assert store.kept(OTHER) is None
 
 
@@ -133,7 +137,7 @@ for seed in itertools.count():
 """
 
 
-@pytest.mark.slow  # six processes
+@pytest.mark.slow  # The test starts six processes.
 def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, started):
     moments = random.Random(0)
     store, cells = CellStore(tmp_path), [Cell("toy", {"seed": seed}, "v1") for seed in range(50)]

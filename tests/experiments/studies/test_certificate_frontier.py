@@ -1,4 +1,8 @@
-"""Certificate frontier: a cell's width certifies and a tenth less does not; planted laws are recovered."""
+"""Tests of the study of the smallest width that certifies.
+
+The width in one cell (one measurement of the study) certifies, and a width smaller by a tenth does not. The laws behind
+invented cells are recovered.
+"""
 
 from dataclasses import replace
 
@@ -36,7 +40,7 @@ def test_the_first_two_points_are_at_the_angle_with_other_labels(degrees):
 
 
 def cell(point, power=1.0, factor=10.0):
-    """A width of factor times complexity^power, up to a scatter of about a tenth."""
+    """Returns an invented cell whose width is factor times complexity^power, up to a scatter of about a tenth."""
     rng = np.random.default_rng([point["n"], point["d"], int(point["angle"]), point["seed"]])
     lowest = point["angle"] / 250
     complexity = point["n"] ** 3 / lowest**4 * rng.uniform(0.5, 2)
@@ -63,13 +67,16 @@ def test_another_power_and_widths_above_the_bounds_are_violated():
 
 
 def never(point, complexity):
-    """A planted cell; from this complexity on it has no certified width."""
+    """Returns an invented cell that has no certified width if its complexity is at least `complexity`."""
     measured = cell(point)
     return measured | ({"width": np.nan} if measured["complexity"] >= complexity else {})
 
 
 def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
-    """Three cells are counterexamples to a bound whose width is within reach; other bounds they leave open."""
+    """A cell that certifies at no width is a counterexample to a bound that lies below the largest width.
+
+    Three such cells violate this bound. They leave open the bounds that lie above the largest width.
+    """
 
     def low(point):
         measured, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
@@ -77,12 +84,15 @@ def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_
 
     closed, _, _, proof = STUDY.answers(planted(STUDY, low))
     assert closed.outcome is Outcome.VIOLATED and closed.note.endswith("violated in 3 of 72 cells")
-    assert proof.outcome is Outcome.HOLDS  # 3 of 72 are open
+    assert proof.outcome is Outcome.HOLDS  # Three of 72 cells leave this bound open.
     assert STUDY.answers(planted(STUDY, lambda point: never(point, 1e5)))[0].outcome is Outcome.UNRESOLVED
 
 
 def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere():
-    """A law that bends where most widths are out of reach is not hidden by the few cells within reach."""
+    """The power is fitted to the complexities below the first one that certifies at no width.
+
+    Above it only a few cells with lucky draws certify, and they do not change the fitted power.
+    """
 
     def lucky(point):
         measured = never(point, 2e5)

@@ -1,4 +1,8 @@
-"""Certificate reach: a cell is a checkpoint that certifies and the nearest fit to it; planted laws are recovered."""
+"""Tests of the study of how far certificates reach.
+
+One cell (one measurement of the study) has a checkpoint that certifies and the nearest fit to it. The laws behind
+invented cells are recovered.
+"""
 
 import numpy as np
 import pytest
@@ -21,13 +25,16 @@ POINT = {"data": "digits", "network": "fc:3:tanh", "n": 4, "width": 40, "seed": 
 def test_a_cell_is_a_checkpoint_that_certifies():
     measured = as_arrays(STUDY, measure(POINT))
     assert 0 < measured["residual"] <= measured["first"] and 0 < measured["fall"] < 1
-    assert 0 < measured["nearest"] <= measured["distance"]  # the certified checkpoint
+    assert 0 < measured["nearest"] <= measured["distance"]  # `distance` belongs to the certified checkpoint.
     assert measured["residual"] <= 1.02 * SHARE * max(measured["start"], measured["first"])
     assert measured["turn"] <= measured["bend"] and 0 <= measured["final"] <= 1
 
 
 def test_a_cell_that_does_not_certify_says_what_was_asked_for(monkeypatch):
-    """An earlier version kept only the first look of training that does not certify, and counted it as failed."""
+    """A cell that does not certify has the residual that training was asked to reach.
+
+    An earlier version kept only the first point of training that does not certify, and counted it as failed.
+    """
     monkeypatch.setattr("experiments.studies.questions.certificate_reach.LOOKS", 0)
     measured = as_arrays(STUDY, measure(POINT))
     assert measured["asked"] == measured["start"] > measured["known"] > 0
@@ -60,7 +67,9 @@ def test_the_largest_residual_is_one_that_certifies():
 
 @pytest.mark.parametrize("name", ["fc:3:erf", "fc:4:relu", "fc:2:gelu:standard"])
 def test_networks_are_those_of_any_width(name):
-    """`ntkfl.networks.wide` gives the same outputs with these weights, and outputs of the same size with its own."""
+    """`ntkfl.networks.wide` gives the same outputs with these weights, and outputs of the same size with its own
+    weights.
+    """
     layers, network = drawn(name, 30, 6, 1), wide(name)
     keys = [*(f"layer{k + 1}.weight" for k in range(len(layers) - 1)), "readout.weight"]
     params = {key: torch.tensor(layer.weight) for key, layer in zip(keys, layers, strict=True)}
@@ -73,7 +82,9 @@ def test_networks_are_those_of_any_width(name):
 
 
 def test_a_fixed_readout_stays():
-    """Gauss-Newton steps move the other layers alone, and the kernel has their gradients only."""
+    """If the readout is fixed, Gauss-Newton steps change the other layers only, and only their gradients are in the
+    kernel.
+    """
     problem = data.digits(n=4, seed=0, test=TEST)
     layers = drawn("fc:3:tanh:fixed", 40, problem.d, 0)
     closer = towards(layers, problem, 1e-3)

@@ -1,4 +1,8 @@
-"""Convergence: a cell against a plain loop; planted dependences are recovered, wrong ones violated."""
+"""Tests of the study of convergence.
+
+One cell (one measurement of the study) is compared with a plain loop. The dependences behind invented cells are
+recovered, and claims of others are violated.
+"""
 
 from functools import partial
 
@@ -31,7 +35,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
                     0.4 * ((z >= 0) * (problem.y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T @ problem.x[own]
                 )
             moves += local - u
-        u = u + moves  # the server's step is the number of clients
+        u = u + moves  # The server's step size is the number of clients, so the moves are summed.
     assert residual[-1] <= SHARE * residual[0] < residual[-2]
     limit = gram.infinite(problem.x)
     response = np.zeros_like(limit)
@@ -40,7 +44,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
         response[block] = 0.4 * (2 * np.eye(len(own)) - 0.4 * limit[block])
     assert measured["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)
     assert measured["small"] == pytest.approx(0.8 * np.linalg.norm(limit, 2))
-    assert np.isnan(measured["rate_bound"])  # X.3b is for server steps up to 1
+    assert np.isnan(measured["rate_bound"])  # X.3b only concerns server steps up to 1.
     assert measured["rounds_limit"] == pytest.approx(measured["rounds_run"], rel=0.1)
 
 
@@ -55,7 +59,10 @@ def test_steps_beyond_the_limit_leave_the_rounds_out():
 
 
 def cell(point, power=1.0, over=0.9):
-    """Rounds that grow like N^power / (eta_l K) at eta_g = 1, and do not depend on N at eta_g = N."""
+    """Returns an invented cell.
+
+    Its rounds grow like N^power / (eta_l K) at eta_g = 1, and do not depend on N at eta_g = N.
+    """
     rng = np.random.default_rng([point["clients"], point["local_steps"], int(1e4 * point["eta_local"]), point["seed"]])
     clients = 1.0 if point["eta_global"] == AS_MANY else float(point["clients"])
     rounds = 20 * clients**power / (point["eta_local"] * point["local_steps"]) * rng.lognormal(sigma=0.05)

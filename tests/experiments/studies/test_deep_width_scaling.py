@@ -1,4 +1,8 @@
-"""Deep width scaling: a cell against a plain loop; planted powers are recovered, a wrong one violated; any network."""
+"""Tests of the study of deep networks of growing widths.
+
+One cell (one measurement of the study) is compared with a plain loop. From invented cells with known powers these
+powers are recovered, and a claim of another power is violated. The study takes networks of any shape.
+"""
 
 from functools import cache
 from unittest.mock import Mock
@@ -27,7 +31,7 @@ WIDTH, SEED = 16, 3
 
 
 def kernel_of_depth_3(x, z):
-    """ReLU's limit kernel at depth 3, by the arc-cosine kernels, written out layer by layer."""
+    """Returns ReLU's limit kernel at depth 3, with the arc-cosine kernels written out layer by layer."""
     norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(z, axis=1)
 
     def averages(inner):
@@ -40,7 +44,9 @@ def kernel_of_depth_3(x, z):
 
 
 def forward(params, x):
-    """Outputs and the gradient in every parameter of each, (n, P), of two hidden layers of ReLU."""
+    """Returns the outputs of a network with two hidden layers of ReLU, and each output's gradient in all parameters,
+    (n, P).
+    """
     one, two, out = params
     h = x @ one.T
     g = np.sqrt(2 / WIDTH) * np.maximum(h, 0) @ two.T
@@ -60,7 +66,7 @@ def unflat(theta, like):
 
 
 def function_space(h, r0, eta):
-    """Outputs by round from 0, all clients' steps on the coefficients of the samples."""
+    """Returns the outputs of each round, from round 0 on; all clients' steps change coefficients of the samples."""
     c, rows = np.zeros(len(r0)), []
     for _ in range(ROUNDS + 1):
         rows.append(h @ c)
@@ -75,7 +81,10 @@ def function_space(h, r0, eta):
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    """At depth 3 the loop has gradients by hand, the clients' steps, and both kernel regimes in function space."""
+    """At depth 3 a cell agrees with a plain loop.
+
+    The loop computes gradients by hand and takes the clients' steps. It trains both kernel regimes in function space.
+    """
     measured = measure({"network": "fc:3:relu", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fc:3:relu")).generate_state(1, np.uint64)[0] >> 1
     drawn = WideNetwork("fc", 3, "relu").model((problem().d,), WIDTH).initial(int(entropy))
@@ -122,7 +131,10 @@ def test_a_cell_is_what_a_plain_loop_finds():
 
 @pytest.mark.parametrize("network", ["fc:2:relu", "fc:4:relu", "fc:4:erf"])
 def test_the_limit_is_that_of_the_networks(network):
-    """Kernels of drawn networks differ from the limit by at most chance and a bias of order 1/m in each direction."""
+    """The mean kernel of drawn networks agrees with the limit.
+
+    It differs from the limit by at most chance and a bias of order 1/m in each direction.
+    """
     from ntkfl import gram
 
     model = WideNetwork.named(network)[0].model((problem().d,), 256)
@@ -148,13 +160,13 @@ def test_no_two_cells_share_random_numbers(monkeypatch):
             raise InterruptedError
 
     for network in NETWORKS:
-        limit(network)  # limits draw networks too, and are computed before draws are recorded
+        limit(network)  # Limits draw networks too, so they are computed before draws are recorded.
     monkeypatch.setattr(WideNetwork, "model", lambda *_: Watched())
     points = [(name, width, seed) for name in NETWORKS for width in STUDY.axes[1].values for seed in range(20)]
     for network, width, seed in points:
         with pytest.raises(InterruptedError):
             measure({"network": network, "width": width, "seed": seed})
-    assert len({seed % 2**32 for seed in seeds}) == len(points)  # torch's generator uses 32 bits of a seed
+    assert len({seed % 2**32 for seed in seeds}) == len(points)  # torch's generator uses 32 bits of a seed.
 
 
 def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkeypatch):
@@ -172,7 +184,9 @@ def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkey
 
 
 def cell(point, powers=None):
-    """A network whose distances have the powers of theory and grow with the root of its layers, with noise."""
+    """Returns an invented cell: its distances have the powers of theory, grow with the root of the layers, and have
+    noise.
+    """
     rng = np.random.default_rng([2, point["width"], point["seed"], *point["network"].encode()])
     layers = int(point["network"].split(":")[1]) - 1
     theory = deep_width_scaling.POWER | (powers or {})
@@ -207,7 +221,9 @@ def test_what_bends_is_said_with_its_widest_rungs():
 
 
 def test_networks_together_have_the_power_of_each_whatever_their_size():
-    """A network whose distances are all a thousand times larger does not change the common power."""
+    """All networks together give the power of each one, even if one network's distances are all a thousand times
+    larger.
+    """
 
     def far(point):
         factor = 1000 if point["network"] == "fc:6:erf" else 1
@@ -228,7 +244,7 @@ def test_missing_cells_and_other_networks():
     answers = STUDY.answers(cells)
     assert len(answers) == 5 * (1 + 3) + 2
     assert [answer.outcome for answer in answers[:-2]] == [Outcome.HOLDS] * 20
-    # the two answers have two depths and one depth
+    # One of the two answers has two depths, the other has one depth.
     assert {answer.outcome for answer in answers[-2:]} == {Outcome.UNTESTED}
     few = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in few[:-2]} == {Outcome.UNTESTED}
@@ -237,7 +253,7 @@ def test_missing_cells_and_other_networks():
 def test_charts_show_every_network_and_runs_beside_the_limit():
     widths, exponents, depths, runs = STUDY.charts(planted(STUDY, cell, seed=(0, 1)))
     assert [series.name for series in widths.panels[0].series] == [*NETWORKS[:5], "m^(-0.5)"]
-    # the panel of the quantity "own" for ReLU
+    # This is the panel for ReLU of the quantity "own".
     assert [series.name for series in widths.panels[6].series][5:] == ["m^(-1)", "m^(-0.5)"]
     assert [series.name for series in widths.panels[7].series][5:] == ["m^(-1)"]
     assert exponents.panels[0].x.names == NETWORKS

@@ -1,4 +1,7 @@
-"""Properties of every study: default charts show all that was measured, missing cells break nothing."""
+"""Tests of properties that every study has.
+
+Default charts show all that was measured, and missing cells (single measurements) cause no error.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -84,7 +87,7 @@ def test_seeds_alone_are_an_axis():
 
 
 def empty(study: Study) -> xarray.Dataset:
-    """The study's results with all cells missing."""
+    """Returns the study's results with all cells missing."""
     sizes = {axis.name: list(axis.values) for axis in (*study.axes, *study.inner)}
     outer = [axis.name for axis in study.axes]
     variables = {}

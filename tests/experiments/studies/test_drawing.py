@@ -1,4 +1,4 @@
-"""Charts: their tables, and files that are the same bytes every time."""
+"""Tests of charts: their tables are complete, and their files have the same bytes every time."""
 
 import csv
 
@@ -73,7 +73,8 @@ def test_the_figure_has_the_labels_scales_and_intervals_of_the_chart():
     assert lines.get_xlabel() == "width m [neurons]" and lines.get_xscale() == lines.get_yscale() == "log"
     (bars,) = lines.containers
     ends = np.array(bars.lines[2][0].get_segments())[:, :, 1]
-    assert ends[0] == pytest.approx([0.9, 1.1]) and ends[1] == pytest.approx([0.4, 0.5])  # NaN: no upper bar
+    # A NaN means that there is no upper bar.
+    assert ends[0] == pytest.approx([0.9, 1.1]) and ends[1] == pytest.approx([0.4, 0.5])
     assert [tick.get_text() for tick in named.get_yticklabels()] == ["first", "second"]
     assert named.get_xlabel() == "exponent"
 
@@ -90,7 +91,7 @@ def test_a_theory_has_the_colour_of_what_is_measured_and_one_entry_with_it():
 
 
 def test_series_are_told_apart_in_grey():
-    """Neighbours in the order of use differ in marker and, by a tenth of the range at least, in luminance."""
+    """Series that follow each other differ in marker, and differ in lightness by at least a tenth of the range."""
     assert len(set(MARKERS)) == len(MARKERS) == len(COLORS)
     rgb = np.array([[int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)] for color in COLORS])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
@@ -119,7 +120,7 @@ def test_letters_indices_and_powers_are_set_as_such(text, drawn):
 
 
 def test_no_text_reaches_beyond_the_figure():
-    """A long title, long entries and long labels, in one column and in two."""
+    """No text leaves the figure, even if the title, the entries and the labels are long, in one column and in two."""
     says = "the largest of all distances of the network's outputs from those of its own kernel regime, over |r(0)|"
     panel = Panel(says, Label(says, log=True), Label(says), (Series(says, "measured", [1.0, 2.0], [1.0, 2.0]),))
     for panels in ((panel,), (panel, panel)):

@@ -1,4 +1,8 @@
-"""Drift: a cell against the paper's objective by finite differences; planted ratios hold, wrong ones are violated."""
+"""Tests of the study of client drift.
+
+One cell (one measurement of the study) is compared with finite differences of the paper's objective. Claims of the
+ratios behind invented cells hold, and claims of other ratios are violated.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +17,10 @@ from ntkfl.problem import Problem, Setup
 
 
 def test_a_client_descends_its_loss_plus_beta_times_the_connectivity_loss():
-    """One step from the second position on: the move of two steps is that of the objective's numerical gradient."""
+    """A client descends its loss plus beta times the connectivity loss.
+
+    The move of two steps agrees with the numerical gradient of the objective.
+    """
     own, weights = problem().members[0], draw(4, 8, 0)
     client = Problem(problem().x[own], problem().y[own])
     signs = weights.signs / 2
@@ -78,7 +85,10 @@ def test_planted_ratios_hold_and_wrong_ones_are_violated():
 
 
 def test_what_shares_a_network_is_one_sample():
-    """Cells that differ only in client, beta or K are one sample: bars come from one distance for each network."""
+    """Cells that share a network, and differ only in client, beta or K, count as one sample.
+
+    The bars of the chart are computed from one distance for each network.
+    """
     rng = np.random.default_rng(5)
     shared = {(width, seed): rng.standard_normal() for width in STUDY.axes[2].values for seed in range(20)}
 

@@ -1,4 +1,8 @@
-"""Generalisation: a cell against the formula; random labels are fair; a bound below the loss is violated."""
+"""Tests of the study of generalisation.
+
+One cell (one measurement of the study) is compared with the formula. Random labels are fair coins, and a bound that is
+below the loss is violated.
+"""
 
 import numpy as np
 import pytest
@@ -33,16 +37,17 @@ def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
     rest = 5 / np.sqrt(24) + 3 * np.sqrt(np.log(6 * index * (index + 1) / DELTA) / 48)
     assert measured["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
     assert measured["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
-    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # after infinitely many rounds
+    # These are the outputs after infinitely many rounds.
+    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)
     assert measured["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
     assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - measured["loss"]) < measured["loss_error"]
 
 
 def test_draws_of_one_seed_are_not_nested():
-    """A tally of failures takes its cells to be independent."""
+    """Two samples of one seed overlap only by chance, as a tally of failures assumes that cells are independent."""
     small, large = (trained_case({"n": n, "labels": TRUE, "seed": 3}).problem.x[:32] for n in (32, 64))
     shared = (small[:, None] == large).all(axis=2).any(axis=1).sum()
-    assert shared < 8  # of 1797 images
+    assert shared < 8  # The images are drawn from 1797.
 
 
 def test_random_labels_are_fair_and_those_of_the_seed():
@@ -70,7 +75,7 @@ def test_planted_numbers_hold_and_wrong_ones_are_violated():
 
 
 def test_one_failure_does_not_refute_what_holds_with_probability():
-    """Each of 24 cells may fail with probability .01: one failure decides nothing."""
+    """Each of 24 cells may fail with probability .01, so one failure decides nothing."""
     cells = planted(STUDY, lambda p: cell(p, loss=3.2 if p["n"] == 64 and p["seed"] == 1 else 0.5))
     for answer in STUDY.answers(cells)[:2]:
         assert answer.outcome is Outcome.UNRESOLVED and "1 failures in 24 trials" in answer.note
@@ -80,7 +85,10 @@ def test_one_failure_does_not_refute_what_holds_with_probability():
     ("wrong", "outcome"), [(0.492, Outcome.HOLDS), (0.487, Outcome.UNRESOLVED), (0.47, Outcome.VIOLATED)]
 )
 def test_coins_are_refuted_at_one_in_a_million_only(wrong, outcome):
-    """The share of wrong labels among 16800 held-out labels has a standard error of 0.0039."""
+    """Fairness is refuted only by shares that fair coins exceed at most once in a million.
+
+    The share of wrong labels among 16800 held-out labels has a standard error of 0.0039.
+    """
     *_, coins = STUDY.answers(planted(STUDY, lambda point: cell(point, wrong=wrong), labels=(RANDOM,)))
     assert coins.outcome is outcome
 

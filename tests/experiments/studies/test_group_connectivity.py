@@ -1,4 +1,8 @@
-"""Group connectivity: a cell against sampled inputs; planted exponents hold, wrong ones are violated."""
+"""Tests of the study of the connectivity of groups.
+
+One cell (one measurement of the study) is compared with sampled inputs. From invented cells with known exponents these
+exponents hold, and claims of others are violated.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +36,7 @@ def test_a_cell_is_the_definition_on_a_fine_grid_of_the_circle():
     assert measured["barrier"] == pytest.approx(losses[0] - np.mean(losses[1:]), rel=1e-4)
     gap = outputs[0] - np.mean(outputs[1:], axis=0)
     assert measured["gap"] == pytest.approx(np.sqrt((gap**2).mean()), rel=1e-3)
-    # the limit is that of infinite width
+    # The limit belongs to infinite width, so a network of finite width only agrees roughly.
     assert measured["limit"] == pytest.approx(-np.var(outputs[1:], axis=0).mean(), rel=0.3)
 
 
@@ -59,7 +63,7 @@ def test_planted_exponents_hold_and_wrong_ones_are_violated():
 
 def test_a_barrier_of_any_sign_and_a_cell_that_overflows():
     few = STUDY.answers(planted(STUDY, lambda p: {"barrier": 0.0, "limit": 0.0}, seed=range(2), width=(128, 256)))
-    assert few[-1].outcome is Outcome.HOLDS  # 0 <= 0, as with one client
+    assert few[-1].outcome is Outcome.HOLDS  # Both sides are 0, as with one client.
 
     def some(point):
         return cell(point) | {"barrier": 0.3 if point["seed"] else -0.2}

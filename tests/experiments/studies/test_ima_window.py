@@ -1,4 +1,8 @@
-"""IMA window: runs against the exact moment and the closed form; planted powers hold, wrong ones are violated."""
+"""Tests of the study of the window of iterative moving averages.
+
+Runs are compared with the exact moment and the closed form. From invented cells (measurements of the study) with known
+powers these powers hold, and claims of others are violated.
+"""
 
 import numpy as np
 import pytest
@@ -24,10 +28,11 @@ def test_the_moment_tends_to_that_of_the_lyapunov_equation(window):
 
 
 def test_without_noise_to_speak_of_the_distance_falls_round_by_round():
-    """Two rounds by hand, with averaging from the first round on: E v^2 = (mean of the models)^2 + variance."""
+    """Two rounds by hand, with averaging from the first round on, give E v^2 = (mean of the models)^2 + variance."""
     rho, window = 0.5, 3
     first, second = rho * DISTANCE, rho * (DISTANCE + rho * DISTANCE) / 2
-    noise = np.array([[1.0, 0.0], [rho / 2, 1.0]])  # the coefficients of w_1 and w_2 in the two rounds' noises
+    # The entries are the coefficients of w_1 and w_2 in the noises of the two rounds.
+    noise = np.array([[1.0, 0.0], [rho / 2, 1.0]])
     share = np.full(2, 1 / 3)
     expected = ((DISTANCE + first + second) / 3) ** 2 + (share @ noise) @ (share @ noise)
     assert second_moment(rho, window, 0, 2) == pytest.approx(expected)
@@ -49,7 +54,10 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 
 def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
-    """Moments that are 1.4% off, with an error of 0.4%, lie outside the 99% interval and inside that of 1 - 1e-6."""
+    """Moments between the two intervals leave the claim unresolved.
+
+    They are 1.4% off with an error of 0.4%, which is outside the interval of 99% and inside that of 1 - 1e-6.
+    """
     cells = planted(STUDY, lambda point: cell(point, off=1.007))
     ratio = ((cells.left / cells.exact) ** 2).to_numpy()
     off = (ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size))
@@ -59,7 +67,11 @@ def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
 
 
 def test_cells_that_have_not_settled_are_no_part_of_the_power():
-    """Late averaging, large windows and slow maps keep a trace of the start, so the closed form does not apply."""
+    """Cells that have not settled are no part of the power.
+
+    Late averaging, large windows and slow maps keep an influence of the start, so the closed form does not apply to
+    them.
+    """
 
     def slow(point):
         measured = cell(point)

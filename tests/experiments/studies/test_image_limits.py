@@ -1,4 +1,8 @@
-"""Image limits: a cell against plain loops over the network's weights and the limit's coefficients; planted answers."""
+"""Tests of the study of networks' limits on images.
+
+One cell (one measurement of the study) is compared with plain loops over the network's weights and over the limit's
+coefficients. From invented cells with known answers these answers are recovered.
+"""
 
 from dataclasses import replace
 from itertools import islice
@@ -24,7 +28,7 @@ POINT = {"method": "fedavg", "images": 40, "step": 1.0, "width": WIDTH, "seed": 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Forty digits in place of Fashion-MNIST."""
+    """Forty images of digits in place of Fashion-MNIST."""
     problem = data.digits(40, target="one-hot", clients=4, partition="dirichlet:0.3", test=30)
     monkeypatch.setattr(image_limits, "problem", lambda images: problem)
     image_limits.limit.cache_clear()
@@ -39,7 +43,10 @@ def measured_in(rounds, step=1.0, dtype="float64"):
 
 @pytest.mark.parametrize("step", [1.0, 0.01])
 def test_a_cell_is_what_a_plain_loop_finds(small, step):
-    """The loop takes FedAvg's steps on hidden weights, on the linearisation's, and on the limit's coefficients."""
+    """A cell agrees with a loop that takes FedAvg's steps on hidden weights, on the linearisation, and on the limit.
+
+    The steps on the limit change its coefficients.
+    """
     rounds = (1, 2, 4)
     measured = measured_in(rounds, step)
     rng = np.random.default_rng(own_seed(SEED, WIDTH, STUDY.name))
@@ -124,7 +131,10 @@ def test_training_is_the_engine_s(small, method, linear):
 
 
 def test_little_steps_leave_the_first_kernel_s_distance_alone(small):
-    """Relative to the limit's movement, a network's distance from its linearisation vanishes with the steps."""
+    """With smaller steps a network's distance from its linearisation vanishes relative to the limit's movement.
+
+    What remains of the distance from the limit is due to the network's first kernel.
+    """
     whole, little = (measured_in((1,), step) for step in (1.0, 0.001))
     bent, linear = ([of[name][0] / of["moved"][0] for of in (whole, little)] for name in ("bent", "linear"))
     assert bent[1] < bent[0] / 1000 and linear[1] > 0.5
@@ -146,7 +156,10 @@ def test_the_study_measures_all_its_rounds(small):
 
 
 def cell(point, power=-0.5, swapped=()):
-    """Outputs are off by a power of the width; accuracies are .6, .7, .8 by method, reversed in some cells."""
+    """Returns an invented cell.
+
+    Its outputs are off by a power of the width. Its accuracies are .6, .7, .8 by method, reversed in some cells.
+    """
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     exact = 0.6 + 0.1 * tuple(METHODS).index(point["method"])
     trained = 1.4 - exact if (point["width"], point["seed"]) in swapped else exact

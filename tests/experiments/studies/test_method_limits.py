@@ -1,4 +1,8 @@
-"""Method limits: a cell against a plain loop; planted powers are recovered, a wrong one violated."""
+"""Tests of the study of methods' limits.
+
+One cell (one measurement of the study) is compared with a plain loop. From invented cells with known powers these
+powers are recovered, and a claim of another power is violated.
+"""
 
 import numpy as np
 import pytest
@@ -26,7 +30,7 @@ WIDTH, SEED = 64, 3
 
 
 def test_a_cell_is_what_a_plain_loop_finds():
-    """The loop takes FedProx's proximal steps on the network, and the same steps on coefficients for the limit."""
+    """The loop takes FedProx's proximal steps on the network, and the same steps on the coefficients of the limit."""
     measured = measure({"data": SPHERE, "method": "fedprox", "width": WIDTH, "seed": SEED})
     entropy = np.random.SeedSequence((SEED, WIDTH, *b"fedprox")).generate_state(1, np.uint64)[0] >> 1
     weights = draw(WIDTH, problem().d, int(entropy))
@@ -64,12 +68,13 @@ def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():
     for method, end in zip(METHODS, ends, strict=True):
         assert limit(method).step_warning is None and limit(method).rate < 0.98, method
         apart = np.linalg.norm(ends - end, axis=1) / np.linalg.norm(problem().y)
-        assert np.sum(apart < 1e-4) == 1, method  # a limit is near itself alone
+        assert np.sum(apart < 1e-4) == 1, method  # Each limit is close to itself and to no other.
 
 
 def test_on_a_file_the_step_is_halved_until_the_method_is_stable_and_wide_networks_are_nearer(tmp_path):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(24, 3)) + 2  # nearly parallel rows: a large eigenvalue, for which 0.4 is too long a step
+    # The rows are nearly parallel, so the kernel has a large eigenvalue, for which 0.4 is too long a step.
+    x = rng.normal(size=(24, 3)) + 2
     np.savez(tmp_path / "mine.npz", x=x, y=rng.uniform(-0.2, 0.2, 24), owner=np.arange(24) % 2)
     name = data_name(str(tmp_path / "mine.npz"))
     exact = limit("fedavg", name)
@@ -78,7 +83,7 @@ def test_on_a_file_the_step_is_halved_until_the_method_is_stable_and_wide_networ
         np.mean([measure({"data": name, "method": "fedavg", "width": width, "seed": s})["outputs"] for s in range(3)])
         for width in (64, 4096)
     )
-    assert wide < narrow / 4  # 1/8 in theory
+    assert wide < narrow / 4  # Theory predicts a ratio of 1/8.
 
 
 def test_no_two_cells_share_neurons(monkeypatch):
@@ -97,9 +102,9 @@ def test_no_two_cells_share_neurons(monkeypatch):
 
 
 def cell(point, powers=None):
-    """A network whose distances have the powers of theory, with a relative noise of a fifth.
+    """Returns an invented cell whose distances have the powers of theory, with a relative noise of a fifth.
 
-    Of 960 such answers one is violated by chance; of these 24, none is.
+    Of 960 such answers one is violated by chance; of the 24 here, none is.
     """
     rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
     power = (powers or {}).get(point["method"], -0.5)

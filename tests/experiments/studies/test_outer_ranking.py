@@ -1,4 +1,8 @@
-"""Outer ranking: a cell against a plain loop over the weights; planted orders, regrets and gains are recovered."""
+"""Tests of the study that ranks servers' optimizers.
+
+One cell (one measurement of the study) is compared with a plain loop over the weights. From invented cells with known
+orders, regrets and gains these are recovered.
+"""
 
 import numpy as np
 import pytest
@@ -46,7 +50,10 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
 
 
 def cell(point, swapped=False, noise=0.05):
-    """Losses that fall to 2^-k for the k-th candidate; two candidates change places in training."""
+    """Returns an invented cell whose loss falls to 2^-k for the k-th candidate.
+
+    With `swapped`, two candidates exchange their places in training.
+    """
     place = ["average", "momentum", "nesterov"].index(point["outer"]) + 3 * (point["local_steps"] == 4)
     batches = point["tuned_for"] == "batches"
     known = 2.0 ** -(place if batches else place - 8)
@@ -74,7 +81,7 @@ def test_a_planted_swap_is_seen_and_its_regret_is_counted():
     order, regret, _ = STUDY.answers(planted(STUDY, changed, network=("two-layer:4096",)))
     assert order.outcome is regret.outcome is Outcome.UNRESOLVED
     assert "65 of 66" in order.note and "within a factor of 2" in order.note
-    # a loss of 2^-4 is reached after 4/5 of the rounds to 2^-5
+    # A run that ends at 2^-5 reaches a loss of 2^-4 after 4/5 of its rounds.
     assert regret.measured.value == pytest.approx(ROUNDS / 5, abs=1)
     assert "seen to be better: momentum, K = 4, tuned for batches" in regret.note
 

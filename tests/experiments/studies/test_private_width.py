@@ -1,4 +1,8 @@
-"""Private width: a cell is as the engine, a plain loop and `random_rounds` give it; planted answers are found."""
+"""Tests of the study of private training over widths.
+
+One cell (one measurement of the study) agrees with the training engine, with a plain loop and with `random_rounds`.
+From invented cells with known answers these answers are recovered.
+"""
 
 from dataclasses import replace
 from itertools import islice
@@ -72,7 +76,10 @@ def test_what_is_expected_is_the_random_rounds_with_the_plans_noise():
 
 @pytest.mark.parametrize(("angle", "ratio"), [(0.0, 0.3), (0.0, 2.0), (1.1, 0.7)])
 def test_noise_turns_neurons_as_often_as_is_proved(angle, ratio):
-    """P(u.x >= 0, u'.z >= 0) = (pi - arccos(cos angle / sqrt(1 + ratio^2))) / (2 pi), by a million draws."""
+    """Noise flips neurons with the proved probability, here compared with the share in a million draws.
+
+    The claim is P(u.x >= 0, u'.z >= 0) = (pi - arccos(cos angle / sqrt(1 + ratio^2))) / (2 pi).
+    """
     u, noise = np.random.default_rng(0).standard_normal((2, 1_000_000, 2))
     both = (u[:, 0] >= 0) & ((u + ratio * noise) @ [np.cos(angle), np.sin(angle)] >= 0)
     chance = (np.pi - np.arccos(np.cos(angle) / (1 + ratio**2) ** 0.5)) / (2 * np.pi)
@@ -97,7 +104,8 @@ def test_planted_losses_are_told():
     worse = STUDY.answers(planted(STUDY, lambda point: cell(point, off=-0.4)))
     assert Outcome.VIOLATED in {answer.outcome for answer in worse} or worse[2].outcome is Outcome.UNRESOLVED
     scattered = STUDY.answers(planted(STUDY, lambda point: cell(point, ratio=1.5 if point["seed"] % 2 else 0.5)))
-    for answer in (answer for answer in scattered if answer.theory == 1):  # the interval contains 1, but is wide
+    # The interval contains 1, but it is too wide for a verdict.
+    for answer in (answer for answer in scattered if answer.theory == 1):
         assert answer.measured.lo <= 1 <= answer.measured.hi and answer.outcome is Outcome.UNRESOLVED
         assert "half-width" in answer.note
     few = STUDY.answers(planted(STUDY, cell, seed=range(3)))

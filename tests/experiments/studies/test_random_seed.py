@@ -1,4 +1,7 @@
-"""The seeds of cells are numpy's, of every value of the point, so that no two cells share random numbers."""
+"""Tests of the seeds of a study's cells (its single measurements): numpy derives them from every value of the point.
+
+Hence no two cells share random numbers.
+"""
 
 import numpy as np
 

@@ -1,4 +1,8 @@
-"""Stability map: a cell against a plain loop; a planted boundary holds, a boundary planted elsewhere is violated."""
+"""Tests of the study of stable step sizes.
+
+One cell (one measurement of the study) is compared with a plain loop. Claims hold for invented cells with the boundary
+of theory, and are violated by cells with another boundary.
+"""
 
 import numpy as np
 import pytest
@@ -55,7 +59,7 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
 
 @pytest.mark.parametrize("server", [0.6, 60.0])
 def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, server):
-    """A plain loop trains the network as one long vector of parameters."""
+    """A cell agrees with a plain loop that trains the network as one long vector of parameters."""
     monkeypatch.setattr(stability_map, "DEEP_WIDTH", 24)
     monkeypatch.setattr(stability_map, "ROUNDS", 6)
     measured = measure(POINT | {"network": "fc:3:erf", "eta_local": 0.05, "eta_global": server})
@@ -103,7 +107,11 @@ def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
 
 
 def cell(point, shift=1.0, wild=False):
-    """A run that grows if eta_global > shift times the limit 3 / eta_local, or eta_local > 2, a client's limit."""
+    """Returns an invented cell.
+
+    Its run grows if eta_global exceeds `shift` times the limit 3 / eta_local, or if eta_local exceeds 2, the limit of a
+    client.
+    """
     limit, server = 3 / point["eta_local"], point["eta_global"]
     beyond = point["eta_local"] > 2
     grown = server > shift * limit or beyond or wild
@@ -120,7 +128,10 @@ def test_a_planted_boundary_holds():
 
 
 def test_growth_too_slow_to_be_seen_does_not_move_the_boundary():
-    """Runs just beyond the limit grow by 1.02 a round, in a mode that is a hundredth of the residual."""
+    """Growth that is too slow to be noticed does not move the boundary.
+
+    Runs just beyond the limit grow by 1.02 a round, in a mode that has a hundredth of the residual.
+    """
 
     def slow(point):
         rate = 2 * point["eta_global"] * point["eta_local"] / 3 - 1
@@ -143,13 +154,18 @@ def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
 
 
 def one_column_apart(point, shift):
-    """Planted runs; in one column, runs grow from `shift` times the column's limit on."""
+    """Returns an invented cell.
+
+    In one column of the map, runs grow from `shift` times the column's limit on.
+    """
     return cell(point, shift=shift if (point["eta_local"], point["local_steps"]) == (0.5, 2) else 1.0)
 
 
 @pytest.mark.parametrize("shift", [0.1, 0.5, 2.0, 100.0])
 def test_one_column_that_contradicts_the_others_violates(shift):
-    """Runs of the column begin to grow at a wrong step of the grid, or grow at all steps, or at none."""
+    """A claim is violated by one column whose runs begin to grow at a wrong step of the grid, at all steps, or
+    at none.
+    """
     axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 5.5, 6.5, 8.0, 16.0), "residual": (0.001,)}
     begins, *_ = STUDY.answers(planted(STUDY, lambda point: one_column_apart(point, shift), **axes))
     assert begins.outcome is Outcome.VIOLATED

@@ -1,4 +1,4 @@
-"""`ntkfl study`: its output, its files, exit statuses, refusals, and completion of names."""
+"""Tests of `ntkfl study`: its output, its files, exit statuses, refusals, and completion of names."""
 
 import json
 import math
@@ -86,7 +86,10 @@ def test_an_answer_that_is_violated_is_exit_status_1(pendulum, tmp_path):
 
 
 def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pendulum, tmp_path):
-    """The half-width is 1.2 divided by the number of seeds: 2 and 4 seeds leave the interval too wide."""
+    """Seeds are doubled until the interval is narrow enough or the budget is spent.
+
+    The half-width is 1.2 divided by the number of seeds, which leaves the interval too wide with 2 and with 4 seeds.
+    """
     file = tmp_path / "narrowing.py"
     file.write_text(Path(pendulum).read_text() + NARROWING)
     words = ("run", file, "--lengths", "1,2", "--gravity", "1.62", "--out", tmp_path / "out", "--until-resolved")
@@ -116,7 +119,10 @@ def test_seeds_are_added_until_every_answer_is_settled_or_the_budget_is_spent(pe
 
 
 def test_an_answer_that_four_times_the_seeds_do_not_narrow_is_not_waited_for(pendulum, tmp_path):
-    """More seeds do not reduce the error of `this`, and eight seeds settle `that`: sixteen seeds are not tried."""
+    """An answer that does not get more precise with four times the seeds gets no more seeds.
+
+    More seeds do not reduce the error of `this`, and eight seeds settle `that`, so sixteen seeds are not tried.
+    """
     file = tmp_path / "stuck.py"
     file.write_text(Path(pendulum).read_text() + STUCK)
     done = invoke(
@@ -139,7 +145,7 @@ def test_no_seeds_are_added_for_answers_that_only_other_values_of_an_axis_can_se
     assert done.exit_code == 0 and "from 4 of 4 cells" in done.stdout, done.output
     said = "2 of 2 answers are not settled with 2 seeds, and no number of them would do: "
     assert f"{said}1 stays open whatever is added; 1 asks for more values of --lengths" in done.stderr
-    done = invoke(*words, "--lengths", "1,2,4,8,16")  # five lengths are enough; only seeds are missing
+    done = invoke(*words, "--lengths", "1,2,4,8,16")  # Five lengths are enough, so that only seeds are missing.
     assert "asks for more" not in done.stderr and "4 are next" in done.stderr and "1 holds" in done.stdout
 
 
@@ -226,7 +232,7 @@ def test_folders_of_two_machines_are_merged_by_their_cells(pendulum, tmp_path):
     for cell in (other / "cells").iterdir():
         shutil.copy(cell, one / "cells")
     half = sorted((one / "cells").iterdir())[0]
-    half.with_name(f".{half.name}.part").write_bytes(half.read_bytes()[:9])  # a copy that was cut short
+    half.with_name(f".{half.name}.part").write_bytes(half.read_bytes()[:9])  # This is a copy that was cut short.
     assert "12 done, 0 to do" in invoke("run", pendulum, "--lengths", "1,2,3", "--dry-run", "--out", one).stdout
     invoke("run", pendulum, "--lengths", "1,2,3", "--out", one)
     invoke("run", pendulum, "--lengths", "1,2,3", "--out", both)
@@ -331,9 +337,9 @@ def test_the_list_of_one_study_is_its_part_of_the_whole(pendulum):
     assert refused.exit_code == 2 and "no study 'drfit'. Did you mean 'drift'?" in refused.stderr
 
 
-@pytest.mark.slow  # a process
+@pytest.mark.slow  # The test starts a process.
 def test_a_reader_who_leaves_early_is_no_fault(pendulum, started):
-    """The reader is `head -1` of `ntkfl study run ... --dry-run | head -1`."""
+    """A reader who stops early causes no error, such as `head -1` in `ntkfl study run ... --dry-run | head -1`."""
     process = started("-m", "experiments", "study", "run", pendulum, "--dry-run")
     process.stdout.close()
     assert process.stderr.read() == b"" and process.wait() == 1

@@ -1,4 +1,7 @@
-"""A study on a user's file: cells belong to the file's content, another content has others, answers are kept apart."""
+"""Tests of studies on a user's file.
+
+Measured cells belong to the content of the file. Another content has cells of its own, and answers are kept apart.
+"""
 
 import hashlib
 from dataclasses import replace
@@ -21,7 +24,7 @@ STUDY = stability_map.STUDY
 
 @pytest.fixture
 def saved(tmp_path):
-    """A file of seven rows that are not normalised, with owners, and its content."""
+    """Returns a file of seven rows that are not normalised, with owners, and the data that it holds."""
     problem = data.sphere(7, 5, seed=3, clients=2, labels="uniform")
     path = tmp_path / "mine.npz"
     np.savez(path, x=problem.x * 3, y=problem.y, owner=problem.owner)

@@ -1,4 +1,7 @@
-"""Studies and their grids: what is refused, with which words, and which cells there are."""
+"""Tests of studies and their grids: which grids are refused with which messages, and which cells a grid has.
+
+A cell is the measurement at one point of the grid.
+"""
 
 import itertools
 import json

@@ -1,4 +1,7 @@
-"""Real runs of `ntkfl study` that are killed, stopped, doubled, or spread over a cluster whose workers die."""
+"""Tests of `ntkfl study` with real processes: runs are killed, stopped, or started twice.
+
+Some runs use a cluster whose workers die.
+"""
 
 import os
 import random
@@ -19,24 +22,24 @@ from experiments.studies.study_folder import StudyFolder
 
 pytestmark = pytest.mark.slow
 RUN = ("-m", "experiments", "study", "run")
-SLOW = {"PENDULUM_SECONDS": "0.5"}  # most signals arrive while a cell is measured
+SLOW = {"PENDULUM_SECONDS": "0.5"}  # With so slow cells, most signals arrive while a cell is measured.
 
 
 def finished(process, status=0):
-    """A process's output on both streams, once it has ended with this exit status."""
+    """Waits for a process to end, asserts its exit status, and returns what it wrote on stdout and stderr."""
     out, err = (stream.decode() for stream in process.communicate())
     assert process.returncode == status, err
     return out, err
 
 
 def done(out):
-    """Number of finished cells in a folder."""
+    """Returns the number of finished cells in a folder."""
     return len(list((out / "cells").glob("*.safetensors"))) if (out / "cells").exists() else 0
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """The results of a run that nothing interrupts."""
+    """Returns the results of a run that nothing interrupts."""
     out = tmp_path_factory.mktemp("whole")
     subprocess.run([sys.executable, *RUN, Path(__file__).parent / "pendulum.py", "--out", out], check=True)
     return (out / "results.nc").read_bytes()
@@ -44,14 +47,16 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.fixture
 def held(tmp_path):
-    """The environment of a study that cannot end, because its cells of length 4 wait."""
+    """Returns the environment of a study that cannot end, because its cells of length 4 wait."""
     (tmp_path / "hold").write_text("")
     return {"HOLD": str(tmp_path / "hold")}
 
 
 @pytest.fixture
 def logged(tmp_path):
-    """The environment of a slow study that logs, and how often each cell was measured."""
+    """Returns the environment of a slow study that logs, and a function that counts how often each cell was
+    measured.
+    """
     log = tmp_path / "log"
     return SLOW | {"LOG": str(log)}, lambda: Counter(log.read_text().splitlines())
 
@@ -71,7 +76,7 @@ def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
         process.wait()
     finished(started(*command, **environment))
     assert (out / "results.nc").read_bytes() == uninterrupted
-    # at most the two workers' cells at the time of the kill are repeated
+    # Only the cells that the two workers measured at the time of a kill are repeated.
     assert len(measured()) == 16 and sum(measured().values()) - 16 <= 2 * kills
 
 
@@ -130,7 +135,10 @@ def test_a_run_says_how_far_it_is_on_a_pipe(pendulum, tmp_path, started):
 
 @pytest.fixture
 def cluster(started):
-    """Start a scheduler and workers; gives its address, and a function that starts one more worker."""
+    """Starts a scheduler and workers.
+
+    Yields the scheduler's address and a function that starts one more worker.
+    """
     quick_to_give_up = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
     options = ("--no-dashboard", "--host", "127.0.0.1")
     scheduler = started("-m", "dask", "scheduler", "--port", "0", *options, **quick_to_give_up)

@@ -1,4 +1,7 @@
-"""Runs of studies: results and labels, continuing after a stop, failures, full disks, other processes, changed code."""
+"""Tests of runs of studies: results and labels, failures, full disks, other processes and changed code.
+
+A run that was stopped continues where it was.
+"""
 
 import errno
 import itertools
@@ -31,7 +34,7 @@ from ntkfl.estimate import Estimate
 
 
 def ran(grid, path, **options):
-    """Run the cells that are left; return each cell's status, and the bytes of the results."""
+    """Runs the cells that are left; returns each cell's status and the bytes of the results."""
     folder, reports = StudyFolder(path), {}
     folder.begin(grid)
     run(grid, folder.store, planned(grid, folder.store).todo, report=lambda c, s: reports.update({c.key: s}), **options)
@@ -138,7 +141,7 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert results == ran(grid, tmp_path / "other")[1]
 
 
-@pytest.mark.slow  # a quick test above covers a process that dies while it works
+@pytest.mark.slow  # slow, because a quick test above covers a process that dies while it works
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path):
     cells = grid.cells()
     with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:
@@ -218,7 +221,10 @@ def test_the_version_changes_with_the_study_and_not_with_its_place(pendulum, tmp
 
 
 def test_an_error_that_an_interrupt_has_become_is_no_failure_of_the_cell(pendulum, grid, tmp_path, monkeypatch):
-    """C code may replace a KeyboardInterrupt by another exception."""
+    """An error that is raised after an interrupt does not count as a failure of the cell.
+
+    C code may replace a KeyboardInterrupt by another exception.
+    """
 
     def interrupted(point):
         monkeypatch.setattr(interruption, "check", Mock(side_effect=KeyboardInterrupt))
@@ -311,11 +317,14 @@ def test_what_is_measured_is_what_the_study_says(pendulum):
 
 
 def test_every_library_that_computes_numbers_is_in_the_version():
-    """Cells of machines with different privacy accountants were once taken for the same cells."""
+    """The version of a study's code includes every library that computes numbers.
+
+    Without this rule, cells from machines with different privacy accountants were once taken for the same cells.
+    """
     without_numbers = {
         *("distributed", "hypothesis", "jaxtyping", "jinja2", "joblib", "packaging", "pydantic", "rich", "safetensors"),
         *("threadpoolctl", "typer", "xarray", "ntkfl_check"),
-        *("fedjax", "flwr", "mergekit", "optax", "peft", "pfl"),  # adapters use these libraries in other processes
+        *("fedjax", "flwr", "mergekit", "optax", "peft", "pfl"),  # Adapters use these libraries in other processes.
     }
     known = {*sys.stdlib_module_names, *code_version.PACKAGES, *without_numbers}
     distributions = packages_distributions()

@@ -1,4 +1,4 @@
-"""A run over TLS: the scheduler, the worker and the client show certificates; a client without one is refused."""
+"""Tests of a run over TLS: scheduler, worker and client show certificates, and a client without one is refused."""
 
 import re
 import subprocess

@@ -1,4 +1,8 @@
-"""Trained transitivity: a cell against the definitions on a grid, training against autograd, planted correlations."""
+"""Tests of the study of transitivity of trained networks.
+
+One cell (one measurement of the study) is compared with the definitions on a grid, and training with autograd. From
+invented cells with known correlations these are recovered.
+"""
 
 import numpy as np
 import pytest
@@ -44,7 +48,11 @@ def test_a_cell_is_the_definition_on_a_grid():
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_a_step_of_training_is_the_gradient_that_autograd_finds(beta):
-    """Half the mean square plus beta times its integral on the way to the anchor, by Gauss's rule of three points."""
+    """A step of training is the gradient that autograd computes for the same objective.
+
+    The objective is half the mean square plus beta times its integral on the segment to the anchor, by Gauss's rule of
+    three points.
+    """
     problem = data.digits(n=N_SAMPLES, seed=1)
     start, anchor = drawn(6, problem.d, 4), drawn(6, problem.d, 5)
     u, v = (torch.tensor(part, requires_grad=True) for part in (start.hidden, start.readout))
@@ -88,7 +96,7 @@ def test_planted_correlations_are_found_and_their_opposite_is_violated():
 
 
 def test_an_effect_of_beta_alone_is_not_one_of_epsilon_at_equal_beta():
-    """If beta alone moves epsilon and the barrier, only groups in which beta varies show a correlation."""
+    """If beta alone changes epsilon and the barrier, only groups in which beta varies show a correlation."""
 
     def of_beta(point):
         rng = np.random.default_rng([point["width"], int(10 * point["beta"]), point["steps"], point["seed"]])
@@ -109,7 +117,11 @@ def test_bounds_are_held_against_the_gap():
 
 
 def test_a_comparison_outside_the_theorem_contradicts_no_theorem_and_has_no_failure_probability():
-    """Cells that share images and anchors are dependent: the theorem's probability does not bound how many fail."""
+    """A comparison to which the theorem does not apply contradicts no theorem.
+
+    Cells that share images and anchors are dependent, so the theorem's probability does not bound how many of them
+    fail.
+    """
     far = STUDY.answers(
         planted(STUDY, lambda point: cell(point) | {"gap": Estimate(200.0 if point["seed"] == 0 else 2.0, 1e-12)})
     )[-1]

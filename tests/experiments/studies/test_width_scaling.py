@@ -1,4 +1,8 @@
-"""Width scaling: a cell against a plain loop; planted powers are recovered, wrong ones violated."""
+"""Tests of the study of growing widths.
+
+One cell (one measurement of the study) is compared with a plain loop. From invented cells with known powers these
+powers are recovered, and claims of others are violated.
+"""
 
 import numpy as np
 import pytest
@@ -60,7 +64,7 @@ def test_a_cell_is_what_a_plain_loop_finds():
 
 
 def cell(point, powers=TRUE):
-    """A network whose statistics have the powers of theory, with noise of a tenth."""
+    """Returns an invented cell whose statistics have the powers of theory, with a noise of a tenth."""
     m, rng = float(point["width"]), np.random.default_rng((point["width"], point["seed"]))
 
     def number(name: str) -> float:
@@ -78,7 +82,7 @@ def cell(point, powers=TRUE):
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
     answers = {answer.claim: answer for answer in STUDY.answers(planted(STUDY, cell))}
     printed = next(claim for claim in answers if "I - rho H_inf " in claim)
-    known = answers.pop(printed)  # planted at the true power m^0, so that the printed claim is violated
+    known = answers.pop(printed)  # The cells have the true power m^0, so the printed claim is violated.
     assert known.outcome is known.recorded is Outcome.VIOLATED and not known.surprises
     assert {answer.outcome for answer in answers.values()} <= {Outcome.HOLDS, Outcome.UNRESOLVED}
     assert sum(answer.outcome is Outcome.HOLDS for answer in answers.values()) >= 20
@@ -92,7 +96,8 @@ def test_missing_cells_are_left_out_and_unsorted_widths_sorted():
     widths = (512, 64, 128, 256, 1024, 2048)
     cells = planted(STUDY, lambda p: None if p["width"] == 512 and p["seed"] else cell(p), width=widths)
     ladder = StoredLadder.of(cells, problem(), SETUP)
-    assert ladder.widths == (64, 128, 256, 1024, 2048) and ladder.counts == (8,) * 5  # one network of 512 is too few
+    # The width 512 is left out, because one network is too few.
+    assert ladder.widths == (64, 128, 256, 1024, 2048) and ladder.counts == (8,) * 5
     (movement,) = (answer for answer in STUDY.answers(cells) if answer.claim.startswith("max_r |u_r(T)"))
     assert movement.outcome is Outcome.HOLDS
     first, second = STUDY.charts(cells)
@@ -124,7 +129,7 @@ def test_three_widths_are_untested():
 
 
 def test_an_infinite_cell_does_not_drop_out():
-    """The exponent that a diverged network enters is unresolved, though the other cells would suffice."""
+    """If one network diverges, the exponent to which it belongs is unresolved, though the other cells would suffice."""
     cells = planted(STUDY, lambda p: cell(p) | ({"movement": np.inf} if p["seed"] == 0 and p["width"] == 64 else {}))
     (moved,) = (a for a in STUDY.answers(cells) if a.claim.startswith("max_r |u_r(T) - u_r(0)|"))
     assert moved.outcome is Outcome.UNRESOLVED and "size 64 has inf" in moved.note

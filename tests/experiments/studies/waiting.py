@@ -4,7 +4,10 @@ import time
 
 
 def until(seen, looks=15_000):
-    """Look until `seen()` is true; fail if it never becomes true. Looks are counted, since a clock may jump."""
+    """Calls `seen` again and again until it returns true, and fails if it never does.
+
+    The limit is a number of calls and not a time, since a clock may jump.
+    """
     for _ in range(looks):
         if seen():
             return
