@@ -1,6 +1,7 @@
-"""The statements: hypotheses, formulas in every form, left sides, sources. `bounds.get("fl-ntk/B.12")` finds one.
+"""The statements that are checked: hypotheses, a formula in every form, the measured left side, and the source.
 
-`bounds.load("my_theorem.py")` adds the statements of a file of yours.
+`bounds.get("fl-ntk/B.12")` returns one statement. `bounds.load("my_theorem.py")` adds the statements of a file of
+yours.
 """
 
 import sys

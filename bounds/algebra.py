@@ -1,4 +1,7 @@
-"""Steps of proofs that are pure algebra, as data: a machine proves them, nothing is sampled."""
+"""Steps of proofs that are pure algebra, written as data.
+
+A computer algebra system proves them; no cases are sampled.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +12,10 @@ import sympy as sp
 
 @dataclass(frozen=True)
 class Step:
-    """One step. `of`: the id of its statement; `says`: the claim, in one line."""
+    """One step of a proof.
+
+    `of` is the id of the statement to whose proof it belongs; `says` is its claim in one line.
+    """
 
     of: str
     says: str
@@ -32,7 +38,10 @@ class Nonnegative(Step):
 
 @dataclass(frozen=True)
 class OnBox(Step):
-    """Each expression is at least 0 on the whole box: symbol -> (lowest, highest), rational, both ends included."""
+    """Each expression is at least 0 on the whole box.
+
+    `box` maps each symbol to its lowest and highest value. Both are rational, and both belong to the box.
+    """
 
     expressions: tuple[sp.Expr, ...] = ()
     box: Mapping[sp.Symbol, tuple[Any, Any]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The texts of the catalogue, kept in cards.json: reading them builds no formulas, which would take seconds.
+"""The texts of the catalogue, kept in cards.json. They are read without building formulas, which would take seconds.
 
 `python -m verification.cards` writes the file anew after a change of `bounds`; until then the file is not read.
 """
@@ -23,7 +23,7 @@ class ClaimCard:
     """One form of a statement as texts."""
 
     claim: tuple[str, ...]
-    hypotheses: tuple[str, ...]  # the form's own, beyond the statement's hypotheses
+    hypotheses: tuple[str, ...]  # the hypotheses of this form alone, without the statement's
     note: str
     consequence: str
     version: int | None  # None: the statement is not this project's
@@ -57,7 +57,10 @@ class Card:
 
 @cache
 def kept() -> Mapping[str, Card]:
-    """The cards of this project's statements by id; none if a source has changed since they were written."""
+    """The cards of this project's statements by id.
+
+    There are none if a source file has changed since they were written.
+    """
     written = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return {card["id"]: _card(card) for card in written["cards"]} if written.get("sources") == sources() else {}
 
@@ -68,7 +71,7 @@ def as_json(cards: Mapping[str, Card]) -> str:
 
 
 def sources() -> dict[str, str]:
-    """The hash of every file that a card may come from, by its path."""
+    """The hash of every file from which a card's text may come, by the file's path."""
     folder = FILE.parent
     files = [path for ending in ("py", "json") for path in folder.rglob(f"*.{ending}") if path != FILE]
     return {
@@ -83,6 +86,6 @@ def _card(fields: Mapping[str, Any]) -> Card:
 
 
 def _typed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields from JSON, with tuples in place of lists, and members of enumerations in place of their values."""
+    """A value read from JSON, with tuples in place of lists, and members of enumerations in place of their values."""
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return {**fields, **lists, **{key: kind(fields[key]) for key, kind in ENUMERATED.items() if fields.get(key)}}

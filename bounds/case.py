@@ -1,6 +1,6 @@
-"""The interface of cases, and families of cases: the cases on which a statement is checked.
+"""The interface of a case, which is an object on which a statement is checked, and of a family of cases.
 
-A check of a statement uses nothing else of the object on which it checks the statement.
+A check of a statement uses only this interface of the case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ntkfl.problem import Weights
 
 Result = TypeVar("Result")
 
-ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # what checks use beside `describe`
+ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # the members that checks use, apart from `describe`
 READ_FROM = {  # word in a report -> attribute of a case that has a problem and a setup
     "problem": "problem.name",
     "n": "problem.n",
@@ -34,10 +34,13 @@ READ_FROM = {  # word in a report -> attribute of a case that has a problem and 
 
 
 class TooCostly(Exception):
-    """A sharper version of a case is too expensive to compute; the message names the case and a size that would do."""
+    """A sharper version of a case is too expensive to compute.
+
+    The message names the case and a size that is small enough.
+    """
 
 
-NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has no value: its run overflows, say
+NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised if a case has no value, for example after an overflow
 
 
 class computed_once(cached_property[Result]):
@@ -62,19 +65,22 @@ class computed_once(cached_property[Result]):
 
 
 class prepared(computed_once[Result]):
-    """A property that takes long to compute; `Case.prepare` computes it ahead."""
+    """A property that takes long to compute; `Case.prepare` computes it in advance."""
 
 
 class Case:
-    """The object on which a statement is checked: a frozen value. Everything but `describe` has a default.
+    """The object on which a statement is checked, a frozen value. All members except `describe` have a default.
 
     A class of cases derives from this one, and overrides the defaults that do not fit. An object of another class, such
-    as a user's, is taken as a case with all defaults; see `case_of`.
+    as a user's, is treated as a case with all defaults; see `case_of`.
     """
 
     @property
     def n_runs(self) -> int:
-        """The number of admitted cases for which this case counts; a ladder counts for each of its runs."""
+        """The number of cases for which this one counts in a verdict.
+
+        A ladder of widths counts once for each of its runs.
+        """
         return 1
 
     @property
@@ -93,7 +99,7 @@ class Case:
         return None
 
     def prepare(self) -> None:
-        """Compute the slow quantities now; a thread can do so while another case is judged."""
+        """Compute the slow quantities now. A thread can do this while another case is checked."""
         for name, member in getmembers_static(type(self)):
             if isinstance(member, prepared):
                 getattr(self, name)
@@ -117,12 +123,12 @@ class Case:
         return self
 
     def fresh(self) -> Case | None:
-        """Other networks of the same kind, to check a result over many networks again; None: there are none."""
+        """Other networks of the same kind, to check again a result over many networks; None: there are none."""
         return None
 
     @cached_property
     def other_networks(self) -> Case | None:
-        """`fresh`, made once: every claim that fails on the case is redone on the same other networks."""
+        """The result of `fresh`, made once. So every claim that fails is checked again on the same networks."""
         return self.fresh()
 
     def plain(self) -> Any:
@@ -150,7 +156,7 @@ class Case:
 
 
 class _Bare(Case):
-    """The case of an object that is no `Case` and can only describe itself."""
+    """A case made of an object that is no `Case` and has only the method `describe`."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -169,7 +175,7 @@ class _Bare(Case):
 
 
 def case_of(thing: Any) -> Case:
-    """An object on which statements are checked, as a case. No other place checks what the object is.
+    """The given object as a case. No other function checks what the object is.
 
     Args:
         thing: any object.
@@ -202,7 +208,7 @@ def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
-    """The Gaussian network of a seed, with the shapes of a given network.
+    """A new Gaussian network with the shapes of a given network.
 
     Args:
         weights: the network whose shapes are taken.
@@ -217,7 +223,7 @@ FEW, ENOUGH = 5, 20
 
 
 class AnyFamily(Protocol):
-    """The interface of a family of cases: a `Family`, or a class of yours.
+    """The interface of a family of cases. `Family` has it, and a class of yours may have it.
 
     A family is hashable, and equal families share their cases.
     """
@@ -232,7 +238,7 @@ class AnyFamily(Protocol):
 
     @property
     def required(self) -> int:
-        """The number of admitted cases that a verdict needs."""
+        """The number of cases satisfying the hypotheses that a verdict needs."""
 
     def case(self, seed: int) -> Any:
         """The case of one seed.
@@ -259,7 +265,8 @@ class Family:
         trials: number of seeds, unless the user asks for another number.
         most: largest number of seeds that the user may choose; None: no limit.
         fixed: whether the number of seeds is `trials` whatever the user asks for.
-        needs: number of admitted cases that a verdict needs; default: 20, or 5 where at most 20 are run.
+        needs: number of cases satisfying the hypotheses that a verdict needs; default: 20, or 5 where at most 20 are
+            run.
     """
 
     name: str
@@ -273,7 +280,7 @@ class Family:
 
     @property
     def required(self) -> int:
-        """Admitted cases that a verdict needs."""
+        """The number of cases satisfying the hypotheses that a verdict needs."""
         return needed(self.trials) if self.needs is None else self.needs
 
     def case(self, seed: int) -> Any:
@@ -300,19 +307,19 @@ class Family:
 
 
 def changed(base: AnyFamily, name: str, change: Callable[[Any], Any]) -> Family:
-    """All cases of another family, generic cases included, each changed by a function.
+    """A family whose cases are the cases of another family, changed by a function. Generic cases are changed too.
 
     Args:
         base: the other family.
         name: name of the new family in reports.
-        change: (a case) -> a case, a function of a module.
+        change: maps a case to the changed case; a function of a module.
     """
     needs = None if base.required == needed(base.trials) else base.required
     return Family(name, _changed, _all_changed, (base, change), base.trials, needs)
 
 
 def needed(trials: int) -> int:
-    """Number of admitted cases that a verdict needs: 5 if at most 20 seeds are run, else 20.
+    """The number of cases satisfying the hypotheses that a verdict needs: 5 if at most 20 seeds are run, else 20.
 
     Args:
         trials: number of seeds.
@@ -333,14 +340,14 @@ def _strategy(generic: Callable[..., SearchStrategy], of: tuple[Any, ...]) -> Se
     return generic(*of)
 
 
-Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # the families that go with a user's options
+Chosen = Callable[[Options], tuple[AnyFamily, ...]]  # returns the families for given options of the user
 
 
 def with_own(families: Chosen, *own: Family) -> Chosen:
-    """These families, and, unless the user brings data, the statement's own families too.
+    """A function that returns these families and, unless the user brings data, the statement's own families too.
 
     Args:
-        families: gives the families that go with a user's options.
+        families: returns the families for given options of the user.
         own: the statement's own families.
 
     Returns: a function of the options, for a statement's `families`.

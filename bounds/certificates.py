@@ -1,4 +1,4 @@
-"""The theorems that certify concrete networks, from all papers."""
+"""The theorems of all papers that certify a concrete network."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

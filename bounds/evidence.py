@@ -14,7 +14,7 @@ FILE = Path(__file__).with_suffix(".json")  # written by docs/evidence.py from p
 
 
 class Evidence(StrEnum):
-    """A kind of evidence for a form's recorded outcome, that it holds or that it fails; weakest first."""
+    """A kind of evidence that a form holds, or fails, as recorded. The kinds are in order, the weakest first."""
 
     SAMPLED = "sampled"
     ENCLOSED = "enclosed"
@@ -33,9 +33,10 @@ MEANING = {
 
 
 def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, ...]]:
-    """The evidence for a form's recorded outcome, weakest first, each with the places in the repository that show it.
+    """The evidence for a form's recorded outcome, with the places in the repository that show it; weakest kind first.
 
-    A user's own statement has only trials as evidence; a form recorded open or untested has none.
+    A user's own statement has only trials as evidence. A form whose outcome is recorded as open or untested has no
+    evidence.
     """
     kinds: dict[Evidence, tuple[str, ...]] = {}
     if statement.forms[form].recorded not in (Outcome.OPEN, Outcome.UNTESTED):
@@ -47,7 +48,7 @@ def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, .
 
 
 def strongest(statement: Statement, form: Form) -> str:
-    """The strongest kind of evidence for a form in one to three words; empty where there is none."""
+    """The strongest kind of evidence for a form, in one to three words; an empty text if there is none."""
     return next(reversed(list(evidence(statement, form))), "")
 
 

@@ -1,4 +1,7 @@
-"""The case of most statements: a run of Algorithm 1, whose expensive parts are computed once and shared."""
+"""The case of most statements: a run of Algorithm 1. Its expensive parts are computed once, for all statements.
+
+Balls are intervals given by a midpoint and a radius (python-flint); a run in balls encloses the exact run.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,13 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.imports import old_names
 from ntkfl.trajectory import provenance
 
-ORDER_SAFETY = 10  # error, divided by the difference of two runs that sum in different orders
-FEW_NEURONS = 16  # below this width two orders of a sum often agree in every bit although both round
-BALL_BUDGET = 4e6  # width * n * d * local steps * rounds that a run in balls may cost
+ORDER_SAFETY = 10  # the error is this factor times the difference of two runs that sum in different orders
+FEW_NEURONS = 16  # below this width sums in two orders often agree in every bit although both are rounded
+BALL_BUDGET = 4e6  # largest product width * n * d * local steps * rounds of a run in balls
 EXTENDED_BUDGET = 4e9
-# n m K T from which a run is compiled; lower than for a single run, since many runs share the compilation
+# Least n m K T (samples, width, local steps, rounds) of a run that is compiled. It is lower than for a single run,
+# since
+# many runs share the compilation.
 COMPILED = 2e5
 EXPENSIVE = 2e8  # n m K T above which a run takes more than about a second
 
@@ -39,9 +44,10 @@ EXPENSIVE = 2e8  # n m K T above which a run takes more than about a second
 class FederatedRun(Case):
     """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
 
-    With `arithmetic` None the run is in float64, and a second run, which sums over the neurons in the opposite order,
-    measures the rounding. Both are runs of the fast simulator or, if `device` is given (cpu, cuda, cuda:NUMBER), of the
-    training engine on that device. Otherwise the case is the plain run in that arithmetic (balls: rigorous).
+    If `arithmetic` is None, the run is in float64, and a second run, which sums over the neurons in the opposite order,
+    measures the rounding error. Both are runs of the fast simulator or, if `device` is given (cpu, cuda, cuda:NUMBER),
+    of the training engine on that device. If `arithmetic` is given, the case is the run of `plain_run` in that
+    arithmetic; a run in balls is rigorous.
     """
 
     problem: Problem
@@ -49,12 +55,15 @@ class FederatedRun(Case):
     weights: Weights
     arithmetic: Arithmetic | None = None
     bits: int = 256
-    linearised: bool = False  # activation patterns frozen: the network linearised in its weights
+    linearised: bool = False  # whether the network is linearised in its weights: its activation patterns are frozen
     movements: bool = True  # whether movements, steps and flips are recorded
     device: str | None = None  # device of the training engine; None: the simulator
 
     def prepare(self) -> None:
-        """Run the simulations now; they release the interpreter, so that another thread can judge meanwhile."""
+        """Run the simulations now.
+
+        They release Python's interpreter lock, so that another thread can check a case meanwhile.
+        """
         if self.arithmetic is None:
             self.observed("residual_norm")
 
@@ -62,8 +71,8 @@ class FederatedRun(Case):
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        The run is that of `simulate`; with an `arithmetic` it is that of `plain_run`, which is independent code,
-        rounded to float64.
+        Without an `arithmetic` this is the run of `simulate`. With an `arithmetic` it is the run of `plain_run`, which
+        is independent code, rounded to float64.
         """
         if self.arithmetic is None:
             return self._simulate(self.weights, (self.snapshot_round, self.setup.rounds))
@@ -85,7 +94,8 @@ class FederatedRun(Case):
         if self.device is None:
             how["compiled"] = compiled(self.problem, self.setup)
             return simulate(self.problem, self.setup, weights, keep=keep, **how)
-        from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load, and seldom needed
+        # here, since torch loads slowly and is seldom needed
+        from ntkfl.training.engine_trajectory import engine_trajectory
 
         return engine_trajectory(self.problem, self.setup, weights, device=self.device, keep=keep, **how)
 
@@ -109,11 +119,12 @@ class FederatedRun(Case):
             name: the name of the field.
 
         Raises:
-            FloatingPointError: the run overflowed. ValueError: movements of a family that records none.
+            FloatingPointError: the run overflowed. ValueError: movements are asked for, and the case's family does not
+                record them.
         """
         if self.arithmetic is not None:
             return getattr(self._plain, name)
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
+        with np.errstate(over="ignore", invalid="ignore"):  # the check below refuses an overflow and names its cause
             value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
         if value is None:
             raise ValueError(f"the run records no {name}; draw it with federated_families(..., movements=True)")
@@ -128,8 +139,7 @@ class FederatedRun(Case):
             error = ORDER_SAFETY * np.abs(value - exact.value) + exact.error + 8 * np.finfo(float).eps * np.abs(value)
             return Estimate(value, error, "extended precision")
         difference = np.abs(value - other)
-        # two orders may agree on one entry by chance, so every entry of a round gets the error of the round's worst
-        # entry
+        # two orders may agree in one entry by chance, so every entry of a round gets the largest error in the round
         if difference.ndim > 1:
             difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)
         difference = np.maximum.accumulate(difference, axis=0)
@@ -152,7 +162,7 @@ class FederatedRun(Case):
         return self.device
 
     def sharper(self) -> FederatedRun | None:
-        """The run in balls, then in finer balls; if the run is too long for balls, in extended precision.
+        """The run in balls, then in balls of higher precision; if the run is too long for balls, in extended precision.
 
         Raises:
             TooCostly: the run is too long for extended precision too.
@@ -160,7 +170,7 @@ class FederatedRun(Case):
         s, p = self.setup, self.problem
         cost = float(s.width) * p.n * p.d * s.local_steps * s.rounds
         if cost <= BALL_BUDGET:
-            first = 128 + 2 * s.rounds * s.local_steps  # in each step radii grow by about a bit
+            first = 128 + 2 * s.rounds * s.local_steps  # each step loses about one bit of precision
             finer = [bits for bits in (first, 4 * first) if self.arithmetic is not BALL or bits > self.bits]
             return self.with_arithmetic(BALL, finer[0]) if finer else None
         if self.arithmetic in (BALL, EXTENDED):
@@ -173,7 +183,10 @@ class FederatedRun(Case):
         return self.with_arithmetic(EXTENDED)
 
     def plain(self) -> FederatedRun:
-        """The case by the plain run, without a second run for the rounding: a violation is computed again in balls."""
+        """The case as a run of `plain_run` in float64. No second run measures the rounding.
+
+        A violation that is found this way is computed again in balls.
+        """
         return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
 
     def redrawn(self, seed: int) -> FederatedRun:
@@ -225,13 +238,13 @@ class FederatedRun(Case):
 
     @property
     def rho(self) -> Estimate:
-        """eta_g eta_l K / N, a number: exactly rounded inputs, three roundings."""
+        """eta_g eta_l K / N, a number. The error bound covers three roundings, since the inputs are exact."""
         s = self.setup
         value = s.eta_global * s.eta_local * s.local_steps / self.problem.n_clients
         return Estimate(value, 4 * np.finfo(float).eps * value, "rounding bound")
 
     def residual_part(self, c: int) -> tuple[Estimate, Estimate]:
-        """Client c's |y_c - y_c(t)|, (T,), and |y_c - y_c^{(k)}(t)|, (T, K+1).
+        """The residual norms of client c: |y_c - y_c(t)|, (T,), and |y_c - y_c^{(k)}(t)|, (T, K+1).
 
         Args:
             c: the client's number, from 0.
@@ -265,7 +278,7 @@ def federated_run(
 
 
 def compiled(problem: Problem, setup: Setup) -> bool:
-    """Whether a run that is one of many is compiled.
+    """Whether a run is compiled, if it is one of many runs.
 
     Args:
         problem: data.
@@ -286,14 +299,14 @@ def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
 
 @dataclass(frozen=True)
 class FederatedFamily:
-    """Runs of Algorithm 1 on one kind of data: the seed draws samples, labels, partition and network anew."""
+    """Runs of Algorithm 1 on one kind of data. Each seed draws samples, labels, partition and network anew."""
 
     name: str
     setup: Setup
     clients: int | None
     partition: str | None
     n: int | None
-    built_in: str = "digits"  # the built-in data, used if the user names none
+    built_in: str = "digits"  # the built-in data that are used if the user names no data
     unit: bool = False
     options_data: str | None = None
     trials: int = 200
@@ -326,7 +339,9 @@ class FederatedFamily:
         return replace(run, linearised=self.linearised, movements=self.movements)
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """Bytes of memory of a case of these data: a run, the network, two records, and two rounds kept in each.
+        """The memory in bytes of a case of these data.
+
+        It holds a run, the network, and two records, each with the weights of two rounds.
 
         Args:
             problem: the data of the case.
@@ -341,7 +356,7 @@ class FederatedFamily:
         return run + 8 * width * problem.d * (1 + 2 * kept) + 2 * record_bytes(samples, rounds, steps)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs on any data, network and steps, linearised if this family's are."""
+        """Small runs on any data, network and step sizes. They are linearised if this family's runs are."""
         return federated_runs(linearised=self.linearised)
 
 
@@ -358,9 +373,10 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-# seeds of each default family; two families without a failure exclude a failure rate of 1/30, and B.3 allows 1/10
+# Number of seeds of each default family. Two families without a failure exclude a failure rate of 1/30; a rate of 1/10
+# is what fl-ntk/B.3 allows.
 DEFAULT_TRIALS = 60
-OWN_TRIALS = 30  # seeds of a statement's own families
+OWN_TRIALS = 30  # number of seeds of a statement's own families
 
 
 def federated_families(
@@ -370,9 +386,9 @@ def federated_families(
 
     Args:
         options: the user's choices.
-        label: name of the choice in `defaults`, for reports.
-        linearised: the patterns stay as at the start.
-        movements: record movements too, which takes 1.5 times as long.
+        label: a name for the values in `defaults`; reports show it after the family's name.
+        linearised: whether the activation patterns stay as they are at the start.
+        movements: whether movements are recorded too, which takes 1.5 times as long.
         defaults: fields of Setup whose values differ from the defaults.
     """
     setup = options.setup(**defaults)
@@ -417,11 +433,14 @@ def federated_runs(
     linearised: bool = False,
     in_balls: bool = False,
 ) -> FederatedRun:
-    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; cached by arguments."""
+    """Small runs of Algorithm 1 on any data, labels, partition, network and steps.
+
+    Equal arguments give the same strategy.
+    """
     x = draw(points(n, d))
     owner = draw(partitions(len(x), clients=clients))
     weights = draw(networks(x.shape[1], width))
-    # no neuron at its kink, where only the convention for relu'(0) would be tested
+    # no neuron is at its kink, since there only the convention for relu'(0) would be tested
     assume((x @ weights.hidden.T).all())
     h = gram.finite(x, weights.hidden)
     problem = Problem(x, draw(targets(weights.outputs(x))), owner, name="drawn")
@@ -431,7 +450,7 @@ def federated_runs(
 
 
 def condition_number(run: FederatedRun) -> Estimate:
-    """Largest over smallest eigenvalue of H(0), certified."""
+    """The ratio of the largest to the smallest eigenvalue of H(0), certified."""
     lowest, highest = run.smallest_eigenvalue, run.largest_eigenvalue
     return Estimate.between(highest.lo / lowest.hi, highest.hi / lowest.lo, lowest.method, lowest.rigour)
 

@@ -1,4 +1,7 @@
-"""Formulas in sympy, evaluated in balls: every value is a rigorous enclosure."""
+"""Formulas in sympy, and their evaluation in ball arithmetic: every value is a rigorous enclosure.
+
+A ball is an interval given by a midpoint and a radius (python-flint).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +19,10 @@ from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, prec
 from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # number of expressions whose compiled evaluation is kept
-# By symbol of a premise, the setup's field, and 1 for at least the required size, -1 for at most.
+# For each symbol of a premise: the field of the setup that must satisfy it, and a sign. The sign is 1 if the premise
+# requires at least a size, and -1 if it requires at most a size.
 PREMISES = {"m": ("width", 1), "eta_l": ("eta_local", -1)}
-LARGEST_PRODUCT = 64  # largest power of a ball around 0 that is computed as a product
+LARGEST_PRODUCT = 64  # the largest exponent for which a power of a ball that contains 0 is computed as a product
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
 
@@ -32,8 +36,8 @@ class Formula:
             expressions where the statement has parts; or a function without arguments that makes them, called at the
             first use.
         lower: the lower end, for a two-sided statement.
-        failure: probability with which the statement may fail (an expression); None: it never may.
-        premise: a requirement of the theorem that no run can meet, by symbol (say, the width m).
+        failure: an expression for the probability with which the statement may fail; None: it may never fail.
+        premise: a requirement of the theorem that no run can meet, by symbol (for example the symbol m for a width).
         trivial: a bound that holds without the theorem; the theorem says nothing if its own bound is larger in every
             case.
     """
@@ -70,7 +74,8 @@ class Formula:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
         """
         matrices: dict[Any, arb_mat] = {}
-        once = {part: _evaluated(part, constants, bits, matrices) for part in dict.fromkeys(self.parts)}  # each once
+        # evaluate each distinct expression once
+        once = {part: _evaluated(part, constants, bits, matrices) for part in dict.fromkeys(self.parts)}
         return tuple(once[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants) -> Estimate:
@@ -98,10 +103,13 @@ class Formula:
         return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
 
     def lacking(self, case: Any, constants: Constants) -> dict[str, float]:
-        """The sizes that the premise requires and a case lacks, by symbol; infinitely wide cases lack no width.
+        """The sizes that the premise requires and a case does not have, by symbol.
+
+        An infinitely wide case has every width.
 
         Args:
-            case: a case of the statement; one without a network's `weights` is infinitely wide, and lacks nothing.
+            case: a case of the statement. A case without a network's `weights` is infinitely wide; the result is then
+                empty.
             constants: a number, array or `Estimate` for each symbol.
         """
         if not self.premise or getattr(case, "weights", None) is None:
@@ -118,7 +126,7 @@ class Formula:
         return r" ;\quad ".join(sp.latex(part) for part in self.parts)
 
     def solve_for(self, symbol: sp.Symbol, value: float, constants: Constants) -> list[float]:
-        """The positive values of `symbol` at which the last part equals `value`, the other symbols given.
+        """The positive values of `symbol` at which the last part of the formula equals `value`.
 
         Args:
             symbol: a symbol of the formula.
@@ -132,10 +140,10 @@ class Formula:
         return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
 
     def mutated(self, change: Callable[[Any], Any]) -> Self:
-        """The same formula with every part (and the lower end) changed, as a mutant.
+        """The same formula, with every part and the lower end changed in the way of a mutant.
 
         Args:
-            change: (a sympy expression) -> another.
+            change: maps a sympy expression to the changed expression.
         """
         lower = None if self.lower is None else change(self.lower)
         return replace(self, expression=tuple(change(part) for part in self.parts), lower=lower)
@@ -156,7 +164,7 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
 
 
 def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any, arb_mat]) -> Estimate:
-    """The enclosure of an expression; `made` has the matrices of expressions evaluated with the same constants."""
+    """The enclosure of an expression. `made` keeps the matrices that other calls with the same constants have made."""
     compiled = _compiled(sp.sympify(expression))
     try:
         values, matrices = ([_known(constants[s]) for s in part] for part in (compiled.scalars, compiled.matrices))
@@ -168,7 +176,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
     shape = np.broadcast_shapes(*(np.shape(value) for value, *_ in values if not isinstance(value, float)))
     method = _method({known_by for _, _, known_by, _ in values + matrices})
     rigour = max((known for *_, known in values + matrices), default=Rigour.EXACT)
-    rigour = max(rigour, Rigour.ENCLOSED)  # a ball is as rigorous as its inputs
+    rigour = max(rigour, Rigour.ENCLOSED)  # a ball is at best as rigorous as its inputs
     with precision(bits):
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
@@ -188,7 +196,7 @@ def _evaluated(expression: Any, constants: Constants, bits: int, made: dict[Any,
 
 
 def _method(inputs: set[str]) -> str:
-    """The method of an estimate, which names the methods of the inputs: a ball is as reliable as its inputs."""
+    """The method of an estimate. It names the methods of the inputs, since a ball is only as reliable as its inputs."""
     others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
@@ -198,7 +206,10 @@ def _estimate(value: Any) -> Estimate:
 
 
 def _known(value: Any) -> tuple[Any, Any, str, Rigour]:
-    """Value, error, method and rigour; for single numbers, the usual case, as floats."""
+    """The value, error, method and rigour of an input.
+
+    For a single number, the usual case, value and error are floats.
+    """
     if (isinstance(value, float) and value == value) or (isinstance(value, int) and abs(value) <= 2**53):
         return float(value), 0.0, "exact", Rigour.EXACT
     estimate = _estimate(value)
@@ -220,7 +231,8 @@ def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[.
 _BALLS = _elementwise(ball, 2)
 _ROOTS = _elementwise(arb.sqrt)
 _HALF = arb(0.5)
-_SAME_NAMES = ("exp", "log", "erf", "cosh", "sinh", "atan", "asin", "acos")  # in sympy and in flint
+# these functions have the same names in sympy and in flint
+_SAME_NAMES = ("exp", "log", "erf", "cosh", "sinh", "atan", "asin", "acos")
 _FUNCTIONS: dict[type, Callable[..., Any]] = {
     **{getattr(sp, name): _elementwise(getattr(arb, name)) for name in _SAME_NAMES},
     sp.Abs: _elementwise(abs),
@@ -231,18 +243,21 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class _Environment:
-    """Balls of the scalar symbols in order; matrices of the matrix symbols and of computed matrix expressions."""
+    """Balls of the scalar symbols, in order, and matrices of matrix symbols and of computed matrix expressions."""
 
     scalars: list
     matrices: dict[Any, Any]
 
 
-Value = Callable[[_Environment, list], Any]  # computes a ball, an array or a matrix of balls from the earlier values
+Value = Callable[[_Environment, list], Any]  # computes the next value, a ball, an array or a matrix of balls
 
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and the steps that compute its parts' values; the last value is the expression's."""
+    """The symbols of an expression, and the steps that compute the values of its parts.
+
+    The last value is the value of the whole expression.
+    """
 
     scalars: tuple
     matrices: tuple
@@ -286,7 +301,10 @@ def _is_root(node: Any) -> bool:
 
 
 def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
-    """The computation of a sympy node's value from its arguments' values, at these places."""
+    """A function that computes the value of a sympy node.
+
+    `arguments` are the positions of the values of its arguments.
+    """
     if isinstance(node, sp.MatrixSymbol):
         return lambda environment, values: environment.matrices[node]
     if node.is_Symbol:
@@ -319,7 +337,7 @@ def _step(node: Any, arguments: list[int], places: Mapping[Any, int]) -> Value:
 
 
 def _combined(node: Any) -> Callable[..., Any]:
-    """The computation of a sympy node's value from its arguments' values."""
+    """A function that computes the value of a sympy node from the values of its arguments."""
     if isinstance(node, sp.Transpose):
         return arb_mat.transpose
     if isinstance(node, sp.Inverse):

@@ -1,4 +1,7 @@
-"""A statement's requirement on a case: a predicate with a margin, and the options by which a user can meet it."""
+"""The requirements of a statement on a case.
+
+Each is a predicate with a margin, and names the options that can meet it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Number = Estimate | float
 
 @dataclass(frozen=True)
 class Limit:
-    """A margin with its quantity and limit: `at_most - value`, or `value - at_least`.
+    """The margin between a quantity and its limit: `at_most - value`, or `value - at_least`.
 
     Args:
         quantity: the limited quantity, in words for a user.
@@ -52,7 +55,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An executable predicate: met by a case when every entry of its margin is surely at least 0."""
+    """An executable predicate. A case meets it if every entry of its margin is at least 0 with certainty."""
 
     name: str
     says: str
@@ -70,7 +73,7 @@ class Hypothesis:
         return self.least(case) >= 0
 
     def least(self, case: Any) -> float:
-        """The smallest entry of the margin less its error; NaN if an entry is unknown.
+        """The smallest entry of the margin minus that entry's error; NaN if an entry is unknown.
 
         Args:
             case: a case of the statement's families.
@@ -102,7 +105,7 @@ class Hypothesis:
         )
 
     def found(self, case: Any, least: float) -> str:
-        """The value on a case and the required value; if only the margin is known, by how much the case misses it.
+        """The value on a case and the required value; if only the margin is known, the amount by which the case fails.
 
         Args:
             case: a case of the statement's families.

@@ -1,4 +1,7 @@
-"""Case: a network at initialisation, a radius, and the change of the Gram matrix by perturbations within it."""
+"""The case of a network at initialisation, with a radius R.
+
+The measured quantity is the change of the Gram matrix if every neuron's weights move by at most R.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +62,12 @@ class InitialNetwork(Case):
 
     @cached_property
     def reachable_deviation(self) -> Estimate:
-        """sup |H(w~, w^) - H(0)|_F over perturbations within R, between the value at one perturbation and a bound.
+        """The supremum of |H(w~, w^) - H(0)|_F over perturbations within R, between a value found and an upper bound.
 
-        Entry (i, j) counts the neurons that are active on both samples. It loses at most D_ij of these, with a
-        pre-activation within R of 0, and gains at most U_ij others, within R of being active on both. So the entry
-        moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The perturbations that are tried move every neuron by R along
-        one direction.
+        Entry (i, j) counts the neurons that are active on both samples. It loses at most D_ij neurons, namely those
+        active on both with a pre-activation within R of 0. It gains at most U_ij other neurons, namely those within R
+        of being active on both. So the entry moves by at most |x_i.x_j| max(D_ij, U_ij) / m. The value found is the
+        largest over some perturbations that move every neuron by R along one direction.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
         on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
@@ -83,7 +86,7 @@ class InitialNetwork(Case):
 
     @cached_property
     def most_crowded(self) -> tuple[float, float]:
-        """The radius at which the share of neurons within it exceeds sqrt(2/pi) R/sigma the most, and that share."""
+        """The radius R at which the share of neurons within R exceeds sqrt(2/pi) R/sigma the most, and that share."""
         distances = np.sort(np.abs(self.preactivations) / np.linalg.norm(self.problem.x, axis=1, keepdims=True), axis=1)
         shares = np.arange(1, self.width + 1) / self.width
         i, r = np.unravel_index(np.argmax(shares - np.sqrt(2 / np.pi) * distances / self.sigma), distances.shape)
@@ -101,13 +104,18 @@ class InitialNetwork(Case):
 
 
 def _longest(x: np.ndarray) -> np.ndarray:
-    """A vector, of any length, along which the rows of x have most of their length; from the smaller of x'x and xx'."""
+    """A vector, of any length, in the direction in which the rows of x are longest.
+
+    It is computed from the smaller one of the matrices x'x and xx'.
+    """
     n, d = x.shape
     return np.linalg.eigh(x.T @ x)[1][:, -1] if d <= n else x.T @ np.linalg.eigh(x @ x.T)[1][:, -1]
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
-    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip.
+    """A network on one sample, with R = .05.
+
+    If the sample is long, every entry of H is large. If sigma is small, every pattern can flip.
 
     Args:
         length: length of the sample, default 1.
@@ -118,7 +126,7 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
 
 
 def _network(base: FederatedFamily, seed: int) -> InitialNetwork:
-    """A network on the data of a FederatedFamily, with R log-uniform in .02..0.5, independent of W."""
+    """A network on the data of a FederatedFamily, with R/sigma log-uniform in .02..0.5 and independent of W."""
     problem, setup = base.problem(seed), base.setup
     radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
     weights = drawn_network(setup.width, problem.d, seed, setup.sigma)
@@ -134,7 +142,7 @@ class InitialNetworkFamily(Family):
         return self.of[0]
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
-        """Bytes of memory of a case of these data: the network while it is drawn, for any number of rounds.
+        """Memory in bytes of a case of these data while its network is drawn; it does not depend on the rounds.
 
         Args:
             problem: the data of the case.
@@ -145,7 +153,7 @@ class InitialNetworkFamily(Family):
 
 
 def initial_network_families(options: Options) -> tuple[InitialNetworkFamily, ...]:
-    """The default families, or the user's data, measured before training.
+    """Networks before training, on the default families' data or on the user's data.
 
     Args:
         options: data, sizes, steps and seed, as the user chose them.

@@ -1,7 +1,7 @@
-"""All statements: of the papers' folders, of packages with the entry point `ntkfl.statements`, and of loaded files.
+"""The list of all statements: of the papers' folders, of installed packages, and of loaded files.
 
-On the command line a file can take the place of a statement's id: `my_theorem.py` for all its statements,
-`my_theorem.py::mine/T1` for one.
+A package brings statements by the entry point `ntkfl.statements`. On the command line a file can take the place of a
+statement's id: `my_theorem.py` for all its statements, `my_theorem.py::mine/T1` for one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUP = "ntkfl.statements"
 HERE = Path(__file__).parent
 ID = re.compile(r"[^\s/:]+/[^\s/:]+")
 
-_files: dict[Path, Extension] = {}  # loaded files, which stay known as modules do in sys.modules
+_files: dict[Path, Extension] = {}  # loaded files; a file stays in this list for as long as the process runs
 
 
 def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
@@ -64,7 +64,7 @@ def loaded_files() -> tuple[Extension, ...]:
 
 
 def extensions_of_statements() -> tuple[Extension, ...]:
-    """Every module that brings statements: modules that packages announce, then loaded files."""
+    """Every module that brings statements: first the modules that packages announce, then the loaded files."""
     return (*announced(), *_files.values())
 
 
@@ -81,11 +81,15 @@ def extension_of(statement: Statement) -> Extension | None:
 
 
 def failure(error: BaseException, statement: Statement) -> str:
-    """The error in a statement's code as a text, with its line in the statement's file or its paper's folder."""
+    """The error in a statement's code as a text.
+
+    The text names the line in the statement's file or in its paper's folder at which the error arose.
+    """
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
         return NO_TORCH
     extension = extension_of(statement)
-    if extension is None:  # in a subfolder, not in the modules of `bounds` that all statements share
+    # a paper's code is in a subfolder; the other modules of `bounds` are shared by all statements
+    if extension is None:
         frame = extensions.last_frame(error, lambda file: HERE in file.parents[1:])
         name = frame and Path(frame.filename).relative_to(HERE.parent).as_posix()
     else:
@@ -103,7 +107,7 @@ def brought_by(statement: Statement) -> Mapping[str, str] | None:
 
 @cache
 def announced() -> tuple[Extension, ...]:
-    """The announced modules whose statements are valid; other announced modules give a warning."""
+    """The announced modules whose statements are valid. Every other announced module gives a warning."""
     return extensions.announced(GROUP, _statements)
 
 
@@ -158,13 +162,13 @@ def catalogue() -> dict[str, Statement]:
 
 
 def papers() -> tuple[str, ...]:
-    """The first part of every id, each once."""
+    """The papers of all statements, each once. A paper is the first part of an id."""
     brought = (statement.id for extension in extensions_of_statements() for statement in extension.module.STATEMENTS)
     return tuple(dict.fromkeys([*PAPERS, *(identifier.partition("/")[0] for identifier in brought)]))
 
 
 def steps() -> tuple[Step, ...]:
-    """Every step of a proof that is pure algebra, from the modules that have `STEPS`."""
+    """Every step of a proof that is pure algebra. The steps come from the modules that have `STEPS`."""
     with_steps: list[ModuleType] = [module for _, _, module in modules()]
     with_steps += [extension.module for extension in extensions_of_statements()]
     return tuple(step for module in with_steps for step in getattr(module, "STEPS", ()))
@@ -177,7 +181,7 @@ def get(identifier: str) -> Statement:
         identifier: "paper/label".
 
     Raises:
-        KeyError: unknown id; the message lists the nearest ones.
+        KeyError: unknown id; the message lists the nearest ids.
 
     Example:
         >>> from bounds import get
@@ -194,7 +198,7 @@ def find(*words: str) -> tuple[Statement, ...]:
         words: ids, papers, files, or one statement of a file.
 
     Raises:
-        KeyError: an unknown id, with the nearest. ExtensionError: as `load`.
+        KeyError: an unknown id; the message lists the nearest ids. ExtensionError: as `load`.
 
     Example:
         >>> from bounds import find
@@ -236,7 +240,7 @@ def narrowed(statements: Iterable[Told], paper: str | None = None, text: str = "
 
 
 def _texts(statement: Statement | Card) -> str:
-    """The texts of a statement without its formulas, which take long to write."""
+    """The texts of a statement except its formulas, which take long to write as text."""
     notes = (note for form in statement.forms.values() for note in (form.note, form.consequence))
     texts = (statement.id, statement.title, statement.source, statement.note, statement.says_left, *notes)
     return "\n".join(map(str, texts)).casefold()
@@ -246,7 +250,7 @@ def named(word: str, known: Mapping[str, Thing]) -> tuple[Thing, ...]:
     """The entry of this id, or all entries of this paper, among entries by statements' ids.
 
     Raises:
-        KeyError: an unknown id, with the nearest.
+        KeyError: an unknown id; the message lists the nearest ids.
     """
     paper = word.lower().rstrip("/")
     return tuple(thing for name, thing in known.items() if name.split("/")[0] == paper) or (_get(word, known),)
@@ -265,7 +269,7 @@ def _get(identifier: str, known: Mapping[str, Thing]) -> Thing:
 
 
 def word_for(statement: Statement) -> str:
-    """The word by which `find` finds this statement: its id, with its file where it has one."""
+    """The word by which `find` finds this statement: its id, preceded by its file if it comes from a file."""
     extension = extension_of(statement)
     return statement.id if extension is None or extension.source is None else f"{extension.name}{PART}{statement.id}"
 

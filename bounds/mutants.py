@@ -1,4 +1,4 @@
-"""Constructors of mutants, formulas made wrong on purpose. A checker that accepts a mutant is at fault."""
+"""Constructors of mutants, which are formulas made wrong on purpose. A checker that accepts a mutant is at fault."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from bounds.vocabulary import Change
 
 
 def scaled(factor: Any) -> Mutant:
-    """The bound times a constant.
+    """A mutant whose bound is multiplied by a constant.
 
     Args:
         factor: a sympy number.
@@ -22,14 +22,14 @@ def scaled(factor: Any) -> Mutant:
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
 
     def change(expression: Any) -> Any:
-        # for matrices `*` would simplify the whole expression again, for seconds
+        # for matrices `*` would simplify the whole expression again, which takes seconds
         return sp.MatMul(factor, expression) if isinstance(expression, sp.MatrixExpr) else factor * expression
 
     return Mutant(f"times {factor}", change, Change.CONSTANT)
 
 
 def without(symbol: sp.Symbol) -> Mutant:
-    """A factor dropped: the symbol replaced by 1.
+    """A mutant without one factor: the symbol is replaced by 1.
 
     Args:
         symbol: a symbol of the formula.
@@ -38,7 +38,7 @@ def without(symbol: sp.Symbol) -> Mutant:
 
 
 def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
-    """The power of one parameter changed: the symbol replaced by symbol**exponent.
+    """A mutant with another power of one parameter: the symbol is replaced by symbol**exponent.
 
     Args:
         symbol: a symbol of the formula.
@@ -49,7 +49,7 @@ def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
 
 
 def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Mutant:
-    """A subexpression replaced by another.
+    """A mutant in which one subexpression is replaced by another.
 
     Args:
         old: the sympy expression that is replaced.
@@ -63,7 +63,7 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
 
 
 def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
-    """A round, a step or a count off by `amount`: t read as t+1, K as K-1.
+    """A mutant in which a round, a step or a count is wrong by `amount`: for example t is replaced by t+1, or K by K-1.
 
     Args:
         symbol: a symbol of the formula.
@@ -73,7 +73,7 @@ def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
 
 
 def sign_flipped(term: Any, name: str) -> Mutant:
-    """One term of a sum, named in words, with the other sign.
+    """A mutant in which one term of a sum has the other sign.
 
     Args:
         term: a sympy expression.
@@ -83,12 +83,12 @@ def sign_flipped(term: Any, name: str) -> Mutant:
 
 
 def reversed_comparison() -> Mutant:
-    """The same formula as a bound on the other side: >= for <=, Omega for O."""
+    """A mutant that claims the same formula as a bound on the other side: >= for <=, Omega for O."""
     return Mutant("inequality reversed", lambda expression: expression, Change.COMPARISON, reverse=True)
 
 
 def shifted(amount: Any) -> Mutant:
-    """An exponent (the formula of a rate) shifted by a constant.
+    """A mutant in which the exponent of a rate is shifted by a constant. The formula of a rate is its exponent.
 
     Args:
         amount: a sympy number.

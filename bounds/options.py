@@ -1,4 +1,7 @@
-"""The user's choices for a run of the verifier; an option that is left out keeps the statement's own default."""
+"""The user's choices for a run of the verifier.
+
+If the user leaves out an option, the statement's own default is used.
+"""
 
 from dataclasses import dataclass
 
@@ -9,17 +12,17 @@ from ntkfl.problem import Setup
 class Options:
     """Data and sizes of the cases on which statements are checked.
 
-    Options that are not listed below replace the fields of `Setup` of the same name.
+    Each option that is not listed below replaces the field of `Setup` that has its name.
 
     Args:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file.
-        unit: normalise the rows.
+        unit: whether the data's rows are normalised.
         clients: number of clients that samples are split over.
         partition: how samples are split.
         n: how many samples are drawn from a named data set.
         trials: number of seeds of each family of cases.
-        until_decided: look at a share of the cases first, and at all cases if the share does not decide; needs
-            `trials` None.
+        until_decided: whether a share of the cases is checked first, and all cases only if the share does not decide
+            the verdict; `trials` must then be None.
         seed: the first seed.
         device: torch's name of the device on which the training engine computes runs of Algorithm 1; None: the
             simulator computes them.
@@ -42,7 +45,7 @@ class Options:
     device: str | None = None
 
     def setup(self, **defaults) -> Setup:
-        """The Setup with these defaults, where the user chose nothing else.
+        """The Setup with the user's choices, and with these defaults where the user chose nothing.
 
         Args:
             defaults: fields of `Setup`.

@@ -1,6 +1,6 @@
-"""This project's statements, from the files in the papers' folders; a file has one statement or one topic's statements.
+"""This project's statements, which are in the files of the papers' folders.
 
-A new folder with a PAPER is a new paper.
+A file has one statement, or the statements of one topic. A new folder with a PAPER is a new paper.
 """
 
 import importlib
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def _papers() -> dict[str, str]:
-    """The folders of `bounds` with a PAPER, by the paper's id; folders with a PLACE first, in their order."""
+    """The folders of `bounds` with a PAPER, by the paper's id.
+
+    Folders with a PLACE come first, in the order of their places.
+    """
     papers = []
     for info in pkgutil.iter_modules(bounds.__path__):
         folder = importlib.import_module(f"bounds.{info.name}") if info.ispkg else bounds
@@ -34,7 +37,9 @@ PAPERS = _papers()
 
 @cache
 def own() -> "dict[str, Statement]":
-    """This project's statements by id, each paper's in the order of its labels; parts of a label in their file's order.
+    """This project's statements by id: paper by paper, and in the order of the labels.
+
+    Several statements with one label are in the order of their file.
 
     Raises:
         ValueError: an id that is not its paper's, or an id given twice.
@@ -52,14 +57,14 @@ def own() -> "dict[str, Statement]":
 
 
 def modules() -> Iterator[tuple[str, str, ModuleType]]:
-    """Paper, name and module of every file in the papers' folders."""
+    """The paper, name and module of every file in the papers' folders."""
     for paper, package in PAPERS.items():
         for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
             yield paper, info.name, importlib.import_module(f"{package}.{info.name}")
 
 
 def conventions(paper: str) -> "tuple[Convention, ...]":
-    """The readings of a paper's statements where the paper leaves a choice; empty if its folder has no `conventions`.
+    """The readings that are used where the paper leaves a choice; empty if its folder has no `conventions`.
 
     Args:
         paper: its id, such as "fl-ntk".

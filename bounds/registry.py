@@ -1,4 +1,4 @@
-"""The register of the meaning of each id: a form whose meaning changes gets a new version.
+"""The register of what each form of each statement claims. A form whose meaning changes gets a new version.
 
 `python -m bounds.registry` adds new meanings to registry.json and removes nothing.
 """
@@ -16,11 +16,12 @@ from bounds.statement import Statement
 from bounds.vocabulary import Form
 
 FILE = Path(__file__).with_suffix(".json")
-Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its meanings; the last is today's
+# for each id and form, the hashes of its meanings; the last hash is that of today's meaning
+Register = dict[str, dict[str, list[str]]]
 
 
 def meaning(statement: Statement, form: Form) -> str:
-    """The hash of a form's claim: its kind, formulas, failure probability, premise and hypotheses in words.
+    """The hash of a form's claim: its kind, formulas, failure probability, premise, and hypotheses in words.
 
     Titles, notes and the measurement of the left side are not part of the meaning.
     """
@@ -38,7 +39,7 @@ def version(statement: Statement, form: Form) -> int | None:
 
 
 def with_changes(register: Register, statements: dict[str, Statement]) -> Register:
-    """The register with missing meanings added; its entries stay, even entries of a form that is gone."""
+    """The register with missing meanings added. All its entries stay, even those of a form that no longer exists."""
     forms = {(name, form): list(hashes) for name, kept in register.items() for form, hashes in kept.items()}
     for statement in statements.values():
         for form in statement.forms:
@@ -51,7 +52,7 @@ def with_changes(register: Register, statements: dict[str, Statement]) -> Regist
 
 @cache
 def registered() -> Register:
-    """The register in its file; empty before the first one is written."""
+    """The register as written in its file; empty if there is no file yet."""
     kept: Register = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return kept
 

@@ -1,4 +1,4 @@
-"""A theorem as data: hypotheses, formulas in every form, the measurement of the left side, cases and mutants."""
+"""A theorem as data: its hypotheses, its formula in every form, the measurement of its left side, cases and mutants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,10 @@ from ntkfl.messages import refusing
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong version of a formula, which the checker must call violated. `reverse`: its comparison is reversed."""
+    """A wrong version of a formula, which the checker must call violated.
+
+    If `reverse` is true, the comparison between left side and right side is reversed.
+    """
 
     name: str
     change: Callable[[Any], Any]
@@ -30,7 +33,7 @@ Families = Callable[[Any], tuple[AnyFamily, ...]] | tuple[Family, ...]
 
 
 class FixedFamilies(tuple[Family, ...]):
-    """Families that do not depend on the options, as a function of the options."""
+    """A function that returns the same families for all options."""
 
     def __call__(self, options: Any) -> tuple[AnyFamily, ...]:
         return tuple(family.with_trials(options.trials) for family in self)
@@ -47,15 +50,16 @@ class Claim(Formula):
     Args:
         recorded: the settled outcome.
         witness: for a violated form, a function that gives a stored case of the violation.
-        nature: how this form differs from one that holds; None: it does not differ.
+        nature: how this form differs from a form that holds; None: it does not differ.
         hypotheses: hypotheses in addition to the statement's.
         measure: the left side, if it differs from the statement's.
         left_formula: the formula of that left side, as in `Statement`.
         families: the families of cases, if they differ from the statement's.
-        note: a text beside the formula.
+        note: a text that is shown beside the formula.
         consequence: what a reader who relies on this form must change, if it differs from a form that holds.
         read: the kind of text from which the formula is read, if it differs from the source's.
-        reading: how sure the signs of a scanned formula are: the other places of the same formula, and its form there.
+        reading: how sure the signs of a scanned formula are. It names the other places at which the formula occurs, and
+            the formula as it stands there.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -92,10 +96,11 @@ class Statement:
         title: one line.
         source: its source.
         kind: decides the check, for example Kind.UPPER for an upper bound.
-        note: what a reader should know of it: the printed and the intended text, how it is proved; default nothing.
-        stated: the claim as printed. Default, here and for the next three: there is no such form.
+        note: what a reader should know about the statement: its printed and its intended text, and how it is proved;
+            default nothing.
+        stated: the claim as printed. The default of this argument and of the next three is None: there is no such form.
         proved: the claim as its proof gives it.
-        repaired: the claim with the condition or the correction that the printed one lacks.
+        repaired: the claim with the condition or the correction that the printed claim lacks.
         new: the claim, if it is this project's own.
         measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
             an Estimate for each part.
@@ -103,16 +108,17 @@ class Statement:
             the case.
         families: the families of cases on which the statement is checked: values, or a function of the user's options
             that returns families.
-        hypotheses: required by every form.
+        hypotheses: the hypotheses of every form.
         mutants: wrong formulas, derived from the last form that is recorded to hold.
-        necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
+        necessity: for the name of a hypothesis, a case that breaks the claim although it meets all other hypotheses.
         says_left: how the left side is measured, in words.
         left_formula: the left side in the paper's symbols, one for each part, in plain text such as "max_r |u_r(t) -
-            u_r(0)|"; for a power "exponent in m of ...". Default: the word left stands for it.
+            u_r(0)|". The left side of a rate is a power, for example "exponent in m of ...". By default the formula has
+            the word left in its place.
         uses: ids of the statements on which the statement rests.
         symbols: meanings of the statement's own symbols, if the glossary lacks the name or gives it another meaning.
-        knobs: the horizontal axes of its picture, symbols or words of a case's description; default: among those that
-            vary over its cases, the two that correlate best with left/right.
+        knobs: the horizontal axes of the statement's picture: symbols, or words of a case's description. By default
+            they are the two quantities that correlate best with left/right, among those that vary over the cases.
     """
 
     id: str
@@ -137,7 +143,7 @@ class Statement:
     knobs: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, Kind):  # "rate" equals Kind.RATE and is not identical with it
+        if not isinstance(self.kind, Kind):  # the text "rate" equals Kind.RATE, but is not a Kind
             raise TypeError(f"kind of {self.id} is {self.kind!r}; it must be a Kind, such as Kind.UPPER")
         if not self.forms:
             raise TypeError(f"{self.id} has no form; give stated=Claim(...), or proved, repaired or new")
@@ -201,7 +207,7 @@ class Statement:
         return self.hypotheses + self.forms[form].hypotheses
 
     def left_formulas(self, form: Form) -> tuple[str, ...]:
-        """The left side of one form as formulas in plain text, part by part; empty if it has none.
+        """The left side of one form as formulas in plain text, part by part; empty if the form has no such formula.
 
         Args:
             form: one of the statement's forms.
@@ -241,7 +247,9 @@ class Statement:
         return parts
 
     def measured(self, form: Form, case: Any) -> tuple[tuple[Estimate, ...], Mapping[Any, Any]]:
-        """The left side of one form on a case, and its formulas' constants there; both at one precision of balls.
+        """The left side of one form on a case, and the constants of its formulas on this case.
+
+        Both are computed at the same precision of ball arithmetic.
 
         Other threads of the process, such as those that prepare cases, do not change these values.
 
@@ -282,7 +290,7 @@ class Statement:
     def solve_for(
         self, symbol: Any, value: float, constants: Mapping[Any, Any], form: Form | None = None
     ) -> list[float]:
-        """The values of a symbol at which the right side equals `value`: for example the width that a bound needs.
+        """The values of a symbol at which the right side equals `value`: for example the width at which a bound is 1.
 
         Args:
             symbol: a symbol of the formula.
@@ -294,6 +302,6 @@ class Statement:
 
     @property
     def mutated_form(self) -> Form:
-        """The form of which mutants are made: the last form recorded to hold, else the last form."""
+        """The form from which mutants are made: the last form that is recorded to hold, or else the last form."""
         holding = [form for form, claim in self.forms.items() if claim.recorded is Outcome.HOLDS]
         return (holding or list(self.forms))[-1]

@@ -1,13 +1,14 @@
 """Hypothesis strategies for data, partitions, labels, problems and setups, and for the parts of cases.
 
-Every range is a pair (lowest, highest), both ends included. Every argument is keyword-only, except the number of
-samples of a partition or of labels. Directions are small integer vectors, normalised: so examples shrink to vectors
-such as (1, 0), and equal, opposite and dependent rows are recognised exactly.
+Every range is a pair (lowest, highest), and includes both ends. Every argument is keyword-only, except the number of
+samples of a partition or of labels. Directions are small integer vectors, which are then normalised. For this reason
+examples shrink to vectors such as (1, 0), and equal, opposite and dependent rows are recognised exactly.
 
-Parts of cases are sizes, points, networks, targets and steps. Sizes are small and ranges wide: every counterexample
-search draws from these strategies, and the statement's hypotheses reject cases. Steps are drawn relative to the
-eigenvalues that limit them, so that cases lie on both sides of each limit. Strategies of whole cases are in the cases'
-modules: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
+The parts of cases are sizes, points, networks, targets and steps. Sizes are small. Ranges are wide, since every
+counterexample search draws from these strategies, and the statement's hypotheses reject the cases that do not meet
+them. Step sizes are drawn relative to the eigenvalues that limit them, so that cases lie on both sides of each limit.
+The strategies of whole cases are in the modules of the cases: `federated_runs`, `kernel_cases`, `initial_networks`,
+`width_ladders`.
 """
 
 from functools import lru_cache
@@ -35,15 +36,15 @@ class AntipodalFamily(NamedTuple):
 
 
 def unit_data(*, n: Range = (1, 6), d: Range = (1, 5), distinct: bool = False) -> SearchStrategy[np.ndarray]:
-    """Data sets (n, d) with rows of unit norm to rounding: on a coarse grid, spread, nearly orthogonal or clustered.
+    """Data sets (n, d) of rows with norm 1 up to rounding: on a coarse grid, spread, nearly orthogonal or clustered.
 
     Args:
         n: range of the number of rows, default (1, 6).
         d: range of the number of features, default (1, 5).
-        distinct: no two rows share a direction (in one dimension there are two directions).
+        distinct: whether no two rows may share a direction (in one dimension there are only two directions).
 
     Raises:
-        ValueError: a range that is empty or starts below 1, or distinct rows that do not fit.
+        ValueError: a range that is empty or starts below 1, or more distinct rows than the dimension allows.
     """
     _check_range("n", n)
     _check_range("d", d)
@@ -55,17 +56,18 @@ def unit_data(*, n: Range = (1, 6), d: Range = (1, 5), distinct: bool = False) -
 def nearly_parallel(
     *, angle: Interval = (1e-11, 1e-1), n: Range = (2, 6), d: Range = (2, 5), antipodal: bool = False
 ) -> SearchStrategy[np.ndarray]:
-    """Unit data (n, d) whose rows 0 and 1 enclose an angle in this range (log-uniform), to within 1e-15 of rounding.
+    """Unit data (n, d) whose rows 0 and 1 enclose an angle in this range (log-uniform), up to a rounding of 1e-15.
 
-    Rows 2 and 3, 4 and 5, ... are further such pairs or single rows. Rows of different pairs are well apart (about .02
-    rad or more by default), and each row is well apart from the opposite of any other. So the smallest eigenvalue of
-    the two-layer ReLU kernel is of the order of the smallest angle.
+    Rows 2 and 3, rows 4 and 5, and so on, are further such pairs, or single rows. Rows of different pairs are well
+    apart (about .02 rad or more by default), and each row is well apart from the opposite of any other. So the smallest
+    eigenvalue of the two-layer ReLU kernel is of the order of the smallest angle.
 
     Args:
         angle: range of the angle, radians, within (0, 0.1]; default (1e-11, 0.1).
-        n: range of the number of rows; it starts at 2; default (2, 6).
-        d: range of the number of features; it starts at 2; default (2, 5).
-        antipodal: turn the second row of each pair around, so that the angle is pi minus one in the range.
+        n: range of the number of rows; its lower end is at least 2; default (2, 6).
+        d: range of the number of features; its lower end is at least 2; default (2, 5).
+        antipodal: whether the second row of each pair is multiplied by -1, so that the pair's angle is pi minus an
+            angle in the range.
 
     Raises:
         ValueError: a range that is empty or exceeds the ranges above.
@@ -81,11 +83,13 @@ def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
     """Unit data with antipodal pairs, and whether lambda_min(H_inf) > 0 there.
 
     lambda_min(H_inf) is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly
-    independent: the features f_x(w) = x 1{w.x >= 0} have f_x - f_{-x} = x, so that a linear relation of these x is a
-    relation of the features. Up to three further rows belong to no pair; no two rows are equal.
+    independent. The reason is that the features f_x(w) = x 1{w.x >= 0} satisfy f_x - f_{-x} = x, so that a linear
+    relation of these x is a relation of the features. Up to three further rows belong to no pair; no two rows are
+    equal.
 
     Args:
-        d: range of the number of features; it starts at 2, since a single pair is always independent; default (2, 5).
+        d: range of the number of features; its lower end is at least 2, since a single pair is always independent;
+            default (2, 5).
 
     Raises:
         ValueError: a range that is empty or starts below 2.
@@ -95,11 +99,11 @@ def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
 
 
 def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]:
-    """Owner arrays (n,): every client 0..N-1 owns at least one of the n samples.
+    """Owner arrays (n,), which give the client of each sample. Every client 0..N-1 owns at least one of the n samples.
 
     Args:
-        n: samples.
-        clients: smallest and largest number, default (1, 4).
+        n: number of samples.
+        clients: smallest and largest number of clients, default (1, 4).
 
     Raises:
         ValueError: no sample, an empty range, or more clients than samples.
@@ -113,10 +117,10 @@ def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]
 
 
 def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
-    """Labels (n,): all of them ± bound, or anywhere in [-bound, bound].
+    """Labels (n,), which are all `bound` or -`bound`, or lie anywhere in [-bound, bound].
 
     Args:
-        n: samples.
+        n: number of samples.
         bound: largest size of a label, default 1.
 
     Raises:
@@ -133,8 +137,8 @@ def problems(
     """Problems: data, a partition of it, and labels.
 
     Args:
-        x: draws data (n, d); default unit_data().
-        clients: smallest and largest number, both included; default (1, 4).
+        x: a strategy that draws data (n, d); default unit_data().
+        clients: smallest and largest number of clients, both included; default (1, 4).
         bound: largest size of a label; default 1.
 
     Raises:
@@ -167,7 +171,7 @@ def setups(
         seed: smallest and largest seed; default (0, 65536).
 
     Raises:
-        ValueError: a range that is empty or reaches what Setup refuses.
+        ValueError: a range that is empty, or has values that Setup refuses.
     """
     integers = {"width": width, "local_steps": local_steps, "rounds": rounds}
     floats = {"sigma": sigma, "eta_local": eta_local, "eta_global": eta_global}
@@ -181,7 +185,7 @@ def setups(
     return st.builds(Setup, **drawn, **{name: st.floats(*bounds) for name, bounds in floats.items()})
 
 
-@lru_cache(typed=True)  # `typed`, since the labels for bound 1 are integers, and for 1.0 they are floats
+@lru_cache(typed=True)  # `typed`, since the labels are integers for bound 1, and floats for bound 1.0
 def _labels(n: int, bound: float) -> SearchStrategy[np.ndarray]:
     entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
     return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
@@ -211,23 +215,26 @@ def _axis(row: Direction) -> Direction:
 
 @lru_cache
 def _grid(d: int, size: int, longest: int) -> SearchStrategy[Direction]:
-    """Integer vectors (d,) with entries up to `size`; zero is replaced by (1, 0, ..., 0).
+    """Integer vectors (d,) with entries from -`size` to `size`; the zero vector is replaced by (1, 0, ..., 0).
 
-    `longest` entries are drawn for every d, and the last d are kept, so that an example can shrink to fewer features:
-    for Hypothesis (0, 0, 1) is simpler than (1, 0, 0).
+    For every d, `longest` entries are drawn and the last d of them are kept. So an example can shrink to fewer
+    features, since for Hypothesis (0, 0, 1) is simpler than (1, 0, 0).
     """
     entries = st.tuples(*[st.integers(-size, size)] * longest)
     return entries.map(lambda row: row[-d:] if any(row[-d:]) else (1,) + (0,) * (d - 1))
 
 
 def _grid_size(n: int) -> int:
-    """Largest entry for which the plane has n directions that are well apart."""
+    """The largest entry of the integer vectors.
+
+    It is large enough for n directions in the plane that are well apart.
+    """
     return max(3, isqrt(2 * n))
 
 
 @lru_cache
 def _around(centre: Direction, size: int, longest: int) -> SearchStrategy[Direction]:
-    """Integer vectors within `size` of a centre that is longer than `size`."""
+    """Integer vectors whose entries differ by at most `size` from those of a centre, which is longer than `size`."""
     offset = st.tuples(*[st.integers(-size, size)] * longest)
     return offset.map(lambda step: tuple(a + b for a, b in zip(centre, step[-len(centre) :], strict=True)))
 
@@ -237,7 +244,7 @@ def _scaled(row: Direction, factor: int) -> Direction:
 
 
 def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> SearchStrategy[Direction]:
-    """The strategy of one row; a cluster's centre is drawn here, once for all its rows."""
+    """The strategy of one row. The centre of a cluster is drawn in this function, once for all rows of the cluster."""
     match kind:
         case "grid":
             return _grid(d, size, longest)
@@ -250,7 +257,7 @@ def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> Sea
             return _around(_scaled(draw(_grid(d, 2, longest)), 10 ** draw(st.integers(2, 6))), size, longest)
 
 
-@lru_cache  # a strategy that is built anew at each draw is validated anew, which takes most of a draw's time
+@lru_cache  # without the cache each draw builds and validates the strategy again, which takes most of its time
 @st.composite
 def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
     features = draw(st.integers(*d))
@@ -263,7 +270,7 @@ def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
 
 @lru_cache
 def _powers(angle: Interval) -> SearchStrategy[float]:
-    """Log-uniform within the range."""
+    """Angles that are log-uniform in the range."""
     return st.floats(log10(angle[0]), log10(angle[1])).map(lambda power: min(max(10**power, angle[0]), angle[1]))
 
 
@@ -307,7 +314,8 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
     triangular = [[*row, 1, *[0] * (features - len(row) - 1)] for row in below]
     chosen = [tuple(row[j] for j in columns) for row in triangular]
     if not positive:
-        terms = draw(st.integers(2, count))  # a combination of two or more independent rows is parallel to none of them
+        # a combination of two or more independent rows is not parallel to any of them
+        terms = draw(st.integers(2, count))
         factors = draw(st.lists(st.sampled_from([1, -1, 2, -2]), min_size=terms, max_size=terms))
         parts = [_scaled(row, factor) for row, factor in zip(chosen, factors, strict=False)]
         chosen.append(tuple(sum(column) for column in zip(*parts, strict=True)))
@@ -322,7 +330,7 @@ def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
 def _partitions(draw: DrawFn, n: int, clients: Range) -> np.ndarray:
     count = draw(st.integers(clients[0], min(clients[1], n)))
     owner = np.array(draw(st.lists(st.integers(0, count - 1), min_size=n, max_size=n)))
-    # the number of draws does not depend on count, so that count 1 is simplest
+    # the number of draws does not depend on `count`, so that Hypothesis takes count 1 as the simplest
     owner[draw(st.permutations(range(n)))[:count]] = range(count)
     return owner
 
@@ -347,7 +355,7 @@ def log_uniform(low: float, high: float) -> SearchStrategy[float]:
 
 
 def sizes(low: int, high: int) -> SearchStrategy[int]:
-    """Integers, log-uniform."""
+    """Integers that are log-uniform."""
     return log_uniform(low, high).map(lambda size: min(max(round(size), low), high))
 
 
@@ -363,10 +371,10 @@ def points(n: Range = (1, 3), d: Range = (1, 3)) -> SearchStrategy[np.ndarray]:
 
 @st.composite
 def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
-    """Networks on d features: Gaussian, or a few groups of equal neurons in small integer directions.
+    """Networks on d features: Gaussian, or a few groups of equal neurons whose weights are small integers.
 
-    The sizes of the groups are log-uniform up to four times the largest width, so that cases have rare neurons as often
-    as common ones.
+    The sizes of the groups are log-uniform up to four times the largest width. So groups of a few neurons are as
+    frequent as groups of many.
     """
     if draw(st.booleans()):
         return gaussian(draw(sizes(*width)), d, draw(st.integers(0, 2**16)))
@@ -383,7 +391,10 @@ def networks(draw: DrawFn, d: int, width: Range = (1, 64)) -> Weights:
 
 @st.composite
 def targets(draw: DrawFn, outputs: np.ndarray) -> np.ndarray:
-    """Labels (n,): all +-1; or anywhere in [-1, 1]; or the outputs plus a residual of any size and direction."""
+    """Labels (n,) of three sorts.
+
+    They are all 1 or -1, or lie anywhere in [-1, 1], or are the outputs plus a residual of any size and direction.
+    """
     n = len(outputs)
     if draw(st.booleans()):
         return draw(labels(n))
@@ -395,7 +406,10 @@ def targets(draw: DrawFn, outputs: np.ndarray) -> np.ndarray:
 def steps(
     draw: DrawFn, largest_block: float, largest: float, clients: int, local_steps: Range, rounds: Range
 ) -> dict[str, Any]:
-    """Fields of a Setup: eta_l relative to the largest block's eigenvalue, eta_g plain or rho relative to |H|."""
+    """The steps and rounds of a Setup. eta_l is drawn relative to the largest eigenvalue of a client's block.
+
+    eta_g is drawn directly, or through rho = eta_g eta_l K / N, which is drawn relative to |H|.
+    """
     k = draw(st.integers(*local_steps))
     eta_local = draw(log_uniform(1e-4, 8)) / (largest_block or 1.0)
     eta_global = draw(

@@ -1,4 +1,4 @@
-"""The symbols of the formulas: for each a sympy symbol, and in the glossary a long name and a meaning."""
+"""The symbols of the formulas. Each is a sympy symbol, and the glossary gives it a long name and a meaning."""
 
 import sympy as sp
 

@@ -1,7 +1,7 @@
-"""The vocabulary of statements: kinds, forms, outcomes, sources. Nothing here needs a formula.
+"""The vocabulary of statements: kinds, forms, outcomes, sources. Nothing in this module needs a formula.
 
-Other modules import it from `bounds`, or with `Statement` from `bounds.statement`; modules of `bounds` that must not
-load formulas import it from here.
+Modules of `bounds` that must not load formulas import these names from here. Other modules import them from `bounds`,
+or together with `Statement` from `bounds.statement`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ntkfl.messages import refusing
 
 
 class Kind(StrEnum):
-    """What is claimed; it decides the check."""
+    """What a statement claims. The kind decides how the statement is checked."""
 
     EQUALITY = "equality"
     TWO_SIDED = "two-sided"
@@ -25,7 +25,10 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """As printed; as the proof gives it; repaired, for a form that fails; new, this project's own and in no paper."""
+    """A form of a statement: as printed; as its proof gives it; repaired, if a form fails; or new.
+
+    A new form is this project's own and in no paper.
+    """
 
     STATED = "stated"
     PROVED = "proved"
@@ -57,12 +60,12 @@ class Nature(StrEnum):
     SCAN = "scan"
 
 
-# natures that are charged to nobody: they count neither as misprints nor as errors of substance
+# natures that are nobody's fault: they count neither as misprints nor as errors of substance
 UNCHARGED = (Nature.REPORTED, Nature.SCAN)
 
 
 class Provenance(StrEnum):
-    """The origin of a form's signs: a text; a machine's reading of a scan; a report of a text; this project."""
+    """The origin of a form's signs: a text, a machine's reading of a scan, a report of a text, or this project."""
 
     TEXT = "text"
     SCAN = "scan"
@@ -82,8 +85,8 @@ READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
 class Source:
     """The origin of a statement.
 
-    `read`: the kind of text from which its forms are read; None: the paper's kind, a text unless READ_FROM says
-        otherwise.
+    `read` is the kind of text from which its forms are read. If it is None, the kind is that of the paper, which is a
+    text unless READ_FROM says otherwise.
     """
 
     paper: str
@@ -101,7 +104,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Convention:
-    """The reading of a paper's statements in one respect, and what the paper prints, or that it prints nothing."""
+    """How a paper's statements are read in one respect, and what the paper prints about it, if anything."""
 
     about: str
     used: str

@@ -1,4 +1,7 @@
-"""Cases: pairs of networks, the second aligned to the first; cubes around pairs; trained pairs by width."""
+"""The cases of aligned networks: pairs with the second network aligned to the first, cubes, and trained pairs.
+
+The cubes are those around aligned pairs. The trained pairs are pairs of networks at several widths.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
-MOST = 6  # most hidden units, since all orders of the units are tried
+MOST = 6  # largest number of hidden units; it is small because all orders of the units are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class AlignedPair(NetworkPair):
 
     @cached_property
     def distances(self) -> list[list[Fraction]]:
-        """Squared distances of every unit of the first network from every unit of the second, exactly."""
+        """The squared distance of every unit of the first network from every unit of the second, computed exactly."""
         rows = [_rows(network) for network in self.networks]
         return [
             [sum(((a - b) ** 2 for a, b in zip(first_row, two, strict=True)), Fraction()) for two in rows[1]]
@@ -53,17 +56,20 @@ class AlignedPair(NetworkPair):
         ]
 
     def cost(self, order: tuple[int, ...]) -> Fraction:
-        """The squared distance with the second network's units in this order."""
+        """The squared distance of the weights if the second network's units are in this order."""
         return sum((self.distances[place][unit] for place, unit in enumerate(order)), Fraction())
 
     @cached_property
     def least_cost(self) -> Fraction:
-        """The smallest cost over all orders."""
+        """The smallest squared distance over all orders of the units."""
         return min(map(self.cost, permutations(range(len(self.distances)))))
 
     @cached_property
     def greedy_cost(self) -> Fraction:
-        """The cost of a greedy order: each unit of the first network in turn takes the nearest unit that is left."""
+        """The squared distance for a greedy order.
+
+        In this order each unit of the first network, one after the other, takes the nearest unit that is left.
+        """
         left = list(range(len(self.distances)))
         order = []
         for row in self.distances:
@@ -78,12 +84,15 @@ def _rows(network: TwoLayer) -> list[list[Fraction]]:
 
 
 def as_estimate(value: Fraction) -> Estimate:
-    """A rational number, rounded."""
+    """A rational number, rounded to float64."""
     return Estimate(float(value), EPS * float(abs(value)), "rounded")
 
 
 def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
-    """A network of few units, and a copy with permuted and perturbed units, from nearly equal to far."""
+    """A network of few units, and a copy with permuted and perturbed units.
+
+    The perturbations are from tiny to large.
+    """
     rng = np.random.default_rng([seed, 53])
     h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
     if rows is not None:
@@ -100,13 +109,13 @@ def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
     if loss == CROSS_ENTROPY.name:
         y = rng.integers(0, outputs, len(x))
     elif loss != "logistic":
-        y = 1e3 * y  # labels far from the outputs, where the loss is nearly linear
+        y = 1e3 * y  # labels so far from the outputs that the loss is nearly linear
     reach = farthest((first, second), x, y) if loss == SQUARED.name else None
     return AlignedPair(first, second, x, y, loss, reach)
 
 
 def _any_pair(outputs: int, rows: tuple | None) -> SearchStrategy[AlignedPair]:
-    """Networks with small integer weights."""
+    """Pairs of networks with small integer weights."""
     pairs = any_pairs(outputs)
     return pairs.map(lambda pair: AlignedPair(pair.first, pair.second, pair.x, pair.y, pair.loss, pair.reach))
 
@@ -117,7 +126,8 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-# Two units in two orders; one unit switches halfway between the networks on the only input: the bound is sharp.
+# Networks of two units in opposite orders. On the only input, one unit switches halfway between the networks, so that
+# the bound is sharp.
 KINK_PAIRS = Family(
     "pairs with one kink to be aligned",
     lambda seed: _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1)))),
@@ -127,7 +137,7 @@ KINK_PAIRS = Family(
 
 
 def pair_families(options: Options) -> tuple[Family, ...]:
-    """Pairs to be aligned, of one output and of three, or on the user's inputs."""
+    """Pairs to be aligned, with one output and with three, on random inputs or on the user's inputs."""
     rows = (options.data, options.n or 64, options.unit) if options.data else None
     where = f" on {options.data}" if options.data else ""
     return tuple(
@@ -137,7 +147,10 @@ def pair_families(options: Options) -> tuple[Family, ...]:
 
 
 def sharp_families(options: Options) -> tuple[Family, ...]:
-    """`pair_families`; without the user's inputs also pairs on which a bound by distances is sharp."""
+    """The families of `pair_families`.
+
+    Without the user's inputs there are also pairs for which a bound by distances is sharp.
+    """
     return pair_families(options) + (() if options.data else (KINK_PAIRS.with_trials(options.trials),))
 
 
@@ -157,10 +170,10 @@ def cubes_of(pairs: Family) -> Family:
 
 
 def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
-    """Two networks of two units in opposite orders, on one input for which a unit is active in one network only.
+    """Two networks of two units in opposite orders, with one input on which one unit is active in one network only.
 
-    After alignment the networks differ by 1 in every weight of one hidden unit and nowhere else; the input is along
-    that difference.
+    After alignment the networks differ by 1 in every weight of this hidden unit and nowhere else. The input has the
+    direction of that difference.
     """
     signs = np.random.default_rng([seed, 59]).choice([-0.5, 0.5], features)
     still = np.full(features, 3.0)
@@ -173,7 +186,7 @@ CHOSEN_PAIRS = Family(
     "two units that differ along the one input",
     chosen_pair,
     st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600)),
-    trials=1,  # a seed only draws signs, which change no value
+    trials=1,  # a seed draws only signs, and the values do not depend on them
     needs=1,
     fixed=True,
 )
@@ -181,7 +194,10 @@ CHOSEN_PAIRS = Family(
 
 @dataclass(frozen=True, eq=False)
 class TrainedPairs(Case):
-    """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width."""
+    """Exact barriers of pairs of networks, before and after weight matching, by width.
+
+    The two networks of a pair are trained from different initial weights.
+    """
 
     sizes: np.ndarray  # the widths
     # barriers of cross-entropy on the training images before and after alignment, (widths, pairs)
@@ -195,7 +211,7 @@ class TrainedPairs(Case):
 
 @cache
 def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> TrainedPairs:
-    """Pairs trained on 200 digits, for one seed."""
+    """Pairs of networks that are trained on 200 digits, with one seed."""
     rows = [[_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)] for width in widths]
     before, after = np.moveaxis(np.array(rows), 2, 0)
     return TrainedPairs(np.array(widths, float), before, after)
@@ -214,7 +230,7 @@ TRAINED_PAIRS = Family(
 
 def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float]:
     """The barrier of one trained pair before and after alignment."""
-    from ntkfl.training.runs.training_run import prepared  # torch is slow to load
+    from ntkfl.training.runs.training_run import prepared  # here, since torch loads slowly
 
     seeds = [int(word) for word in np.random.SeedSequence(entropy).generate_state(2)]
     keys: dict[str, Any] = {"optimizer": "adam", "rate": 4e-3, "batch_size": 50, "dtype": "float32", "clients": 1}
@@ -231,7 +247,7 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
 
 
 def _end(run: Federation) -> TwoLayer:
-    """The model of the only client after its training; the run's seed draws the start."""
+    """The model of the only client after its training. The run's seed determines the initial weights."""
     from ntkfl.training.models.two_layer import to_network
 
     ends = run.round(run.start(), keep_ends=True).ends or {}

@@ -1,4 +1,4 @@
-"""Networks whose units are permuted: what alignment leaves unchanged, what it finds, its bounds, and a conjecture."""
+"""Statements on permuted units: what alignment leaves unchanged, what it finds, bounds, and a conjecture."""
 
 import math
 
@@ -42,7 +42,10 @@ def _constants_distance(case: AlignedPair) -> dict:
 
 
 def steep_loss() -> AlignedPair:
-    """The squared loss far from the labels: its slope exceeds 1, the constant assumed without a bound on |f - y|."""
+    """A pair with the squared loss whose outputs are far from the labels.
+
+    The slope of the loss there exceeds 1, the constant that is assumed if no bound on |f - y| is given.
+    """
     first, second = (TwoLayer(np.array([[u], [9.0]]), np.array([1.0, 0.0])) for u in (1.0, -1.0))
     return AlignedPair(first, second, np.array([[1.0]]), np.array([1e3]), "squared")
 
@@ -52,14 +55,14 @@ outputs, hidden_only = sp.symbols("f_2 f_U", real=True)
 
 
 def _in_balls(network: TwoLayer, x: np.ndarray) -> Estimate:
-    """f(x), (n, C), from the definition, in balls."""
+    """The outputs f(x), (n, C), computed from the definition in ball arithmetic."""
     rows, hidden = ball_matrix(x), ball_matrix(network.hidden)
     readouts = ball_array(np.atleast_2d(network.readout))
     return estimated(ball_array([forward(rows, hidden, list(readout)) for readout in readouts]).T)
 
 
 def _constants_invariance(case: AlignedPair) -> dict:
-    moved = TwoLayer(case.alignment.aligned.hidden, case.second.readout)  # the readout not permuted with the units
+    moved = TwoLayer(case.alignment.aligned.hidden, case.second.readout)  # the readout is not permuted
     with precision():
         return {outputs: _in_balls(case.second, case.x), hidden_only: _in_balls(moved, case.x)}
 

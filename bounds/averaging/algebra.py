@@ -8,8 +8,11 @@ rho = sp.Symbol("rho", positive=True)
 
 
 def _averaged_variance(window: int) -> sp.Expr:
-    """Var(mean of P values) of w_t = rho mean(w_{t-1}, ..., w_{t-P}) + noise, from the covariances' equations."""
-    names = sp.symbols(f"g0:{window + 1}")  # covariances at lags 0..P
+    """The variance of the mean of P successive values of w_t = rho mean(w_{t-1}, ..., w_{t-P}) + noise of variance 1.
+
+    It is computed from the linear equations for the covariances.
+    """
+    names = sp.symbols(f"g0:{window + 1}")  # the covariances of w_t and w_{t-j} for j = 0..P
     equations = []
     for lag in range(window + 1):
         past = sum(names[abs(lag - i)] for i in range(1, window + 1))

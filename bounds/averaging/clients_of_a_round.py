@@ -1,4 +1,7 @@
-"""Eqs (2), (8), (11) to (14) and the law of client models: bias, variance and covariance of the clients of a round."""
+"""Statements on the clients of a round: the bias, variance and covariance of their models (Eqs (2), (8), (11) to (14)).
+
+One statement is on the law from which the models are drawn.
+"""
 
 import numpy as np
 import sympy as sp
@@ -45,7 +48,10 @@ def _constants_i1(case: Ensemble) -> dict:
 
 
 def three_and_seven() -> Ensemble:
-    """Two clients with 3 and 7 samples x = 1, labels 1 and 2, and the network f(x) = x, whose losses are 0 and 1."""
+    """Two clients with 3 and 7 samples.
+
+    All inputs are 1, the labels are 1 and 2, and f(x) = x has the losses 0 and 1.
+    """
     labels = np.repeat([1.0, 2.0], [3, 7])
     problem = Problem(np.ones((10, 1)), labels, np.repeat([0, 1], [3, 7]), name="3 and 7 samples")
     return Ensemble(problem, np.ones((1, 2, 1, 1)), np.ones((1, 2, 1)))
@@ -73,7 +79,10 @@ def _constants_i2(case: Ensemble) -> dict:
 
 
 def two_coins() -> Ensemble:
-    """Two independent clients with outputs +-1: the ensemble's variance is 1/2, the variance term alone."""
+    """Two independent clients with outputs +-1.
+
+    The ensemble's variance is 1/2, and consists of the variance term alone.
+    """
     return one_coin_each(np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]), "two independent coins")
 
 
@@ -206,7 +215,9 @@ STATEMENTS = (
             sp.Trace(shares.T * apart * shares),
             recorded=Outcome.VIOLATED,
             nature=Nature.READING,
-            # Two clients that both output the +-1 of their common start: covariance 1, or 0 if drawn independently.
+            # Two clients, whose outputs both equal their common start, +1 or -1. Their covariance is 1; it would be 0
+            # if they were
+            # drawn independently.
             witness=lambda: one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin"),
             reading="Theorem 1, its proof and Corollary 2 print the same product sign",
             note="this form takes the covariances under the product law, where each client is drawn independently",

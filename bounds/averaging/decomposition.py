@@ -1,4 +1,4 @@
-"""Theorem 1 and its corollaries: the averaged network's loss as bias, variance, covariance and locality."""
+"""Theorem 1 and its corollaries: the averaged network's loss as a sum of bias, variance, covariance and locality."""
 
 from functools import partial, reduce
 
@@ -34,10 +34,11 @@ share = sp.Symbol("u", real=True)
 
 
 def up_to_distance(loss: sp.Expr) -> sp.Expr:
-    """The ensemble's loss plus O(Delta^2) written out, since |f_WENS - f_FMA| <= |x| Delta^2 / 2 between kinks.
+    """The ensemble's loss plus the term O(Delta^2), written with its constant.
 
-    The remainder R has |R| <= 2 sqrt(L E gap^2) + E gap^2, where L is the ensemble's loss, gap = f_FMA - f_WENS, and
-    E gap^2 <= b^2 Delta^4 / 4.
+    The constant follows from |f_WENS - f_FMA| <= |x| Delta^2 / 2, which holds between kinks. The remainder R satisfies
+    |R| <= 2 sqrt(L E gap^2) + E gap^2. Here L is the ensemble's loss, gap = f_FMA - f_WENS, and E gap^2 <= b^2 Delta^4
+    / 4.
     """
     return loss + share * (radius * distance**2 * sp.sqrt(loss) + radius**2 * distance**4 / 4)
 
@@ -80,7 +81,7 @@ DECOMPOSED = BIAS + VARIANCE + COVARIANCE
 
 
 def _floor(case: Ensemble) -> arb:
-    """(K-1)/K of the mean over samples of the smallest covariance of two clients."""
+    """The smallest covariance of two clients, averaged over the samples, times (K-1)/K."""
     pairs = ~np.eye(case.clients, dtype=bool)
     smallest = sum((reduce(arb.min, at[pairs]) for at in np.moveaxis(case.covariances, 2, 0)), arb(0))
     return smallest / case.problem.n * (case.clients - 1) / case.clients
@@ -93,19 +94,25 @@ def smallest_covariance(case: Ensemble) -> Estimate:
 
 
 def _sharper(case: Ensemble) -> Estimate:
-    """The larger of the right side and -(1/K) times the mean variance, since the variance of a sum is not negative."""
+    """A lower bound that is sharper: the larger one of the right side and -(1/K) times the mean variance.
+
+    The second value is a bound because the variance of a sum is not negative.
+    """
     with precision():
         variances = sum((case.covariances[k, k].sum() for k in range(case.clients)), arb(0))
         return estimated(arb.max(_floor(case), -variances / (case.problem.n * case.clients**2)))
 
 
 def opposed() -> Ensemble:
-    """f = (1, -1, 0) xi with a coin xi: the smallest covariance is -1."""
+    """Three clients with outputs (1, -1, 0) xi, where xi is a coin of values +-1. The smallest covariance is -1."""
     return one_coin_each(np.array([[1.0, -1, 0], [-1, 1, 0]]), "two opposed clients and a constant one")
 
 
 def unequal() -> Ensemble:
-    """Eight samples of a client with outputs xi/4 and one of a client with xi: variance (2/9 + 1/9)^2 = 1/9 < 1/8."""
+    """Eight samples of a client with outputs xi/4, and one sample of a client with outputs xi, for a coin xi.
+
+    The variance is (2/9 + 1/9)^2 = 1/9, which is less than 1/8.
+    """
     problem = Problem(np.ones((9, 1)), np.ones(9), np.array([0] * 8 + [1]), name="8 samples and 1")
     return Ensemble(problem, np.ones((2, 2, 1, 1)), np.array([[[0.25], [1.0]], [[-0.25], [-1.0]]]))
 
@@ -137,7 +144,10 @@ def _constants(case: Ensemble) -> dict:
 
 
 def unequal_and_close() -> Ensemble:
-    """Eight samples of a client with output 1, one of a client with output 1.001: equal weights give another bias."""
+    """Eight samples of a client with output 1, and one sample of a client with output 1.001.
+
+    With equal weights in place of n_k/n, the bias has another value.
+    """
     problem = Problem(np.ones((9, 1)), np.zeros(9), np.array([0] * 8 + [1]), name="8 samples and 1")
     return Ensemble(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [1.001]]]))
 

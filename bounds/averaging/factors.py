@@ -1,4 +1,4 @@
-"""The factors of the loss decomposition as symbols, their values on an ensemble, and ensembles with given outputs."""
+"""The factors of the loss decomposition as symbols, and their values on an ensemble; ensembles with given outputs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem
 
-clients, samples = sp.symbols("k s", positive=True)  # sizes of the matrices
+clients, samples = sp.symbols("k s", positive=True)  # the numbers of rows and columns of the matrices
 shares = sp.MatrixSymbol("p", clients, 1)
 train = sp.MatrixSymbol("B_train", samples, clients)
 heter = sp.MatrixSymbol("B_heter", samples, clients)
@@ -50,12 +50,15 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 
 
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
-    """A matrix of balls as an Estimate; entries without a ball are exactly 0."""
+    """A matrix of balls as an Estimate, in which all entries outside the mask are exactly 0."""
     return estimated(values) * where
 
 
 def across_a_kink() -> Ensemble:
-    """Clients with the networks relu(x) and relu(-x), whose patterns at x = 1 differ; their average is 0."""
+    """Two clients with the networks relu(x) and relu(-x), both times 1e-6; their average is 0.
+
+    At x = 1 one network is active and the other is not.
+    """
     problem = Problem(np.ones((2, 1)), np.array([0.5, 0.5]), np.array([0, 1]), name="a kink between two clients")
     return Ensemble(problem, 1e-6 * np.array([[[[1.0]], [[-1.0]]]]), np.ones((1, 2, 1)))
 

@@ -1,4 +1,7 @@
-"""Lemma 1: the order of the gap between averaged outputs (WENS) and averaged weights (FMA) as clients come together."""
+"""Lemma 1: the gap between averaged outputs (WENS) and averaged weights (FMA) as the clients come closer together.
+
+The statements are about the order of the gap in Delta, the clients' largest distance from the averaged network.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,26 +21,29 @@ from ntkfl.estimate import Estimate
 
 Activation = Callable[[np.ndarray], np.ndarray]
 
-SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, far above rounding
+SCALES = 2.0 ** -np.arange(8, 18)  # values of Delta; at the smallest the gap is 1e-10, far above rounding errors
 CIRCLE_POINTS = 256  # angles at which smooth networks are evaluated
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 NORMS = ("mean", "root mean square", "largest value")  # norms of |gap| over x on the unit circle
-FINITE = 0.01  # allowance for higher powers of Delta in an exponent at these scales
+FINITE = 0.01  # allowance in an exponent for the higher powers of Delta, which are not 0 at these scales
 
 
 @dataclass(frozen=True, eq=False)
 class ScaleLadder(Case):
-    """Networks f(x) = v . act(U x) on the plane; client k has the average weights plus Delta times its move.
+    """Networks f(x) = v . act(U x) on the plane.
 
-    Moves are centred with the clients' weights and scaled so that the farthest client is at distance Delta.
+    The weights of client k are the average weights plus Delta times a move.
+
+    The moves are centred, so that their mean with the weights n_k / n is 0. They are scaled so that the farthest client
+    is at distance Delta from the average.
 
     Raises:
         ValueError: shapes that do not fit, or moves that are all the same.
     """
 
-    hidden: Float[np.ndarray, "h 2"]  # U of the average, (h, 2)
-    readout: Float[np.ndarray, " h"]  # v of the average, (h,)
-    # one row a client, (K, 3 h): the hidden weights first, row by row, then the readout
+    hidden: Float[np.ndarray, "h 2"]  # U of the averaged network, (h, 2)
+    readout: Float[np.ndarray, " h"]  # v of the averaged network, (h,)
+    # the moves, (K, 3 h), with one row for each client: first the hidden weights, row by row, then the readout
     moves: Float[np.ndarray, "K s"]
     sizes: Int[np.ndarray, " K"]  # n_k, (K,)
     angle: float  # angle of the fixed input x = (cos, sin)
@@ -70,17 +76,20 @@ class ScaleLadder(Case):
 
     @property
     def n_runs(self) -> int:
-        """Number of scales."""
+        """The number of values of Delta."""
         return len(SCALES)
 
     def networks(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The average, then the clients: hidden (K+1, h, 2), readout (K+1, h), their weights in the gap (K+1,)."""
+        """The averaged network and then the clients, with the factor of each network in the gap.
+
+        Returns: hidden weights (K+1, h, 2), readouts (K+1, h), and factors (K+1,).
+        """
         hidden = np.concatenate([self.hidden[None], self.hidden + scale * self.steps[0]])
         readout = np.concatenate([self.readout[None], self.readout + scale * self.steps[1]])
         return hidden, readout, np.concatenate([[-1.0], self.shares])
 
     def fixed_gap(self, activation: Activation) -> np.ndarray:
-        """|f_WENS - f_FMA| of networks with this activation at the fixed input, by scale."""
+        """The values of |f_WENS - f_FMA| at the fixed input, for networks with this activation, one for each Delta."""
         return np.array([abs(self._gap(scale, self._point, activation)[0]) for scale in SCALES])
 
     @property
@@ -93,12 +102,15 @@ class ScaleLadder(Case):
 
     @cached_property
     def relu_norms(self) -> dict[str, np.ndarray]:
-        """NORMS of the gap of ReLU networks, by scale: exact integrals over the pieces between all kinks."""
+        """The NORMS of the gap of ReLU networks, for each Delta.
+
+        The integrals over the pieces between kinks are exact.
+        """
         return dict(zip(NORMS, np.array([self._pieces(scale) for scale in SCALES]).T, strict=True))
 
     @cached_property
     def tanh_norms(self) -> dict[str, np.ndarray]:
-        """NORMS of the gap of tanh networks, by scale, on a grid of angles; these networks are smooth."""
+        """The NORMS of the gap of tanh networks, for each Delta, on a grid of angles. These networks are smooth."""
         gaps = np.abs([self._gap(scale, _circle(), np.tanh) for scale in SCALES])
         norms = gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1)
         return dict(zip(NORMS, norms, strict=True))
@@ -122,33 +134,33 @@ class ScaleLadder(Case):
 
     @property
     def kink_distance(self) -> float:
-        """The least |u_i x| over units at the fixed input, less the largest change of u_i x by a client."""
+        """The least value over units of |u_i x| at the fixed input, minus the largest change of u_i x by a client."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.abs(self.hidden @ self._point[0]) - reach).min())
 
     @property
     def shortest_row(self) -> float:
-        """The smallest over units of |u_i| of the average less the largest move of a client's row from u_i."""
+        """The least value over units of |u_i| minus the largest distance by which a client moves the row u_i."""
         reach = SCALES[0] * np.linalg.norm(self.steps[0], axis=2).max(axis=0)
         return float((np.linalg.norm(self.hidden, axis=1) - reach).min())
 
     @property
     def kink_motion(self) -> float:
-        """The largest |v_i| times how far a client moves the kink of unit i across its row, at Delta = 1."""
+        """The largest value over units of |v_i| times the largest move of u_i orthogonal to itself, at Delta = 1."""
         lengths = np.linalg.norm(self.hidden, axis=1)
         across = np.stack([-self.hidden[:, 1], self.hidden[:, 0]], axis=1) / np.where(lengths > 0, lengths, 1)[:, None]
         return float((np.abs(self.readout) * np.abs(np.einsum("khd,hd->kh", self.steps[0], across)).max(axis=0)).max())
 
     @property
     def fixed_second_order(self) -> float:
-        """The limit of |gap| / Delta^2 at the fixed input: the smaller one of ReLU and tanh networks."""
+        """The limit of |gap| / Delta^2 at the fixed input, for ReLU or for tanh networks, whichever is smaller."""
         x = self._point
         on = (x @ self.hidden.T > 0).astype(float)
         return float(min(np.abs(self._second_order(x, on, np.zeros_like(on)))[0], np.abs(self._smooth(x))[0]))
 
     @property
     def mean_second_order(self) -> float:
-        """The mean over the circle of |gap| / Delta^2 of tanh networks, in the limit."""
+        """The limit of |gap| / Delta^2 for tanh networks, averaged over the circle."""
         return float(np.abs(self._smooth(_circle())).mean())
 
     def _smooth(self, x: np.ndarray) -> np.ndarray:
@@ -156,7 +168,10 @@ class ScaleLadder(Case):
         return self._second_order(x, 1 - features**2, -2 * features * (1 - features**2))
 
     def _second_order(self, x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """sum_k p_k (dv_k . act' (dU_k x) + v . act'' (dU_k x)^2 / 2), with act' and act'' given, (n, h)."""
+        """sum_k p_k (dv_k . act' (dU_k x) + v . act'' (dU_k x)^2 / 2).
+
+        `first` and `second` are act' and act'' at the pre-activations, (n, h).
+        """
         moved = np.einsum("khd,nd->knh", self.steps[0], x)
         mixed = np.einsum("k,kh,nh,knh->n", self.shares, self.steps[1], first, moved)
         return mixed + np.einsum("k,h,nh,knh->n", self.shares, self.readout, second, moved**2) / 2
@@ -167,7 +182,9 @@ class ScaleLadder(Case):
 
 
 def exponent(values: np.ndarray) -> Estimate:
-    """The power of Delta in values (s,), one value for each scale, with the power's interval.
+    """The power of Delta to which the values (s,) are proportional, with its interval.
+
+    There is one value for each Delta.
 
     Raises:
         NoSlope: a value that is not positive.
@@ -195,7 +212,10 @@ def _absolute_cosine(t: np.ndarray) -> np.ndarray:
 
 
 def _ladder(seed: int) -> ScaleLadder:
-    """Gaussian networks of 2 to 8 hidden units and 2 to 5 clients of different sizes; x far from the kinks."""
+    """Gaussian networks of 2 to 8 hidden units, and 2 to 5 clients of different sizes.
+
+    The input x is far from the kinks.
+    """
     rng = np.random.default_rng([seed, 10])
     width, clients = int(rng.integers(2, 9)), int(rng.integers(2, 6))
     hidden, readout = rng.standard_normal((width, 2)), rng.standard_normal(width)
@@ -216,13 +236,14 @@ def _integer_ladders(draw: DrawFn) -> ScaleLadder:
     return ScaleLadder(hidden, readout, moves, sizes, draw(st.floats(0, 6.25)))
 
 
-# The statements take no data: x is a point of the circle, or the whole circle.
+# The statements use no data: the input x is one point of the circle, or is averaged over the circle.
 SCALE_LADDERS = Family("clients around their average, inputs on the circle", _ladder, _integer_ladders(), needs=5)
 
 
 Made = Callable[[], ScaleLadder]
 
-LEAST, LEAST_FIXED = 0.01, 0.002  # least coefficients: the term that decides an exponent must exceed higher powers
+# Least coefficients of the term that decides an exponent, so that it exceeds the terms of higher powers.
+LEAST, LEAST_FIXED = 0.01, 0.002
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
 TWO = sp.Integer(2)
 
@@ -254,12 +275,15 @@ def _network(hidden: list, readout: list, moves: list, angle: float = 0.3) -> Sc
 
 
 def fixed_kinks() -> ScaleLadder:
-    """One unit whose row only changes its length: the kink does not move, and the gap is smooth elsewhere."""
+    """One unit whose row changes only its length. Its kink does not move, and elsewhere the gap is smooth."""
     return _network([[1.0, 0.0]], [1.0], [[1.0, 0.0, 1.0], [-1.0, 0.0, -1.0]])
 
 
 def zero_row() -> ScaleLadder:
-    """An average with a unit whose row is 0, so that clients' kinks may be anywhere: the gap is of first order."""
+    """An averaged network with a unit whose row is 0.
+
+    The clients' kinks may then be anywhere, and the gap is of first order in Delta.
+    """
     moves = [[0.0, 1.0, 0.0, 1.0, 1.0, 0.5], [0.0, -1.0, 0.0, -1.0, -1.0, -0.5]]
     return _network([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0], moves)
 
@@ -308,7 +332,7 @@ STATEMENTS = (
         "networks, and of tanh networks",
         families=(SCALE_LADDERS,),
         necessity={
-            # One unit, x at right angles to its row: the gap is of first order in Delta.
+            # One unit whose row is orthogonal to x: the gap is of first order in Delta.
             OFF_KINK.name: lambda: _network([[1.0, 0.0]], [1.0], [[0.0, 1.0, 1.0], [0.0, -1.0, -1.0]], angle=np.pi / 2)
         },
         mutants=MUTANTS,

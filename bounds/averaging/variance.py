@@ -1,4 +1,7 @@
-"""Variance of a client's model (Theorem 2, I7), of the mean of clients with one law (I10), of IMA's average (I11)."""
+"""Statements on variances: of a client's model (Theorem 2, I7), of a mean of clients (I10), of IMA's average (I11).
+
+In I10 all clients have the same law. IMA's average is the mean of the last models of the server.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,13 +32,15 @@ ONCE, SQUARED = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class KernelLadder(Case):
-    """Kernel matrices on the samples D of all clients; the first `own` samples are client k's.
+    """Kernel matrices on the samples D of all clients. The first `own` samples are those of client k.
+
+    The matrices are the rungs of a ladder: a largest entry eps falls from one rung to the next.
 
     Raises:
         ValueError: shapes that differ, a matrix that is not symmetric, or fewer than two samples of the client.
     """
 
-    kernels: tuple[Float[np.ndarray, "n n"], ...]  # one symmetric (n, n) matrix a rung, taken exactly
+    kernels: tuple[Float[np.ndarray, "n n"], ...]  # a symmetric (n, n) matrix for each rung, taken as exact
     own: int  # n_k
 
     def __post_init__(self) -> None:
@@ -59,13 +64,13 @@ class KernelLadder(Case):
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """eps of each rung: the largest |K_ij| of two of the client's samples, exactly."""
+        """eps on each rung: the largest |K_ij| of two different samples of the client, computed exactly."""
         apart = ~np.eye(self.own, dtype=bool)
         return np.array([np.abs(kernel[: self.own, : self.own][apart]).max() for kernel in self.kernels])
 
     @property
     def sizes(self) -> np.ndarray:
-        """1 / eps, infinite where eps is 0."""
+        """1 / eps on each rung, infinite where eps is 0."""
         with np.errstate(divide="ignore"):
             return 1 / self.offsets
 
@@ -76,12 +81,12 @@ class KernelLadder(Case):
 
     @property
     def diagonal_spread(self) -> float:
-        """Largest spread of K(x, x) over the client's samples: largest less smallest value, at the worst rung."""
+        """The largest difference of two values of K(x, x) on the client's samples, over all rungs."""
         return max(float(np.ptp(np.diag(kernel)[: self.own])) for kernel in self.kernels)
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
-        """The smallest eigenvalue of the client's block, over all rungs."""
+        """The smallest eigenvalue of the client's block of K, over all rungs."""
         with precision():
             blocks = (ball_matrix(kernel[: self.own, : self.own]) for kernel in self.kernels)
             smallest = [enclosure(symmetric_eigenvalues(block)[0]) for block in blocks]
@@ -89,7 +94,10 @@ class KernelLadder(Case):
 
     @cached_property
     def posterior_variances(self) -> list[list[arb]]:
-        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the other clients' samples, by rung; 0 for the client's own."""
+        """K(x,x) - K(x,X) K(X,X)^-1 K(X,x) for the samples of the other clients, rung by rung.
+
+        X are the client's samples. The client's own samples are left out, since their posterior variance is 0.
+        """
         with precision():
             return [self._posterior(kernel) for kernel in self.kernels]
 
@@ -102,9 +110,10 @@ class KernelLadder(Case):
         return [arb(float(kernel[k + i, k + i])) - explained[i, i] for i in range(len(kernel) - k)]
 
     def remainders(self, power: int, *, unbiased: bool) -> Estimate:
-        """E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D) by rung, MMD with the kernel K^power.
+        """The remainder E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D) on each rung.
 
-        `unbiased`: MMD^2 is the U-statistic, which leaves out the pair of a sample with itself; else the V-statistic.
+        MMD is taken with the kernel K^power. If `unbiased`, MMD^2 is the U-statistic, which leaves out the pair of a
+        sample with itself; otherwise it is the V-statistic.
         """
         with precision():
             pairs = zip(self.kernels, self.posterior_variances, strict=True)
@@ -129,13 +138,15 @@ def _mean(block: np.ndarray) -> arb:
 
 
 def _mean_apart(block: np.ndarray) -> arb:
-    """Mean over pairs of different samples."""
+    """The mean of a block's entries over pairs of different samples."""
     size = len(block)
     return (block.sum() - np.trace(block)) / (size * (size - 1))
 
 
 def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.ndarray) -> KernelLadder:
-    """The ladder K(X,X) = lam I + eps * between; eps falls by a factor of 64 from rung to rung, all else stays.
+    """The ladder K(X,X) = lam I + eps * between.
+
+    From rung to rung eps falls by a factor of 64, and all else stays the same.
 
     `lam` is the diagonal of K(X, X). `between`, (n_k, n_k), is symmetric with a zero diagonal and entries within [-1,
     1]; `cross` is (n_k, n - n_k). `extra`, (n - n_k, r), gives the covariance of the other clients' samples that this
@@ -145,7 +156,7 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     first = lam / (16 * k)
     others = (
         2 * cross.T @ cross / lam + extra @ extra.T
-    )  # the covariance of the other samples: on every rung at least the part that the client's samples explain
+    )  # the covariance of the other samples is on every rung at least the part that the client's samples explain
     corner = (others + others.T) / 2
     rungs = (np.block([[lam * np.eye(k) + first / 64**j * between, cross], [cross.T, corner]]) for j in range(RUNGS))
     return KernelLadder(tuple(rungs), k)
@@ -161,7 +172,7 @@ def _ladder(seed: int) -> KernelLadder:
 
 
 def _between(entries: np.ndarray) -> np.ndarray:
-    """The part above the diagonal, mirrored below the diagonal."""
+    """A symmetric matrix with zero diagonal and the given entries above the diagonal."""
     return np.triu(entries, 1) + np.triu(entries, 1).T
 
 
@@ -178,7 +189,7 @@ def _integer_ladders(draw: DrawFn) -> KernelLadder:
     return approaching(lam, block, draw(_integers((own, others), 3)), draw(_integers((others, others), 2)))
 
 
-# Random kernels; data are not used, since the ReLU kernel of any data has eps/lam of about .16 or more.
+# The kernels are random. Data are not used, since the ReLU kernel of any data has an eps/lam of about .16 or more.
 KERNEL_LADDERS = Family("kernels with orthogonal samples in the limit", _ladder, _integer_ladders(), needs=5)
 
 
@@ -217,7 +228,10 @@ def _mean_rows(rows: np.ndarray) -> Estimate:
 
 
 def _with_kernel(case: KernelLadder) -> Estimate:
-    """The smaller remainder of the U- and the V-statistic, which the paper leaves open; MMD in the space of K."""
+    """The remainder with MMD in the space of K, for the U- or the V-statistic, whichever gives the smaller remainder.
+
+    The paper leaves open which statistic is meant.
+    """
     both = [abs(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
     smaller = np.argmin([kernel.value for kernel in both], axis=0)
     value, error = (np.choose(smaller, [getattr(kernel, part) for kernel in both]) for part in ("value", "error"))
@@ -225,14 +239,14 @@ def _with_kernel(case: KernelLadder) -> Estimate:
 
 
 def blocks() -> KernelLadder:
-    """Two orthogonal samples of the client and two of others, so that eps = 0; the rungs are K and 5 K."""
+    """Two orthogonal samples of the client and two samples of others, so that eps = 0. The two rungs are K and 5 K."""
     cross = np.array([[1.0, 1.0], [0.0, 1.0]])
     kernel = np.block([[np.eye(2), cross], [cross.T, np.array([[2.0, 1.0], [1.0, 4.0]])]])
     return KernelLadder((kernel, 5 * kernel), own=2)
 
 
 def uneven() -> KernelLadder:
-    """A client whose samples have K(x, x) = 1 and 2: the remainder does not vanish with eps."""
+    """A client whose samples have K(x, x) = 1 and K(x, x) = 2. The remainder does not vanish with eps."""
     even = approaching(1.0, np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [0.5]]), np.array([[1.0]]))
     return KernelLadder(tuple(kernel + np.diag([0.0, 1.0, 0.0]) for kernel in even.kernels), own=2)
 
@@ -242,7 +256,9 @@ STARTS, RUNS, HIDDEN, SPREAD = 3, 3, 3, 0.5
 
 @dataclass(frozen=True, eq=False)
 class SharedStarts(Case):
-    """I equally likely starts, J equally likely outcomes of training from each; every client draws its own outcome.
+    """I equally likely starts, with J equally likely outcomes of training from each start.
+
+    All clients share a start, and every client draws its own outcome.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than one client.
@@ -267,7 +283,7 @@ class SharedStarts(Case):
 
     @cached_property
     def outputs(self) -> np.ndarray:
-        """f(x) of every outcome of every start as balls, (I, J, n)."""
+        """f(x) for every outcome of every start, as balls, (I, J, n)."""
         with precision():
             x = ball_matrix(self.problem.x)
             pairs = list(np.ndindex(self.readout.shape[:2]))
@@ -276,20 +292,23 @@ class SharedStarts(Case):
 
     @cached_property
     def single_variance(self) -> Estimate:
-        """Var f of one client, averaged over the samples."""
+        """The variance of one client's output f, averaged over the samples."""
         with precision():
             return estimated(_variance(self.outputs.reshape(-1, self.problem.n)) / self.problem.n)
 
     @cached_property
     def variance_given_start(self) -> Estimate:
-        """E Var(f | start), averaged over the samples."""
+        """The mean over starts of Var(f | start), averaged over the samples."""
         with precision():
             within = sum((_variance(f) for f in self.outputs), arb(0))
             return estimated(within / (len(self.outputs) * self.problem.n))
 
     @cached_property
     def averaged_variance(self) -> Estimate:
-        """Variance of the mean output of the K clients, averaged over the samples, over all I J^K draws."""
+        """The variance of the mean output of the K clients, averaged over the samples.
+
+        The variance runs over all I J^K draws of a round.
+        """
         with precision():
             means = [
                 start[list(chosen)].sum(axis=0) / self.clients
@@ -305,12 +324,12 @@ class SharedStarts(Case):
 
 
 def _variance(f: np.ndarray) -> arb:
-    """Variance over the rows of f (M, n), summed over the columns."""
+    """The variance over the rows of f (M, n), summed over the columns."""
     return squared(f - f.sum(axis=0) / len(f)).sum() / len(f)
 
 
 def _shared_starts(options: Options, seed: int) -> SharedStarts:
-    """Gaussian starts, and outcomes around each; 2 to 4 clients on random points or on the user's data."""
+    """Gaussian starts with outcomes around each, and 2 to 4 clients, on random points or on the user's data."""
     problem, rng = inputs(options, seed, equal=True), np.random.default_rng([seed, 7])
     hidden, readout = (
         rng.standard_normal((STARTS, 1, *size)) + SPREAD * rng.standard_normal((STARTS, RUNS, *size))
@@ -321,7 +340,7 @@ def _shared_starts(options: Options, seed: int) -> SharedStarts:
 
 @st.composite
 def _small_cases(draw: DrawFn) -> SharedStarts:
-    """One to three starts with as many outcomes, one to three clients, on any data."""
+    """One to three starts, one to three outcomes of each, and one to three clients, on any data."""
     problem = draw(problems(clients=(1, 1)))
     shape = (draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 2)), problem.d)
     entries = st.one_of(st.integers(-3, 3).map(float), st.floats(-3, 3, allow_subnormal=False))
@@ -333,7 +352,7 @@ SMALL_CASES = _small_cases()
 
 
 def shared_start_families(options: Options) -> tuple[Family, ...]:
-    """Gaussian starts with several outcomes each; one family."""
+    """One family: Gaussian starts with several outcomes each."""
     name = f"{options.data or 'sphere'}, identically distributed clients"
     return (Family(name, _shared_starts, SMALL_CASES, (options,), trials=options.trials or 40),)
 
@@ -351,21 +370,21 @@ def four_coins() -> SharedStarts:
 window = sp.Symbol("P", positive=True)
 contraction = sp.Symbol("rho", positive=True)
 
-WIDEST = 6  # largest window P; the equation for S, solved in rationals, has P^2 unknowns
+WIDEST = 6  # the largest window P. It is small because the equation for S is solved in rationals, with P^2 unknowns.
 
 
 def _left_over(models: sp.Expr) -> sp.Expr:
-    """Stationary variance of the mean of the last P = `models` models.
+    """The stationary variance of the mean of the last P = `models` models.
 
-    The covariance of w_t and w_{t-j} is the same g for all 1 <= j <= P, and w_t has the variance g_0:
-    g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1. The variance of the mean is g / rho.
+    The covariance of w_t and w_{t-j} is the same number g for all 1 <= j <= P, and w_t has the variance g_0. They
+    satisfy g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1. The variance of the mean is g / rho.
     """
     return 1 / ((models + contraction) * (1 - contraction))
 
 
 @dataclass(frozen=True)
 class NoisyQuadratic(Case):
-    """Rounds w_t = rho w_IMA(t-1) + noise of variance 1 on a quadratic loss, w_IMA the mean of the last P models.
+    """Rounds w_t = rho w_IMA(t-1) + noise of variance 1 on a quadratic loss. w_IMA is the mean of the last P models.
 
     Raises:
         ValueError: a window below 1, or rho outside (0, 1), where there is no stationary variance.
@@ -382,12 +401,15 @@ class NoisyQuadratic(Case):
 
     @property
     def averaged_models(self) -> float:
-        """Number of models w_(t-i), i = 0..P-1, that Eq (5) averages."""
+        """The number of models w_(t-i), i = 0..P-1, that Eq (5) averages."""
         return float(len({-i for i in range(self.window)}))
 
     @property
     def averaged_variance(self) -> Estimate:
-        """Stationary variance of w_IMA: the covariance S of the last P models solves S = A S A^T + B, in rationals."""
+        """The stationary variance of w_IMA.
+
+        The covariance S of the last P models is computed in rationals from the equation S = A S A^T + B.
+        """
         size = self.window
         newest = [fmpq(self.hundredths, 100 * size)] * size
         step = [newest, *([fmpq(int(j == i)) for j in range(size)] for i in range(size - 1))]
@@ -404,7 +426,7 @@ class NoisyQuadratic(Case):
 
 
 def _quadratic(seed: int) -> NoisyQuadratic:
-    """Windows of 1 to 6 models, rho from .01 to .99."""
+    """Windows of 1 to 6 models, with rho from .01 to .99."""
     rng = np.random.default_rng([seed, 8])
     return NoisyQuadratic(int(rng.integers(1, 100)), int(rng.integers(1, WIDEST + 1)))
 

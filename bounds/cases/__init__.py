@@ -1,1 +1,1 @@
-"""Cases of the statements of several papers."""
+"""Cases on which the statements of several papers are checked."""

@@ -1,4 +1,7 @@
-"""Cases: a centred Gaussian with a threshold, and a sum of independent two-point variables; tails are exact."""
+"""Two kinds of cases whose tail probabilities are exact.
+
+They are a centred Gaussian with a threshold, and a sum of independent two-point variables with a threshold.
+"""
 
 import math
 from dataclasses import dataclass
@@ -17,13 +20,13 @@ from ntkfl.estimate import Estimate
 
 @dataclass(frozen=True)
 class GaussianTail(Case):
-    """X ~ N(0, sigma^2) and t > 0."""
+    """X ~ N(0, sigma^2) and a threshold t > 0."""
 
     t: float
     sigma: float = 1.0
 
     def probability(self) -> Estimate:
-        """Pr[|X| <= t], a ball."""
+        """Pr[|X| <= t], as an enclosure."""
         with precision():
             return enclosure((ball(self.t) / (ball(self.sigma) * arb(2).sqrt())).erf())
 
@@ -31,7 +34,10 @@ class GaussianTail(Case):
 
 
 def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:
-    """sigma in 1/16..16 and t/sigma from 1e-6 to `largest`, log-uniform; odd seeds have t/sigma >= 1/4."""
+    """A tail with log-uniform sigma in 1/16..16, and log-uniform t/sigma from 1e-6 to `largest`.
+
+    Odd seeds have t/sigma >= 1/4. If `unit_sigma`, sigma is 1.
+    """
     rng = np.random.default_rng(seed)
     sigma = 1.0 if unit_sigma else float(2 ** rng.uniform(-4, 4))
     ratio = float(np.exp(rng.uniform(np.log(0.25 if seed % 2 else 1e-6), np.log(largest))))
@@ -46,13 +52,13 @@ def _any_tail(largest: float, unit_sigma: bool) -> SearchStrategy[GaussianTail]:
 
 
 def gaussian_tails(largest: float = 1.0, unit_sigma: bool = False) -> Family:
-    """Thresholds up to `largest` standard deviations, for any sigma or for sigma = 1."""
+    """Thresholds up to `largest` standard deviations, for any sigma or, if `unit_sigma`, for sigma = 1."""
     return Family("Gaussian tails", _tail, _any_tail, (largest, unit_sigma), trials=200, needs=20)
 
 
 @dataclass(frozen=True)
 class BoundedSum(Case):
-    """n i.i.d. X_i of mean zero: X = M with probability p <= 1/2, else -M p / (1-p); and a threshold t."""
+    """n i.i.d. variables X_i of mean zero, and a threshold t. X_i = M with probability p <= 1/2, else -M p / (1-p)."""
 
     count: int
     p: Fraction
@@ -65,7 +71,7 @@ class BoundedSum(Case):
         return self.bound**2 * self.p / (1 - self.p)
 
     def probability(self, above: bool) -> Estimate:
-        """Pr[sum >= t] (above) or Pr[sum <= t], exactly."""
+        """Pr[sum >= t] if `above`, otherwise Pr[sum <= t], computed exactly."""
         low = -self.bound * self.p / (1 - self.p)
         total = Fraction(0)
         for k in range(self.count + 1):
@@ -80,12 +86,12 @@ class BoundedSum(Case):
 
 
 def exact_ball(value: Fraction) -> arb:
-    """A rational as a ball."""
+    """A rational number as a ball, an interval with midpoint and radius (python-flint)."""
     return arb(fmpq(value.numerator, value.denominator))
 
 
 def exact(value: Fraction) -> Estimate:
-    """A rational as an Estimate: the ball around its nearest float."""
+    """A rational number as an Estimate: the nearest float, with an error that encloses the number."""
     with precision():
         return enclosure(exact_ball(value))
 

@@ -1,4 +1,7 @@
-"""Case: networks drawn in a cube around an anchor, as in FedGuCci's theorems, for given inputs and a given loss."""
+"""The case of networks drawn in a cube around an anchor, as in FedGuCci's theorems.
+
+The inputs and the loss are given.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,24 @@ from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, checked_labels, named_l
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 EPS = np.finfo(float).eps
-INSIDE = 1 - 1e-12  # networks are drawn in a cube smaller by this factor, so that rounding keeps them inside
+INSIDE = 1 - 1e-12  # networks are drawn in a cube that is smaller by this factor, so that rounding keeps them inside
 
 
 @dataclass(frozen=True, eq=False)
 class CubeNetworks(Case):
-    """Networks w_1..w_K with every parameter within side/2 of the anchor's.
+    """Networks w_1..w_K around an anchor. Each parameter of a network is within side/2 of the anchor's parameter.
 
     Raises:
         ValueError: no network, or different shapes; inputs, labels or a loss that do not fit; a side, delta or reach
             that is not positive.
     """
 
-    # anchor, networks: networks of one shape, C outputs
+    # the anchor and the networks have one shape, with C outputs
     anchor: TwoLayer
     networks: tuple[TwoLayer, ...]
     side: float  # d, the cube's side
     x: np.ndarray  # inputs, (n, l)
-    y: np.ndarray  # labels in the loss's form (see `LOSSES`); drawn labels of one output are ±1
+    y: np.ndarray  # labels in the form that the loss takes (see `LOSSES`); drawn labels are ±1 if there is one output
     delta: float = 0.1  # failure probability of the claim
     loss: str = ABSOLUTE.name  # the loss whose barrier is measured
     reach: float | None = None  # R of `lipschitz_constant`
@@ -51,22 +54,22 @@ class CubeNetworks(Case):
 
     @property
     def h(self) -> int:
-        """Hidden units."""
+        """h, the number of hidden units."""
         return len(self.anchor.hidden)
 
     @property
     def l(self) -> int:  # noqa: E743 (the paper's name)
-        """Features of an input."""
+        """l, the number of features of an input."""
         return self.anchor.hidden.shape[1]
 
     @property
     def outputs(self) -> int:
-        """C."""
+        """C, the number of outputs."""
         return self.anchor.n_outputs
 
     @property
     def count(self) -> int:
-        """K."""
+        """K, the number of networks."""
         return len(self.networks)
 
     @cached_property
@@ -76,20 +79,26 @@ class CubeNetworks(Case):
 
     @cached_property
     def anchor_norm(self) -> float:
-        """|V_anc|, for several outputs the largest singular value, rounded up: the smallest d_anc."""
+        """|V_anc|, rounded up; for several outputs it is the largest singular value.
+
+        This is the smallest possible d_anc.
+        """
         readout = self.anchor.readout
         size, terms = np.linalg.norm(readout, 2 if readout.ndim == 2 else None), self.h + 4 + 8 * (self.outputs - 1)
         return float(size * (1 + terms * EPS))
 
     @cached_property
     def outside(self) -> float:
-        """How far the networks' farthest parameter lies beyond the cube; at most 0 if all are inside."""
+        """How far the farthest parameter of the networks lies beyond the cube; at most 0 if all are inside."""
         far = max(float(np.abs(net.vector() - self.anchor.vector()).max()) for net in self.networks)
         return far - self.side / 2
 
     @cached_property
     def low_loss_size(self) -> float | Estimate:
-        """d_epsilon; here the domain Omega is the cube, and epsilon is larger than every loss in the cube."""
+        """The size d_epsilon of the domain Omega.
+
+        Here Omega is the cube, and epsilon is larger than every loss in the cube.
+        """
         return self.side
 
     @cached_property
@@ -110,17 +119,20 @@ class CubeNetworks(Case):
         return sizes | {"d_anc": self.anchor_norm, "delta": self.delta, "loss": self.loss}
 
 
-FEW = 8  # most features for which the search draws every weight separately
+FEW = 8  # largest number of features for which the search draws every weight separately
 
 
 def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) -> tuple[TwoLayer, ...]:
-    """Networks whose parameters are the anchor's plus independent U[-side/2, side/2]."""
+    """Networks whose parameters are the anchor's plus independent numbers from U[-side/2, side/2]."""
     centre, half = anchor.vector(), side / 2 * INSIDE
     return tuple(anchor.at(centre + rng.uniform(-half, half, anchor.size)) for _ in range(count))
 
 
 def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -> float:
-    """R with |f - y|_2 <= R for every network of the cube, known before networks are drawn; y is (n,) or (n, C)."""
+    """A number R with |f - y|_2 <= R for every network of the cube. It is known before networks are drawn.
+
+    The labels y are (n,) or (n, C).
+    """
     active = np.abs(x @ anchor.hidden.T) + side / 2 * np.abs(x).sum(axis=1)[:, None]
     sizes = np.linalg.norm(active @ (np.abs(np.atleast_2d(anchor.readout)) + side / 2).T, axis=1)
     return float((sizes + np.linalg.norm(y.reshape(len(x), -1), axis=1)).max() * (1 + 1e-9))
@@ -128,22 +140,26 @@ def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -
 
 @dataclass(frozen=True)
 class CubeFamily:
-    """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm."""
+    """Networks of one shape around an anchor.
 
-    # h, l, side, count: hidden units, features, d and K
+    The readout of the anchor, with all entries together, has the norm anchor_norm.
+    """
+
+    # h hidden units, l features, the side d, and the count K of networks
     h: int
     l: int  # noqa: E741 (the paper's name)
     side: float
     count: int = 2
-    rows: str = "sphere"  # sphere, ball (uniform, radius 1), digits, or the user's data (`options_data`)
-    n: int = 16  # inputs
-    at_origin: bool = False  # U_anc = 0; else its rows are uniform on the unit sphere
+    # kind of inputs: sphere, ball (uniform, radius 1), digits, or the user's data (`options_data`)
+    rows: str = "sphere"
+    n: int = 16  # number of inputs
+    at_origin: bool = False  # whether U_anc = 0; otherwise the rows of U_anc are uniform on the unit sphere
     anchor_norm: float = 1.0
     delta: float = 0.1
     trials: int = 40
     options_data: str | None = None
     unit: bool = False
-    # C, and the loss; the squared loss comes with an R that holds for every network of the cube
+    # C and the loss. For the squared loss, `case` computes an R that holds for every network of the cube.
     outputs: int = 1
     loss: str = ABSOLUTE.name
 
@@ -157,7 +173,7 @@ class CubeFamily:
 
     @property
     def required(self) -> int:
-        """Number of cases that a verdict needs."""
+        """The number of cases that a verdict needs."""
         return needed(self.trials)
 
     def with_trials(self, trials: int | None) -> CubeFamily:
@@ -165,7 +181,7 @@ class CubeFamily:
         return self if trials is None else replace(self, trials=trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, l) and labels ±1, from other random numbers than the networks."""
+        """Rows (n, l) and labels ±1. They come from other random numbers than the networks."""
         rng = np.random.default_rng([seed, 1])
         if self.options_data is not None:
             return user_rows(self.options_data, self.n, self.unit)
@@ -194,12 +210,12 @@ class CubeFamily:
         return CubeNetworks(anchor, networks, self.side, x, y, self.delta, self.loss, reach)
 
     def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """Anchors and cubes of any scale, inputs of any length, and up to this family's number of features."""
+        """Anchors and cubes of any scale, and inputs of any length, with up to this family's number of features."""
         return _cubes(max(2, self.count), max(4, self.l), self.outputs, self.loss)
 
 
 def _labels(signs: np.ndarray, outputs: int, loss: str, rng: np.random.Generator) -> np.ndarray:
-    """Labels for a loss: the given signs for one output, newly drawn classes for several outputs."""
+    """Labels for a loss: the given signs if there is one output, and newly drawn classes if there are several."""
     if outputs == 1:
         return signs
     classes = rng.integers(0, outputs, len(signs))
@@ -214,7 +230,7 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
 
     def numbers(size: int) -> np.ndarray:
-        """Small integers; for many features Gaussian numbers of one seed, or all 0."""
+        """Small integers; for many features, Gaussian numbers of one seed, or only zeros."""
         if size <= FEW * 6:
             return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
         return rng.standard_normal(size) * draw(st.booleans())
@@ -233,7 +249,10 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
 
 @cache
 def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The user's first n inputs, with 1 for a label above the median, else -1; of several labels the first is taken."""
+    """The user's first n inputs, with label 1 where the user's label is above the median, and -1 elsewhere.
+
+    If the user's data have several labels for each input, the first one is taken.
+    """
     problem = data.named(spec, unit=unit)
     problem.require_no_zero_row()
     y = problem.y.reshape(problem.n, -1)[:n, 0]
@@ -249,7 +268,10 @@ EVERYDAY = (
 
 
 def cube_families(options: Options, **chosen) -> tuple[CubeFamily, ...]:
-    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or one on the user's inputs."""
+    """The default families, or one family on the user's inputs.
+
+    The default families have (h, l, d) = (8, 4, .5), (32, 8, .5), (512, 8, .1) and (4, 64, 1).
+    """
     families: tuple[CubeFamily, ...] = EVERYDAY
     if options.data is not None:
         features = user_rows(options.data, 1, options.unit)[0].shape[1]

@@ -1,4 +1,7 @@
-"""Case: a finite ensemble of joint draws of client networks on the clients' data; its moments are balls."""
+"""The case of a finite ensemble of joint draws of client networks on the clients' data.
+
+Its moments are balls: intervals with midpoint and radius (python-flint), which enclose the exact value.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ ZERO = arb(0)
 
 @dataclass(frozen=True, eq=False)
 class Ensemble(Case):
-    """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
+    """M equally likely draws of K client networks f(x) = v . relu(U x). Expectations run over these M draws.
 
     `problem.owner` says which samples client k has. The clients of one draw are drawn jointly: they share, for example,
     a random initialisation.
@@ -54,17 +57,17 @@ class Ensemble(Case):
 
     @property
     def draws(self) -> int:
-        """M."""
+        """M, the number of draws."""
         return len(self.hidden)
 
     @property
     def clients(self) -> int:
-        """K."""
+        """K, the number of clients."""
         return self.problem.n_clients
 
     @property
     def sizes(self) -> np.ndarray:
-        """n_k, (K,)."""
+        """The numbers n_k of samples, (K,)."""
         return np.bincount(self.problem.owner)
 
     @cached_property
@@ -93,13 +96,13 @@ class Ensemble(Case):
 
     @cached_property
     def wens_outputs(self) -> np.ndarray:
-        """sum_k (n_k/n) f_k(x) as balls, (M, n)."""
+        """The outputs of the weighted ensemble (WENS), sum_k (n_k/n) f_k(x), as balls, (M, n)."""
         with precision():
             return (self.shares[:, None] * self.outputs).sum(axis=1)
 
     @cached_property
     def fma_outputs(self) -> np.ndarray:
-        """Outputs of the averaged network sum_k (n_k/n) w_k as balls, (M, n)."""
+        """The outputs of the averaged network (FMA), whose weights are sum_k (n_k/n) w_k, as balls, (M, n)."""
         with precision():
             x, outputs = ball_matrix(self.problem.x), []
             for hidden, readout in zip(self.hidden, self.readout, strict=True):
@@ -122,14 +125,17 @@ class Ensemble(Case):
 
     @cached_property
     def covariances(self) -> np.ndarray:
-        """Cov of the outputs of two clients, sample by sample, as balls, (K, K, n)."""
+        """The covariances of the outputs of every two clients, sample by sample, as balls, (K, K, n)."""
         with precision():
             z = self.deviations
             return (z[:, :, None] * z[:, None]).sum(axis=0) / self.draws
 
     @cached_property
     def independent_covariances(self) -> np.ndarray:
-        """`covariances` of independently drawn clients, over all M^2 pairs of draws; 0 on the diagonal, (K, K, n)."""
+        """The `covariances` that independently drawn clients would have, as balls, (K, K, n); 0 on the diagonal.
+
+        They are computed over all M^2 pairs of draws.
+        """
         with precision():
             z = self.deviations
             none = np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)
@@ -139,12 +145,12 @@ class Ensemble(Case):
             return np.where(~np.eye(self.clients, dtype=bool)[:, :, None], total / self.draws**2, none)
 
     def mean_loss(self, outputs: np.ndarray) -> Estimate:
-        """Mean of (y - f)^2 over draws and samples, of outputs (M, n) in balls."""
+        """The mean of (y - f)^2 over draws and samples. The outputs f are balls, (M, n)."""
         with precision():
             return estimated(squared(self.labels - outputs).sum() / outputs.size)
 
     def mean_variance(self, outputs: np.ndarray) -> Estimate:
-        """Variance over the draws, averaged over the samples, of outputs (M, n) in balls."""
+        """The variance over the draws of outputs (M, n), which are balls, averaged over the samples."""
         with precision():
             apart = outputs - outputs.sum(axis=0) / len(outputs)
             return estimated(squared(apart).sum() / outputs.size)
@@ -158,7 +164,10 @@ class Ensemble(Case):
 
     @property
     def kink_distance(self) -> float:
-        """Least distance of a sample from a kink, less the clients' movement; if it is positive, no pattern differs."""
+        """The least distance of a sample from a kink, minus the clients' movement.
+
+        If it is positive, no activation differs.
+        """
         u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
         lengths = np.linalg.norm(self.problem.x, axis=1)
         reach = np.linalg.norm(self.hidden - u[:, None], axis=3).max(axis=1)  # (M, h)
@@ -177,7 +186,7 @@ def forward(x: arb_mat, hidden: arb_mat, readout: Sequence[arb]) -> list[arb]:
 
 
 def squared(balls: np.ndarray) -> np.ndarray:
-    """The squares of balls; not their power 2, which is not finite if a ball contains 0."""
+    """The squares of balls, as products. The power 2 of a ball that contains 0 is not finite."""
     return balls * balls
 
 
@@ -198,13 +207,16 @@ def estimated(values: arb | np.ndarray) -> Estimate:
     return Estimate(flat.value.reshape(values.shape), flat.error.reshape(values.shape), "ball", Rigour.ENCLOSED)
 
 
-DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and seeds of a family
-MOST = 64  # most samples of the user's data: every output is a ball, which is slow
+DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and the number of seeds of a family
+MOST = 64  # largest number of samples of the user's data; computing every output as a ball is slow
 WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
 
 
 def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
-    """M draws of a Gaussian initialisation; a client adds one move to all draws, and another to each draw."""
+    """M draws of a Gaussian initialisation, and the clients around it.
+
+    A client's weights are those of the draw, plus a move that is the same in all draws, plus a move of the draw's own.
+    """
     problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 
     def entries(*shape: int) -> np.ndarray:
@@ -217,14 +229,17 @@ def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ens
 
 
 def ensemble_families(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[Family, ...]:
-    """One family: clients around a shared initialisation, far apart or close together."""
+    """One family: clients around a shared initialisation, either far apart or close together."""
     data_name = "sphere" if options.data is None else f"{options.data} (at most {MOST} samples)"
     name = f"{data_name}, clients around a shared start, moves of {amplitude:g}" + (", equal sizes" if equal else "")
     return (Family(name, _ensemble, SMALL_ENSEMBLES, (options, amplitude, equal), options.trials or TRIALS),)
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
-    """Data of at most MOST samples, since outputs are balls; random clients have unequal sizes unless `equal`."""
+    """Data of at most MOST samples, since outputs are computed as balls.
+
+    Clients of random data have unequal numbers of samples unless `equal`.
+    """
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
         return _kept(federated_families(options)[0].problem(seed), rng, equal)
@@ -237,7 +252,10 @@ def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
 
 
 def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
-    """At most MOST samples: every client keeps the same fraction, or with `equal` the same number."""
+    """A problem of at most MOST samples.
+
+    Every client keeps the same fraction or, if `equal`, the same number of samples.
+    """
     rows = problem.members
     counts = [len(row) for row in rows]
     if equal:
@@ -250,7 +268,7 @@ def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
 
 @st.composite
 def _small_ensembles(draw: DrawFn) -> Ensemble:
-    """One to four draws of up to four clients; weights are small integers, or any numbers up to 3."""
+    """One to four draws of up to four clients. Weights are small integers, or any numbers of absolute value up to 3."""
     problem = draw(problems(clients=(1, 4)))
     shape = (draw(st.integers(1, 4)), problem.n_clients, draw(st.integers(1, 2)), problem.d)
     entries = draw(st.sampled_from([st.integers(-3, 3).map(float), st.floats(-3, 3, allow_subnormal=False)]))

@@ -1,6 +1,7 @@
-"""Case: the kernel regime of given data and steps, by the library and in balls.
+"""The case of the kernel regime for given data and steps, computed by the library and by ball arithmetic.
 
-The library's numbers have a measured error: the samples are taken in two orders.
+Balls are intervals with midpoint and radius (python-flint). The library's numbers have a measured error, from a second
+computation with the samples in another order.
 """
 
 from collections.abc import Callable
@@ -24,19 +25,20 @@ from ntkfl.gram.mirror import mirrored
 from ntkfl.limit.infinite_width import KernelRegime
 
 EPS = np.finfo(float).eps
-ROUNDINGS = 16  # least error in units of n eps: on few samples two orders may agree in every bit although both round
+# Least error in units of n eps. With few samples, two orders may agree in every bit although both are rounded.
+ROUNDINGS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRegime:
-    """The answers of `ntkfl.kernel_regime` for a Gram matrix, as Estimates.
+    """The results of `ntkfl.kernel_regime` for a Gram matrix, as Estimates.
 
-    The error is ten times the difference to the same regime with its samples in the opposite order, plus some roundings
-    of the summed numbers. This error is measured, not proved.
+    The error is ten times the difference from the same regime with its samples in the opposite order, plus some
+    roundings of the summed numbers. This error is measured, not proved.
     """
 
     problem: Problem  # labels (n,) or (n, C)
-    setup: Setup  # steps, without warnings
+    setup: Setup  # step sizes and steps; no warning is given about them
     gram: np.ndarray  # H, (n, n), symmetric
 
     @cached_property
@@ -57,19 +59,19 @@ class MeasuredRegime:
         size: float = 0.0,
         start: np.ndarray | None = None,
     ) -> Estimate:
-        """Compute a quantity of the regime in two orders of the samples.
+        """A quantity of the regime, computed with the samples in two orders.
 
-        `quantity` is called with the regime, the order, and, if there is one, `start` in that order. `samples` are the
-        axes of the quantity that run over the samples. `size` is the size of the numbers that the quantity adds or
-        subtracts. `start` are outputs (n, ...) rounded to float64; for the second order each of them is moved by one
-        rounding.
+        `quantity` is called with the regime and the order of the samples. If `start` is given, `quantity` is also
+        called with `start` in that order. `samples` are the axes of the quantity that run over the samples. `size` is
+        the size of the numbers that the quantity adds or subtracts. `start` are outputs (n, ...) rounded to float64;
+        for the second order each of them is changed by one rounding.
 
         Raises:
             OverflowError: the quantity is too large for float64.
         """
         given = () if start is None else (start,)
         other_given = () if start is None else (np.nextafter(start, np.inf)[::-1],)
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # the check below refuses an overflow
             value = np.asarray(quantity(self.regime, slice(None), *given), float)
             other = np.flip(
                 np.asarray(quantity(self._reversed, slice(None, None, -1), *other_given), float), axis=samples
@@ -82,19 +84,22 @@ class MeasuredRegime:
 
 
 BITS = 256
-SMALLEST_EIGENVALUE = 1e-9  # least eigenvalue of H_inf for its Cholesky factor to exist in floats
+SMALLEST_EIGENVALUE = 1e-9  # least eigenvalue of H_inf for which its Cholesky factor exists in float64
 
 
 @dataclass(frozen=True, eq=False)
 class KernelCase(Case):
-    """H = L L^T, L the float Cholesky factor of H_inf: H is within rounding of H_inf, and known exactly."""
+    """The kernel H = L L^T, where L is the Cholesky factor of H_inf in float64.
+
+    H differs from H_inf by rounding only, and is known exactly.
+    """
 
     problem: Problem
     setup: Setup
 
     @cached_property
     def factor(self) -> np.ndarray:
-        """L, in floats, (n, n)."""
+        """L in float64, (n, n)."""
         return np.linalg.cholesky(gram.infinite(self.problem.x))
 
     @cached_property
@@ -109,32 +114,32 @@ class KernelCase(Case):
 
     @cached_property
     def gram(self) -> arb_mat:
-        """H = L L^T in balls, (n, n); call it at a precision of BITS."""
+        """H = L L^T as balls, (n, n). It must be called at a precision of BITS."""
         factor = ball_matrix(self.factor)
         return factor * factor.transpose()
 
     @property
     def _blocks(self) -> arb_mat:
-        """H_D, the clients' blocks of H and 0 elsewhere."""
+        """H_D, which has the entries of H in the clients' blocks, and 0 elsewhere."""
         h, n, owner = self.gram, self.problem.n, self.problem.owner
         return arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
 
     @cached_property
     def block_eigenvalues(self) -> np.ndarray:
-        """All eigenvalues q of all client blocks H_cc, in floats."""
+        """The eigenvalues q of all client blocks H_cc, in float64."""
         h = self.factor @ self.factor.T
         return np.concatenate([np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in self.problem.members])
 
     @cached_property
     def nu(self) -> Estimate:
-        """Eigenvalues of L^T P L, ascending: those of H P, enclosed through a symmetric matrix."""
+        """The eigenvalues of H P, ascending, enclosed as those of the symmetric matrix L^T P L."""
         with precision(BITS):
             factor = ball_matrix(self.factor)
             return enclosure(symmetric_eigenvalues(factor.transpose() * self._response * factor))
 
     @cached_property
     def nu_by_size(self) -> Estimate:
-        """Eigenvalues of H W P, ascending, W the weights n_c/n of the clients in the mean."""
+        """The eigenvalues of H W P, ascending. W has the weights n_c/n of the clients in the mean."""
         problem = self.problem
         with precision(BITS):
             factor = ball_matrix(self.factor)
@@ -143,7 +148,10 @@ class KernelCase(Case):
 
     @cached_property
     def least_of_jacobi(self) -> Estimate:
-        """The smallest eigenvalue of H_D^-1 H, H_D the clients' blocks: one over the largest of L^-1 H_D L^-T."""
+        """The smallest eigenvalue of H_D^-1 H, where H_D has the clients' blocks of H.
+
+        It is one over the largest eigenvalue of L^-1 H_D L^-T.
+        """
         with precision(BITS):
             inverse = ball_matrix(self.factor).inv()
             largest = symmetric_eigenvalues(inverse * self._blocks * inverse.transpose())[-1]
@@ -151,7 +159,7 @@ class KernelCase(Case):
 
     @cached_property
     def regime(self) -> MeasuredRegime:
-        """The public kernel regime of H, rounded to floats."""
+        """The library's kernel regime of H, with H rounded to float64."""
         return MeasuredRegime(self.problem, self.setup, mirrored(self.factor @ self.factor.T))
 
     @property
@@ -166,10 +174,11 @@ class KernelCase(Case):
 
     @cached_property
     def map_eigenvalues(self) -> Estimate:
-        """Eigenvalues of M, descending, by a general solver in balls; imaginary parts count as error.
+        """The eigenvalues of the round's matrix M, descending, by a general solver in ball arithmetic.
 
-        L makes M similar to a symmetric matrix, so that an error E in the entries of M moves no eigenvalue by more than
-        n cond(L) |E| (Bauer and Fike; the factor n allows for the eigenvalues' order).
+        Imaginary parts count as errors. L makes M similar to a symmetric matrix. So an error E in the entries of M
+        moves no eigenvalue by more than n cond(L) |E| (Bauer and Fike; the factor n allows for the order of the
+        eigenvalues).
         """
         round_map = self.round_map
         with precision(BITS):
@@ -190,12 +199,12 @@ class KernelCase(Case):
 
 
 def orthogonal_points(setup: Setup) -> KernelCase:
-    """Two orthogonal points with equal labels on one client; a round is easily computed by hand."""
+    """Two orthogonal points with equal labels on one client. A round of this case is easily computed by hand."""
     return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
 
 
 def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> KernelCase:
-    """1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`.
+    """A case with 1 to 4 clients, 1 to 6 local steps, eta_g up to 1, and eta_l q from .01 to `reach`.
 
     q is the largest eigenvalue of a client's block. The user's data keep their clients.
     """
@@ -210,11 +219,11 @@ def _kernel_case(base: FederatedFamily, reach: float, user: bool, seed: int) -> 
 
 
 def kernel_families(options: Options, reach: float, most: int | None = None, steps: bool = True) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, or 10 where ball arithmetic is slow.
+    """The default families, or the user's data, at infinite width.
 
-    `reach`: the largest eta_l q. `most`: the largest number of seeds, for statements that take long on each case.
-    `steps`:
-        whether the statement depends on the steps; otherwise the rows of a user's file are one case for all seeds.
+    There are 50 seeds of each, or 10 where ball arithmetic is slow. `reach` is the largest eta_l q. `most` is the
+    largest number of seeds, for statements that take long on each case. `steps` says whether the statement depends on
+    the steps; if it does not, the rows of a user's file are one case for all seeds.
     """
     user, families = options.data is not None, []
     for base in federated_families(options):
@@ -223,7 +232,7 @@ def kernel_families(options: Options, reach: float, most: int | None = None, ste
         if not steps and is_data_file(options.data or ""):
             families.append(Family(name, _kernel_case, kernel_cases(), of, trials=1, needs=1))
             continue
-        known = None if user else base.n  # without loading the digits
+        known = None if user else base.n  # the number of samples is known without loading the data
         trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
         few = trials if most is None else min(most, trials)
         families.append(Family(name, _kernel_case, kernel_cases(), of, few))
@@ -233,7 +242,7 @@ def kernel_families(options: Options, reach: float, most: int | None = None, ste
 @cache
 @st.composite
 def kernel_cases(draw: DrawFn) -> KernelCase:
-    """The kernel regime of up to four points, with steps on both sides of the stability limits."""
+    """The kernel regime of up to four points, with step sizes on both sides of the stability limits."""
     x = draw(
         points((1, 4), (1, 3)).filter(lambda x: float(np.linalg.eigvalsh(gram.infinite(x))[0]) > SMALLEST_EIGENVALUE)
     )

@@ -22,12 +22,12 @@ def named(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 class MethodSteps:
-    """A method on a network; a subclass defines `gradient`, and `seen`, which gets every model."""
+    """A federated method on a network. A subclass defines `gradient`, and `seen`, which is called with every model."""
 
-    number: Callable[[float], Any] = float  # numbers in the arithmetic of the models
+    number: Callable[[float], Any] = float  # converts a float to the arithmetic of the models
     at: Any  # the server's model
-    server: Any  # the server's memory
-    own: list[Any]  # the clients' memories
+    server: Any  # the vector that the server keeps from round to round
+    own: list[Any]  # the vectors that the clients keep from round to round
 
     def __init__(self, kind: str, clients: Sequence[np.ndarray], eta: float, steps: int) -> None:
         self.name, self.options = named(kind)
@@ -38,7 +38,7 @@ class MethodSteps:
         raise NotImplementedError
 
     def seen(self, at: Any) -> None:
-        """Called with every model of a client after a step, and of the server after a round."""
+        """Called with every model of a client after each step, and with the server's model after each round."""
         raise NotImplementedError
 
     def option(self, name: str) -> Any:
@@ -66,7 +66,7 @@ class MethodSteps:
         elif self.name == "feddyn":
             alpha = self.option("alpha")
             self.own = [own - alpha * d for own, d in zip(self.own, moved, strict=True)]
-            # the engine's h is the mean of the duals, with the same sign
+            # the h of the training engine is the mean of the clients' vectors, with the same sign
             self.at = (sum(ends, nothing) - sum(self.own, nothing) / alpha) / n
         else:
             self.at = self.at + rate * mean

@@ -1,4 +1,4 @@
-"""Case: two networks of one shape, inputs and labels, and a loss."""
+"""The case of two networks of one shape, with inputs, labels and a loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
 
 
 def assumed_constant(case: Any) -> Estimate:
-    """The constant of the case's loss; for a loss without one, the 1 of Assumption 3.2."""
+    """The Lipschitz constant of the case's loss. If no constant is known, it is the 1 of Assumption 3.2."""
     if named_loss(case.loss).lipschitz is None and case.reach is None:
         return Estimate.exact(1.0)
     return lipschitz_constant(case.loss, case.reach)
 
 
 def farthest(networks: Sequence[TwoLayer], x: np.ndarray, y: np.ndarray) -> float:
-    """A bound on |f - y|_2 for the outputs of these networks, their averages, and the outputs of averaged networks.
+    """A bound on |f - y|_2 for the outputs of these networks, for averages of the outputs, and for averaged networks.
 
-    Each output is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
+    Each output is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up. The labels y are (n,) or (n, C).
     """
     active = np.max([np.abs(x @ net.hidden.T) for net in networks], axis=0)
     readout = np.max([np.abs(np.atleast_2d(net.readout)) for net in networks], axis=0)
@@ -79,15 +79,15 @@ AS_ASSUMED = Hypothesis(
 )
 
 
-Rows = tuple[str, int, bool]  # data, largest number of rows, whether rows are normalised
-LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; otherwise the absolute loss
+Rows = tuple[str, int, bool]  # the data's name or file, the largest number of rows, and whether rows are normalised
+LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # the key is the seed modulo 5; all other seeds have the absolute loss
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkPair(Case):
-    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss takes them (see `LOSSES`).
+    """Networks w_1 and w_2 with C outputs, inputs x (n, l), and labels in the form that the loss takes (see `LOSSES`).
 
-    reach: R of `lipschitz_constant`, which the squared loss needs.
+    `reach` is the R of `lipschitz_constant`, which the squared loss needs.
     """
 
     first: TwoLayer
@@ -104,24 +104,33 @@ class NetworkPair(Case):
 
     @cached_property
     def barrier(self) -> Estimate:
-        """B_loss, exactly for the absolute and the squared loss, enclosed for logistic and cross-entropy."""
+        """The barrier B_loss.
+
+        It is exact for the absolute and the squared loss, and enclosed for logistic and cross-entropy.
+        """
         return loss_barrier(self.first, self.second, self.x, self.y, self.loss).value
 
     @property
     def lipschitz(self) -> Estimate:
-        """The constant of the loss; for a loss without one, the 1 of Assumption 3.2."""
+        """The Lipschitz constant of the loss. If no constant is known, it is the 1 of Assumption 3.2."""
         return assumed_constant(self)
 
     @cached_property
     def bilinear_term(self) -> Estimate:
-        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2, s = relu(U x): the part from the product of the layers' differences."""
+        """E_x |(v_1 - v_2) .
+
+        (s_1 - s_2)|_2 with s = relu(U x), the term with the product of both layers' differences.
+        """
         s1, s2 = (np.maximum(side, 0) for side in self._sides)
         v1, v2 = self._readouts
         return Estimate(np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1).mean(), self._rounding, "rounding bound")
 
     @cached_property
     def kink_term(self) -> Estimate:
-        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|), i with a_i c_i < 0, a = U_1 x, c = U_2 x."""
+        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|), where a = U_1 x and c = U_2 x.
+
+        The sum is over the units i with a_i c_i < 0.
+        """
         (a, c), (v1, v2) = self._sides, self._readouts
         switches = a * c < 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,7 +148,10 @@ class NetworkPair(Case):
 
     @cached_property
     def _rounding(self) -> float:
-        """Bound on the rounding of either term, from sums of l and of h products, with both networks' sizes added."""
+        """A bound on the rounding of either term, whose sums are of l and of h products.
+
+        It is computed with the sizes of both networks added.
+        """
         rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
         columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)
         length = np.linalg.norm(self.x, axis=1).mean()
@@ -152,9 +164,10 @@ class NetworkPair(Case):
 
 
 def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
-    """Gaussian networks, far or near, wide or of one unit; one output with every loss, several with cross-entropy.
+    """Gaussian networks, far apart or near, wide or of one unit.
 
-    Every third pair has a single unit and a single input, where the bound is sharp.
+    With one output all losses occur, with several outputs only cross-entropy. Every third pair has a single unit and a
+    single input, where the bound is sharp.
     """
     rng = np.random.default_rng([seed, 22])
     if rows is not None:
@@ -168,7 +181,8 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
     first, second = _gaussian_pair(rng, shape, outputs, seed)
     loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
     x = rng.standard_normal((n, shape[1]))
-    # so that the first unit is active, and no network is 0 on every input
+    # The signs make the first unit of the first network active on all inputs, so that its output is not 0 on every
+    # input.
     x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]
     y = _labels(rng, n, outputs, loss)
     return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
@@ -177,7 +191,7 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
 def _gaussian_pair(
     rng: np.random.Generator, shape: tuple[int, int], outputs: int, seed: int
 ) -> tuple[TwoLayer, TwoLayer]:
-    """Two networks at any distance; for even seeds the second readout is independent of the first."""
+    """Two networks at any distance. For even seeds the second readout is independent of the first."""
     scale, spread = np.exp(rng.uniform(-1, 2, 2))
     readout = shape[:1] if outputs == 1 else (outputs, shape[0])
     first, step = (
@@ -188,7 +202,10 @@ def _gaussian_pair(
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes for several outputs; else signs, times 1e3 for absolute and squared loss, both nearly linear there."""
+    """Labels for a loss: classes if there are several outputs, otherwise signs.
+
+    For the absolute and the squared loss the signs are multiplied by 1e3, since both losses are nearly linear there.
+    """
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)
@@ -196,11 +213,11 @@ def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.nda
 
 
 def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
-    """Two networks of two units on the input 1.
+    """Two networks with two units each, on the input 1.
 
-    The first unit has the preactivation `one` in the first network and -`two` in the second if `kink`, otherwise
-    `one + two` and `one`. The second unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap
-    is along e_0 - e_1.
+    If `kink`, the first unit has the pre-activation `one` in the first network and -`two` in the second. Otherwise it
+    has `one + two` in the first and `one` in the second. The second unit is the same in both networks, and puts class 0
+    far ahead of class 1, which is the label. The gap between the networks has the direction e_0 - e_1.
     """
     along, lead = np.zeros(3), -np.ones(3)
     along[:2], lead[0] = (-readout, readout), 1
@@ -224,7 +241,7 @@ STEEP_PAIRS = Family(
 @cache
 @st.composite
 def any_pairs(draw: DrawFn, outputs: int) -> NetworkPair:
-    """Networks with small integer weights, up to three units, features and inputs."""
+    """Pairs of networks with small integer weights, and at most three units, features and inputs."""
     h, features, n = (draw(st.integers(1, 3)) for _ in range(3))
 
     def integers(*shape: int) -> np.ndarray:
@@ -240,7 +257,7 @@ def any_pairs(draw: DrawFn, outputs: int) -> NetworkPair:
 
 
 def pair_families(options: Options) -> tuple[Family, ...]:
-    """Pairs with one output and with three, on random inputs or on the user's."""
+    """Pairs of networks with one output and with three, on random inputs or on the user's inputs."""
     rows = (options.data, options.n or 64, options.unit) if options.data else None
     where = f" on {options.data}" if options.data else ""
     return tuple(

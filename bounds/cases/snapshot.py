@@ -1,4 +1,4 @@
-"""One round in detail: local weights, the asymmetric Gram matrices H(t,k), the sets Q_i, v_1 and v_2."""
+"""One round in detail: local weights, the Gram matrices H(t,k), which are not symmetric, the sets Q_i, v_1 and v_2."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ EPS = np.finfo(float).eps
 
 @lru_cache(maxsize=2)
 def snapshot(run: FederatedRun) -> Snapshot:
-    """The middle round of a run; cached, since several statements use the same run."""
+    """The middle round of a run. It is kept, since several statements use the same run."""
     return Snapshot(run)
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Round t = run.snapshot_round of a run, recomputed in weight space from u(t)."""
+    """Round t = run.snapshot_round of a run, computed anew from the weights u(t)."""
 
     run: FederatedRun
 
@@ -33,7 +33,11 @@ class Snapshot:
 
     @cached_property
     def local(self) -> tuple[np.ndarray, np.ndarray]:
-        """w_{k,c}(t), (K+1, N, m, d); residuals y - y^{(k)}(t), (K, n), each sample under its own client's weights."""
+        """The local weights and residuals of the round.
+
+        Returns: w_{k,c}(t), (K+1, N, m, d), and y - y^{(k)}(t), (K, n), with every sample under the weights of its own
+        client.
+        """
         problem, setup, signs = self.run.problem, self.run.setup, self.run.weights.signs
         weights = np.empty((setup.local_steps + 1, problem.n_clients, *self.hidden.shape))
         residual = np.empty((setup.local_steps, problem.n))
@@ -62,12 +66,15 @@ class Snapshot:
 
     @cached_property
     def safe(self) -> np.ndarray:
-        """The sets Q_i, (n, m): neurons whose pattern on sample i no weight within R of u_r(0) can change."""
+        """The sets Q_i as booleans, (n, m).
+
+        A neuron r is in Q_i if no weight within R of u_r(0) gives another activation on sample i than u_r(0).
+        """
         return gram.safe_neurons(self.run.problem.x, self.run.weights.hidden, self.radius)
 
     @cached_property
     def stacked_residual(self) -> Estimate:
-        """y - y^{(k)}(t) for k = 0..K-1, one after the other, (K n,)."""
+        """The residuals y - y^{(k)}(t) for k = 0..K-1, one after the other, (K n,)."""
         _, residual = self.local
         m = self.run.setup.width
         size = np.abs(self.hidden @ self.run.problem.x.T).sum(axis=0) / np.sqrt(m) + np.abs(self.run.problem.y)
@@ -86,12 +93,15 @@ class Snapshot:
 
     @cached_property
     def local_active(self) -> list[np.ndarray]:
-        """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m): every sample under the weights of its own client."""
+        """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m), with every sample j under the weights of its own client."""
         return self._at_own_client(gram.activations)
 
     @cached_property
     def _doubts(self) -> list[np.ndarray]:
-        """For each k, bounds on the errors of H(t,k): patterns within rounding of the kink, rounding of x_i.x_j."""
+        """For each k, bounds on the errors of H(t,k).
+
+        The errors come from activations within rounding of a kink, and from the rounding of x_i.x_j.
+        """
         x = self.run.problem.x
         inner = np.abs(x) @ np.abs(x).T
         ours = gram.doubtful(x, self.hidden)
@@ -102,11 +112,11 @@ class Snapshot:
 
     @cached_property
     def local_doubtful(self) -> list[np.ndarray]:
-        """For each k, how many patterns of w_{k,c(j)}(t) are within rounding of the kink, (n,), as `local_active`."""
+        """For each k and sample j, how many activations under w_{k,c(j)}(t) are within rounding of the kink, (n,)."""
         return self._at_own_client(gram.doubtful)
 
     def _at_own_client(self, look: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> list[np.ndarray]:
-        """For each k, a quantity of every sample under the weights of its own client."""
+        """For each k, a quantity of every sample, computed with the weights of the sample's own client."""
         x, clients = self.run.problem.x, self.run.problem.members
         order = np.argsort(np.concatenate(clients))
         local = self.local[0][:-1]
@@ -114,7 +124,10 @@ class Snapshot:
 
     @cached_property
     def mean_slope_grams(self) -> Estimate:
-        """[G^(0) ... G^(K-1)], (n, K n): H(t,k) with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
+        """The matrices [G^(0) ... G^(K-1)], (n, K n).
+
+        G^(k) is H(t,k) with the mean slope of relu over the round in place of 1{u(t).x_i >= 0}.
+        """
         x = self.run.problem.x
         before, after = x @ self.hidden.T, x @ self.next_hidden.T
         change = after - before
@@ -124,7 +137,7 @@ class Snapshot:
             (np.maximum(after, 0) - np.maximum(before, 0)) / np.where(change == 0, 1, change),
         )
         blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self.local_active]
-        # A slope is a quotient of differences in [0, 1]: its error is rounding / |change|, at most 1.
+        # A slope is a quotient of two differences and lies in [0, 1]. Its error is rounding / |change|, and at most 1.
         rounding = 4 * (x.shape[1] + 4) * EPS * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         flips = (before >= 0) != (after >= 0)
         doubt = np.where(flips, np.minimum(1, rounding / np.maximum(np.abs(change), 1e-300)), 0)
@@ -134,7 +147,10 @@ class Snapshot:
         return Estimate(np.hstack(blocks), error, "rounding bound")
 
     def change(self, neurons: np.ndarray | None = None) -> Estimate:
-        """sum_r a_r (relu(u_r(t+1).x_i) - relu(u_r(t).x_i)) / sqrt m over the given neurons, (n,): v_1, v_2 or both."""
+        """The sum over neurons of a_r (relu(u_r(t+1).x_i) - relu(u_r(t).x_i)) / sqrt m, (n,).
+
+        It runs over the given neurons, so that the result is v_1, v_2 or, by default, their sum.
+        """
         x, m = self.run.problem.x, self.run.setup.width
         before, after = x @ self.hidden.T, x @ self.next_hidden.T
         moved = np.maximum(after, 0) - np.maximum(before, 0)
@@ -143,6 +159,6 @@ class Snapshot:
         value = moved @ self.run.weights.signs / np.sqrt(m)
         norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         setup = self.run.setup
-        steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) has eta_g times the rounding of each step
+        steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) has eta_g times the rounding error of each step
         of_weights = (x.shape[1] + 6 * steps + 8) * EPS * norms.sum(axis=1)
         return Estimate(value, (of_weights + m * EPS * np.abs(moved).sum(axis=1)) / np.sqrt(m), "rounding bound")
