@@ -25,7 +25,8 @@ class Comparison:
 
     `left`, `right`: the entry that decided (the worst one). `tightness`: the largest left/right (for an equality, the
     largest |difference| relative to the scale). `margin_in_errors`: least distance of the sides, in errors. `refuted`:
-    False where a ladder's noise and second term could explain a power outside its interval (see `slopes.slope`).
+    False where a ladder's noise and a second term could explain a power outside its interval, or growth of a ratio
+    (see `slopes.slope`).
     """
 
     outcome: Outcome
@@ -184,8 +185,9 @@ def _rank(part: Comparison) -> tuple[int, bool, float]:
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder.
 
-    The exponent of left/right decides. An interval above 0 refutes the claim, unless the left side may be 0: then
-    perhaps only its error grows. The claim holds where the whole interval is at most 0, and where the interval reaches
+    The exponent of left/right decides. An interval above 0 violates the claim, unless the left side may be 0: then
+    perhaps only its error grows. The violation is refuted only if no exponent of at most 0 fits with a second term
+    (`bounds.ladders.slopes.slope` says which second terms). The claim holds where the whole interval is at most 0, and where the interval reaches
     0 and is narrow enough to tell a quarter power from no growth. If the right side is 0 and the left side surely is
     not, no constant makes the claim true: one case decides.
     """
@@ -207,4 +209,5 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
         Estimate.exact(0.0),
         float((left.value / right.value).max()),
         np.inf,
+        bool(exponent.value > exponent.doubt),
     )

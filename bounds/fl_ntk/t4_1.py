@@ -119,9 +119,9 @@ def _start(problem: Problem, steps: int) -> KernelStart:
 POWERS = 2.0 ** np.arange(6)
 
 
-def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 4) -> AccuracyLadder:
-    """4, 8, ..., 128 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
-    counts = first * 2 ** np.arange(6)
+def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 2) -> AccuracyLadder:
+    """2, 4, ..., 256 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
+    counts = first * 2 ** np.arange(8)
     problems = [Problem(np.eye(int(count)), np.ones(count), name=f"{count} orthogonal points") for count in counts]
     targets = tuple(Target(_start(problem, steps), 0.01) for problem in problems)
     other = partial(more_samples, steps=steps + 1, first=first + 1)

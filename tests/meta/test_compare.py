@@ -271,6 +271,22 @@ def test_an_interval_that_holds_both_growth_and_none_leaves_an_order_open(expone
     assert comparison.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("ratio", "refuted"),
+    [
+        (1 - 0.45 * Ladder.sizes**-0.25, False),  # grows towards 1: the claim is true
+        (1 - 0.45 / Ladder.sizes, False),
+        (np.log(8 * Ladder.sizes), True),  # grows without bound, and by more than a second term can
+        (Ladder.sizes**0.25, True),
+    ],
+)
+def test_growth_that_a_second_term_explains_refutes_no_order(ratio, refuted):
+    comparison = judge(statement(Kind.ORDER, lambda ladder: estimate(ratio), sp.Integer(1)), Form.STATED, Ladder())
+    assert comparison.left.value > 0
+    assert comparison.refuted is refuted
+    assert (comparison.outcome is V) >= refuted
+
+
 def test_a_column_is_not_held_against_a_row():
     column, row = Estimate.exact(np.ones((3, 1))), Estimate.exact(np.ones(3))
     with pytest.raises(ValueError, match=r"the sides have shapes \(3, 1\) and \(3,\)"):

@@ -90,8 +90,12 @@ def _slope(networks: Networks, limit: np.ndarray, kernels: np.ndarray, x: np.nda
     fit = slope(np.asarray(widths), errors, biased=networks.biased)
     value, error = float(fit.value), float(fit.error)
     explanation = f"{numbers}: slope {value:.3f} ± {error:.3f}; required: {RATE} inside"
-    wide = error > WIDEST and abs(value - RATE) <= error
-    unresolved = f"{explanation}, and at most ± {WIDEST}: take more widths or more networks" if wide else ""
+    unresolved = ""
+    if abs(value - RATE) <= error:
+        if error > WIDEST:
+            unresolved = f"{explanation}, and at most ± {WIDEST}: take more widths or more networks"
+    elif not fit.refutes(RATE):
+        unresolved = f"{explanation}; noise or a second term may explain it: take more widths or more networks"
     return Judgement(value, (RATE - error, RATE + error), explanation, x, unresolved=unresolved)
 
 
