@@ -186,10 +186,10 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """Judge an O(.) claim: left/right must not grow along the ladder.
 
     The exponent of left/right decides. An interval above 0 violates the claim, unless the left side may be 0: then
-    perhaps only its error grows. The violation is refuted only if no exponent of at most 0 fits with a second term
-    (`bounds.ladders.slopes.slope` says which second terms). The claim holds where the whole interval is at most 0, and where the interval reaches
-    0 and is narrow enough to tell a quarter power from no growth. If the right side is 0 and the left side surely is
-    not, no constant makes the claim true: one case decides.
+    perhaps only its error grows. The violation counts as refuted only if no exponent of at most 0 fits with a second
+    term (`bounds.ladders.slopes.slope` says which second terms). The claim holds where the whole interval is at most
+    0, and where the interval reaches 0 and is narrow enough to tell a quarter power from no growth. If the right side
+    is 0 and the left side surely is not, no constant makes the claim true: one case decides.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
