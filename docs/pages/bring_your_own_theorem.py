@@ -6,8 +6,8 @@
 # %% [markdown]
 # # Bring your own theorem
 #
-# You have a bound of your own, or one from a paper that is not in the catalogue. One Python file is enough to have it
-# checked like all others: on real images and synthetic data, in rigorous arithmetic, with a search for
+# You have a bound of your own, or one from a paper that is not in the catalogue. Write it into one Python file, and
+# it is checked like all others: on real images and synthetic data, in rigorous arithmetic, with a search for
 # counterexamples. Nothing needs to be registered, and no file of this project is touched.
 #
 # The claim of this page is small. Let $H(0)$ be the Gram matrix of the two-layer ReLU network at initialisation,
@@ -23,8 +23,9 @@
 #
 # ## The smallest file
 #
-# A statement is an object with four parts: the right side (a sympy formula), how the left side is measured on a case
-# (a network with its data), what a case must satisfy, and on which families of cases to try it.
+# A statement is an object with four parts. The first is the right side, a sympy formula. The second says how the left
+# side is measured on a *case*, which is a network with its data. The third says what a case must satisfy. The fourth
+# names the families of cases on which the statement is tested.
 
 # %%
 # %%writefile my_theorem.py
@@ -53,18 +54,19 @@ STATEMENTS = (
 )
 
 # %% [markdown]
-# - `id` is `paper/label`, with any name of a paper that is not taken. `kind` decides the comparison: upper, lower,
-#   equality, two-sided, probability, rate and so on.
-# - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that returns `True` or
-#   `False` is refused, since `False` counts as 0.)
-# - `stated` is a `Claim`, the formula **as stated**; later there may be a `proved` and a `repaired` one. `recorded` is
-#   the outcome that you expect: that it holds, unless you say otherwise. `OPEN` means: not settled. If an open form is
-#   violated, the exit status of `verify` is 3.
+# - `id` is `paper/label`. The name of the paper can be any name that the catalogue does not use. `kind` decides the
+#   comparison: upper, lower, equality, two-sided, probability, rate and so on.
+# - A **hypothesis** computes a number, its margin. A case meets the hypothesis when the margin is at least 0. (A
+#   function that returns `True` or `False` is refused, because Python's `False` equals 0 and would pass.)
+# - `stated` is a `Claim`: the formula **as stated**. Later you may add a `proved` and a `repaired` claim. `recorded`
+#   is the outcome that you expect. If you leave it out, the claim is expected to hold. `OPEN` means that the question
+#   is not settled. If an open form is violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
-#   value with an error. The two must share nothing but the case; otherwise the comparison tests itself.
-# - `families` names **families of cases**. `initial_network_families` are networks at initialisation on the built-in digits
-#   and on random points of a sphere, or on your data. For statements about training use `federated_families` of
-#   `bounds.federated_run`, whose cases are runs of FedAvg.
+#   value with an error. The two functions must share nothing but the case. If they shared code, an error in that code
+#   could cancel in the comparison.
+# - `families` names **families of cases**. `initial_network_families` returns networks at initialisation, on the
+#   built-in digits and on random points of a sphere, or on your data. For statements about training, use
+#   `federated_families` of `bounds.federated_run`, whose cases are runs of FedAvg.
 #
 # ## Is it true on real data?
 
@@ -74,24 +76,26 @@ STATEMENTS = (
 # %% [markdown]
 # It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on.
 # But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where averages are close to
-# their means. So if a form of your own held in its cases, `verify` then searches for a counterexample, for about ten
-# seconds of processor time. Here it finds one, and the claim is *violated, broken by search*. The exit status is 3,
-# since the form is recorded open. `--no-attack` leaves the search out.
+# their means. So if a form of your own holds in all its cases, `verify` then searches for a counterexample for about
+# ten seconds of processor time. Here the search finds one, and the claim is *violated, broken by search*. The exit
+# status is 3, because the form is recorded as open. `--no-attack` leaves the search out.
 #
 # ## Attack it
 #
-# `verify` writes no file of what it finds. `ntkfl attack` does, and it may search for longer, by default for a
-# minute. It draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a violation,
-# stops at the first violation, and shrinks that case.
+# `verify` does not write the counterexample to a file. `ntkfl attack` does, and it searches for longer, by default
+# for a minute. It draws small cases from wide ranges (few points, nearly equal points, one neuron), and changes them
+# step by step to bring them closer to a violation. It stops at the first violation, and then looks for a simpler case
+# that still violates the claim.
 
 # %% tags=["timing"]
 # !ntkfl attack my_theorem.py
 
 # %% [markdown]
-# One sample and one neuron that is active on it: $H(0) = 1 > 1/2$. Now the gap in the argument is plain: a neuron is
-# active on half of the samples **in the mean**; the neurons that were drawn may be active on all. The exit status is
-# 1, since this form was not recorded as violated. The counterexample is confirmed in ball arithmetic (an enclosure of
-# each side, not a rounded number), and the file replays it:
+# The counterexample has one sample and one neuron that is active on it, so that $H(0) = 1 > 1/2$. Now the gap in the
+# argument is plain. A neuron is active on half of the samples **in the mean**, but the neurons that were drawn may be
+# active on all of them. The exit status is 1, since this form was not recorded as violated. The counterexample is
+# confirmed in ball arithmetic, which gives an interval that contains the exact value of each side. The violation can
+# be computed again from the file:
 
 # %%
 # !ntkfl attack my_theorem.py --replay counterexample_mine_largest_eigenvalue_stated.json
@@ -100,14 +104,15 @@ STATEMENTS = (
 # ## Repair it
 #
 # A share of active neurons is at most 1, so the trace is at most $n$: $\lambda_{\max}(H(0)) \le n$ is true. The full
-# file keeps the false form, says what is wrong with it, and makes the checker earn its verdict:
+# file keeps the false form and says what is wrong with it. Four parts are new. They show how much the verdict is worth:
 #
-# - `witness`: for a form recorded as violated, the case that shows it.
+# - `witness`: for a form recorded as violated, a case that violates it.
 # - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here: a row of norm 2.
 # - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
-# - `CLUSTERS`: a family of cases made for this statement. On generic data $n$ is a loose bound, and a wrong formula
-#   such as $\sqrt n$ would pass. Points close together bring the left side near $n/2$. A `Family` has a name, the case
-#   of a seed, a strategy of the library Hypothesis for `attack`, and a number of seeds.
+# - `CLUSTERS`: a family of cases made for this statement. On generic data $n$ is a loose bound, so that a wrong
+#   formula such as $\sqrt n$ would hold too. Points close together bring the left side near $n/2$. A `Family` has a
+#   name, a function that makes the case of a seed, a strategy of the library Hypothesis for `attack`, and a number of
+#   seeds.
 
 # %%
 # %%writefile my_theorem.py
@@ -173,17 +178,17 @@ STATEMENTS = (
 # %% [markdown]
 # Read the second verdict from the top:
 #
-# - 90 cases, none rejected, none violated. The largest left/right, about .6, is on a cluster: there the left side is
-#   more than half of the bound.
-# - Both mutants are killed. Without `CLUSTERS` both would survive, and the verdict would say *weakly tested*.
+# - There are 90 cases. None was rejected, and none violates the form. The largest left/right, about .6, belongs to a
+#   cluster: there the left side is more than half of the bound.
+# - Both mutants were called violated. Without `CLUSTERS` neither would be, and the verdict would say *weakly tested*.
 # - `needed?`: dropping the hypothesis breaks the claim, and the stored case shows it.
-# - `search`: the search after the cases found no counterexample.
-# - `replay` is the command that gives this verdict again. The line above it names the file by its checksum, so that
-#   an old verdict is not mistaken for one of the file as it is now.
+# - `search`: the search that follows the cases found no counterexample.
+# - `replay` is the command that gives this verdict again. The line above `replay` gives the checksum of the file, so
+#   that a verdict on an older version of the file can be recognised.
 #
 # The first verdict shows the stated form violated in two ways: by the stored case, and by a good part of the
 # clusters. Its outcome is the recorded one, so the exit status is 0. If an outcome differs from the recorded one, the
-# status is 1; so this command can run in your continuous integration.
+# status is 1. So this command can run in your continuous integration.
 #
 # `show` gives the page that a reader of your paper would want:
 
@@ -193,8 +198,9 @@ STATEMENTS = (
 # %% [markdown]
 # ## From Python
 #
-# The file is an ordinary module; `bounds.load` returns its statements, which work like those of the catalogue.
-# The function `verify` only runs the cases; `verification.search.attack_held(verdicts)` is the search after them.
+# The file is an ordinary module. `bounds.load` returns its statements, which work like those of the catalogue. The
+# function `verify` only runs the cases. `verification.search.attack_held(verdicts)` then searches for
+# counterexamples.
 
 # %%
 import bounds
@@ -209,14 +215,16 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 # %% [markdown]
 # ## Limits
 #
-# - A verdict *holds* means: no violation on the cases that were drawn, with the error of both sides taken into
-#   account, and no counterexample in a short search. It is no proof. The false claim above held in 60 trials, too.
-# - The file is code, and it is run. Do not run a file that you have not read. If one of its functions fails, its check
-#   ends as *unresolved*, with the error and the line.
-# - The left side is only as good as its error. Return what a function of this project gives (`Estimate`), or say how
-#   an error of your own was obtained. A right answer with an error that is too small makes a false alarm.
+# - The verdict *holds* means that no drawn case violates the statement, with the errors of both sides taken into
+#   account, and that a short search found no counterexample. It is no proof. The false claim above held in 60 trials,
+#   too.
+# - The file is code, and it is run. Do not run a file that you have not read. If one of its functions fails, the
+#   check of that statement ends as *unresolved*, and the verdict shows the error and the line.
+# - The left side is only as good as its error. Return the `Estimate` that a function of this project gives, or say
+#   how an error of your own was obtained. A left side whose error is given too small can make a true statement look
+#   violated.
 #
 # Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like
-# yours. `ntkfl list` names them all; their files lie in `bounds/`, one for each topic.
+# yours. `ntkfl list` names all statements. Their files lie in `bounds/`, one for each topic.
 # `bounds/fl_ntk/initial_kernel.py` has statements that may fail with a small probability,
 # `bounds/fl_ntk/lazy_neurons.py` one about every round of a training run.

@@ -6,14 +6,14 @@
 # %% [markdown]
 # # Check a theorem on your own data
 #
-# Does a bound hold on *my* samples, split among *my* clients, with *my* step size? And how tight is it there? You
-# need a file with the data, and one command.
+# Does a bound hold on *my* samples, split among *my* clients, with *my* step size? And how tight is it there? To
+# answer this you need a file with the data, and one command.
 #
 # ## The file
 #
-# The file is a `.csv` whose first line names its columns: `y` is the label, `owner` (if you have it) the client of each
-# row, and every other column is a feature. Or it is a `.npz` with arrays `x`, `y` and, if you have it, `owner`. The
-# network has one output, so a label is one number.
+# The file is a `.csv` whose first line names its columns. The column `y` is the label, the column `owner`, which may
+# be left out, is the client of each row, and every other column is a feature. Or the file is a `.npz` with the arrays
+# `x`, `y` and, if you like, `owner`. The network has one output, so a label is one number.
 #
 # The example has 24 images of the digits 3 and 8 from scikit-learn, held by three clients:
 
@@ -32,25 +32,27 @@ with open("mine.csv", "w", newline="") as file:
         rows.writerow([*images[i], 1 if classes[i] == 8 else -1, i % 3])
 
 # %% [markdown]
-# `owner` holds names of clients, or whole numbers from 0 on, every client having at least one row. Without the column,
-# the rows are dealt out at random to four clients; `--clients 6 --partition dirichlet:0.3` deals them otherwise.
+# `owner` holds names of clients, or whole numbers from 0 on. Every client must have at least one row. Without this
+# column the rows are dealt out at random to four clients. Options such as `--clients 6 --partition dirichlet:0.3`
+# deal them in another way.
 #
 # ## A first look
 #
-# Which of the statements say something here? `ntkfl check` looks at every statement about data, each with a smaller
-# step if its hypotheses ask for one, and shows on one screen the statements that say most:
+# Which of the statements say something about these data? `ntkfl check` tests every statement about data. Where the
+# hypotheses of a statement ask for a smaller step, it is tested with that step. One screen shows the statements that
+# say most:
 
 # %% tags=["timing"]
 # !ntkfl check mine.csv --unit
 
 # %% [markdown]
-# - **outcome**: on how many of five networks the statement was tested, and what came out.
-# - **left/right**: how much of the bound the left side takes, at most; near 1 the bound says much.
-# - **step**: the statement's own step, if it asks for a smaller one than the others.
+# - **outcome**: the result, and on how many of five networks the statement was tested.
+# - **left/right**: the largest ratio of the left side to the bound. A ratio near 1 means that the bound says much.
+# - **step**: the step with which the statement was tested, if it needs a smaller step than the others.
 #
 # `ntkfl applies --data mine.csv --unit` lists all statements, each with the hypotheses that it misses. `ntkfl verify
-# fl-ntk --data mine.csv --unit` checks a whole paper in the same way: it names what cannot be tested before it runs the
-# rest.
+# fl-ntk --data mine.csv --unit` checks a whole paper in the same way. Before it runs, it names the statements that
+# cannot be tested.
 #
 # ## The command
 #
@@ -61,39 +63,41 @@ with open("mine.csv", "w", newline="") as file:
 # !ntkfl verify fl-ntk/B.12 --form repaired --data mine.csv --eta-local 0.02 --width 1024 --rounds 50 --trials 5
 
 # %% [markdown]
-# Nothing was tested, and the first line says so and why: the lemma is about rows of norm 1, and the pixels of
-# `mine.csv` go up to 16. The last line says what to do, and the exit status is 1: nothing was tested at all.
+# Nothing was tested, and the first line of the verdict says why: the lemma is about rows of norm 1, but the pixels of
+# `mine.csv` go up to 16. The last line says what to do. The exit status is 1, because nothing was tested at all.
 #
 # `--unit` divides every row by its norm. Nothing is rescaled unless you ask for it. `--eta-local auto` takes the
-# largest step that the hypotheses allow, and says which one limits it.
+# largest step that the hypotheses allow, and says which hypothesis limits the step.
 
 # %%
 # !ntkfl verify fl-ntk/B.12 --form repaired --data mine.csv --unit --eta-local auto --width 1024 --rounds 50 --trials 5
 
 # %% [markdown]
-# - **cases**: the data are the same in every trial; the seed draws a new network. Five networks were trained for 50
-#   rounds of two local steps on three clients. `--local-steps`, `--eta-global` and `--sigma` change the other numbers.
+# - **cases**: the data are the same in every trial, and each seed draws a new network. Five networks were trained for
+#   50 rounds of two local steps on three clients. `--local-steps`, `--eta-global` and `--sigma` change the other
+#   numbers.
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
-# - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true and loose here:
-#   with 24 images of two digits the smallest eigenvalue λ is small, and the bound has 1/λ.
-# - **mutants**: none killed. The bound is so loose on these data that wrong formulas hold as well. The verdict is
-#   about the lemma on your data. The built-in cases show that the checker can tell the lemma from wrong formulas
-#   (`ntkfl verify fl-ntk/B.12`).
+# - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true here, but loose,
+#   because it is proportional to 1/λ, and with 24 images of two digits the smallest eigenvalue λ is small.
+# - **mutants**: no wrong formula was called violated. The bound is so loose on these data that wrong formulas hold as
+#   well. So this verdict says only that the lemma holds on your data. The built-in cases show that the checker can
+#   tell the lemma from wrong formulas (`ntkfl verify fl-ntk/B.12`).
 # - **needed?**: whether a case is known that breaks the claim without this hypothesis.
 #
 # ## Several statements, and files
 #
-# With more than one statement there is a table, worst first. `--json` saves everything.
+# With more than one statement, `verify` prints a table that begins with the worst outcomes. `--json` saves
+# everything.
 
 # %%
 # !ntkfl verify fl-ntk/Eq5 fl-ntk/C.6 --data mine.csv --unit --width 1024 --rounds 20 --trials 20 --json verdicts.json
 
 # %% [markdown]
-# Eq5 asks for steps smaller than the default of 0.3, so all 20 runs were rejected and it was not tested; the last
-# line names a step that passes. With `--strict` an untested form makes the exit status 1. A form that holds on your
-# data, but that a stored case of the catalogue breaks, has the remark *fails elsewhere*. C.6 may fail with a small
-# probability. In 20 trials it never failed, which excludes failure probabilities above 16.9% but no smaller ones: *not
-# refuted*.
+# Eq5 asks for steps smaller than the default of 0.3, so all 20 runs were rejected and Eq5 was not tested. The last
+# line names a step that meets the hypotheses. With `--strict` an untested form makes the exit status 1. If a form
+# holds on your data, but a stored case of the catalogue violates it, it has the remark *fails elsewhere*. C.6 may
+# fail with a small probability. In 20 trials it never failed. This excludes failure probabilities above 16.9% but no
+# smaller ones, so the outcome is *not refuted*.
 #
 # Exit status, with `--data`:
 #
@@ -105,8 +109,8 @@ with open("mine.csv", "w", newline="") as file:
 # | 3 | a form of yours that is recorded open was violated |
 # | 130, 143 | stopped by Ctrl-C, by SIGTERM; what was counted until then is reported |
 #
-# A statement may not be about data at all (Bernstein's inequality is not). Then it is checked on its own cases, and a
-# note says that yours were not used.
+# Some statements are not about data, for example Bernstein's inequality. Such a statement is checked on its own
+# cases, and a note says that your data were not used.
 #
 # Errors in a file or an option are reported before any work is done:
 
@@ -122,11 +126,12 @@ with open("mine.csv", "w", newline="") as file:
 # !ntkfl report --verdicts verdicts.json --out report
 
 # %% [markdown]
-# `--markdown FILE` of `verify` writes one file instead. `ntkfl report --compare old.json new.json` says what changed.
+# With `--markdown FILE`, `verify` writes one file instead of a folder. `ntkfl report --compare old.json new.json`
+# says what changed between two saved sets of verdicts.
 #
 # ## The same from Python
 #
-# `Options` has the options of the command line; what is left out keeps the statement's default.
+# `Options` has the options of the command line. An option that is left out keeps the statement's default.
 
 # %%
 import bounds
@@ -138,8 +143,9 @@ print(verdict.outcome, verdict.tightness, verdict.as_recorded)
 print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 
 # %% [markdown]
-# `print(verdict)` gives the full page, and `verdict.to_json()` what `--json` saves. The cases of a verdict can be
-# drawn: left side against bound, each with its error, and how often the bound failed.
+# `print(verdict)` prints the full page, and `verdict.to_json()` returns what `--json` saves. The cases of a verdict
+# can be drawn. The picture shows the left side of each case against the bound, both with their errors, and how often
+# the bound failed.
 
 # %%
 from IPython.display import SVG
@@ -150,8 +156,8 @@ lemma = bounds.get("fl-ntk/C.6")
 SVG(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "svg", "mine"))
 
 # %% [markdown]
-# The bound is the same in every case, since it depends on your data only; what varies is the network. All points are
-# on the side of the line that agrees with the lemma.
+# The bound is the same in every case, since it depends on your data only. What varies is the network. All points are
+# on the side of the line where the lemma holds.
 #
 # The formula can also be evaluated on your own numbers, without data, and solved for one of its symbols. At which width
 # does C.6 begin to say that $H(0)$ is within 0.01 of its limit?
@@ -166,11 +172,12 @@ print("width for 0.01:", [f"{width:.3g}" for width in lemma.solve_for(m, 0.01, n
 # %% [markdown]
 # ## Limits
 #
-# - A verdict on your data is a verdict on those samples with the networks that were drawn. Other seeds: `--seed 100`.
-# - Left sides of training runs carry a measured error (two orders of summation), not a proven one. See
-#   [Verdicts](../verdicts.md).
-# - The theorems are about full participation, full-batch local steps and the squared loss. For other training there
-#   is `ntkfl train`, which has no verdicts.
+# - A verdict on your data is a verdict on those samples with the networks that were drawn. `--seed 100` draws other
+#   networks.
+# - Left sides that are measured in training runs have a measured error (the difference between two orders of
+#   summation), not a proven error. See [Verdicts](../verdicts.md).
+# - The theorems are about full participation, full-batch local steps and the squared loss. `ntkfl train` does other
+#   kinds of training, but gives no verdicts.
 #
 # Where to go next: [bring your own theorem](bring_your_own_theorem.ipynb), or ask [whether your network will
 # converge](will_it_converge.ipynb).

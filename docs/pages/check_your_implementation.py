@@ -6,17 +6,18 @@
 # %% [markdown]
 # # Check your implementation
 #
-# You have written FedAvg, or a framework did it for you. Is it really FedAvg? It learns, but that says little: code
-# with wrong client weights, an ignored learning-rate schedule or a momentum that is not reset learns too, and ends a
-# few points lower.
+# You have written FedAvg, or a framework did it for you. Is it really FedAvg? The code learns, but that says little.
+# Code with wrong client weights, with an ignored learning-rate schedule, or with a momentum that is not reset learns
+# too, and its accuracy is only a few points lower.
 #
-# `ntkfl conform run` gives your code small problems, tells it which client trains on which samples in every round, and
-# compares its weights with those of a plain loop, round by round, to $10^{-10}$. If they differ, it names the first
-# round and tensor that differ, and the known variant of the method that your code computes.
+# `ntkfl conform run` gives your code small problems, and tells it which client trains on which samples in every
+# round. After each round it compares the weights with those of a plain loop, to $10^{-10}$. If they differ, it names
+# the first round and tensor that differ. If your code computes a known variant of the method, it names the variant
+# too.
 #
 # ## An implementation
 #
-# Thirty lines, as one might write them. They have a fault that is easily overlooked.
+# Here are thirty lines as one might write them. They have a fault that is easily overlooked.
 
 # %%
 # %%writefile my_fedavg.py
@@ -56,17 +57,19 @@ class Server:
 # An adapter is a Python file with one function, `run(case)`. It returns, or yields, the global model after every
 # round: a dictionary of arrays. The case provides everything else:
 #
-# - `case.method` and `case.options`; raise a `NotImplementedError` for methods that you do not have.
-# - `case.start`, the first model as one vector; `case.tensors(vector)` makes named tensors of it,
-#   `case.flat(tensors)` a vector again. `case.gradient(vector, x, y)` is the gradient of the loss of a batch; your
-#   framework may compute it itself (`case.model` names the network).
-# - `case.rounds`, and of round `t` the local rate `case.rates[t]`, the clients `case.cohort(t)` and the local steps of
-#   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
-# - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer. An adapter for a server or for merging
-#   takes the local steps from `case.trained(t, client, vector)`.
+# - `case.method` and `case.options` name the method and its options. For methods that you do not have, raise a
+#   `NotImplementedError`.
+# - `case.start` is the first model as one vector. `case.tensors(vector)` makes named tensors of a vector, and
+#   `case.flat(tensors)` makes a vector of the tensors again. `case.gradient(vector, x, y)` returns the gradient of
+#   the loss of a batch. Your framework may also compute the gradient itself (`case.model` names the network).
+# - `case.rounds` is the number of rounds. In round `t` the local rate is `case.rates[t]`, the clients that train are
+#   `case.cohort(t)`, and each of them takes one local step for each batch of `case.batches(t, client)`. `case.sizes`
+#   are the clients' numbers of samples.
+# - `case.momentum`, `case.weight_decay` and `case.clip` describe the local optimizer. If your code is only a server,
+#   or only merges models, the adapter takes the trained models of the clients from `case.trained(t, client, vector)`.
 #
-# Yielded models are copied before the adapter continues, so you may yield a `state_dict()`, or the same array again. In
-# a returned list every round needs its own memory.
+# Yielded models are copied before the adapter continues, so you may yield a `state_dict()`, or the same array again.
+# If you return a list instead, each round's arrays must be separate copies.
 
 # %%
 # %%writefile adapter.py
@@ -99,10 +102,10 @@ def run(case):
 # !ntkfl conform run adapter.py --method fedavg
 
 # %% [markdown]
-# In the cases without momentum it is FedAvg. In the three cases with momentum it differs: the buffer is made once and
-# lives as long as the client, so from its second round on a client begins with the momentum of an old model. Clients
-# of FedAvg keep nothing between rounds. A variant says what an implementation computes, not whether that is good:
-# somebody may want exactly this.
+# In the cases without momentum the code computes FedAvg. In the three cases with momentum it does not. The buffer is
+# made once and lives as long as the client, so from its second round on a client begins with the momentum of an old
+# model. Clients of FedAvg keep nothing between rounds. The name of a variant says what an implementation computes,
+# not whether this is good. Somebody may want exactly this variant.
 #
 # ## Without the fault
 
@@ -123,34 +126,35 @@ written = Path("my_fedavg.py").write_text(text)
 print(Path("conform.md").read_text())
 
 # %% [markdown]
-# `--json FILE` keeps everything, every case with its difference, and `ntkfl report --conformance FILE --out DIR`
-# makes a page of it. The exit status is 0 when all cases that were run are equal, else 1, so the command can be a
-# test in your pipeline.
+# `--json FILE` saves everything, including the difference in each case, and `ntkfl report --conformance FILE --out
+# DIR` makes a page of this file. The exit status is 0 if the weights are equal in all cases that were run, and 1
+# otherwise. So the command can be a test in your pipeline.
 #
 # ## In another environment
 #
-# The adapter runs in a process of its own. Name the interpreter that has your framework: it needs numpy, and nothing
-# of this project.
+# The adapter runs in a process of its own. Name the Python interpreter of the environment that has your framework.
+# This environment needs numpy, and nothing of this project.
 #
 # ```
 # ntkfl conform run adapter.py --python /path/to/my/environment/bin/python --limit 20
 # ```
 #
-# Nothing that the adapter returns is unpickled or imported here. If it crashes, hangs, or returns NaN, half
-# precision, wrong names or shapes, one line says so for that case, and the next one is run. An adapter in float32 may
-# differ by 16 times the error that the plain loop itself makes in float32.
+# Nothing that the adapter returns is unpickled or imported here. If the adapter crashes, hangs, or returns NaN, half
+# precision, wrong names or wrong shapes, one line says so for that case, and the next case is run. An adapter in
+# float32 may differ by 16 times the error that the plain loop itself makes in float32.
 #
 # ## The methods, and variants by name
 #
-# All methods have cases; without `--method` all are run. This lists the known variants of a method:
+# There are cases for every method, and without `--method` the cases of all methods are run. The next command lists
+# the known variants of a method:
 
 # %%
 # !ntkfl conform variants --method scaffold
 
 # %% [markdown]
 # Each variant changes one or two lines of the plain loop. Tests make sure that the cases tell any two variants apart,
-# in float64 and in float32. If no variant explains the difference, pairs of variants are tried; if that fails too, the
-# report says *no known variant*, and where the difference begins.
+# in float64 and in float32. If no variant explains the difference, pairs of variants are tried. If no pair explains
+# it either, the report says *no known variant*, and where the difference begins.
 #
 # From Python:
 
@@ -161,15 +165,17 @@ report = conformance("adapter.py", ["fedavg"])
 print(report.conforms, report.methods[0].outcome.value, sorted({case.precision for case in report.methods[0].cases}))
 
 # %% [markdown]
-# For other languages `ntkfl conform cases --out DIR` writes problems, options, batches and reference trajectories as
-# JSON (with its schema) and npz files without pickles; the `README.md` in the folder says what is in them.
+# For implementations in other languages, `ntkfl conform cases --out DIR` writes problems, options, batches and
+# reference trajectories to JSON files (with a schema) and to npz files without pickles. The `README.md` in the folder
+# says what is in the files.
 #
 # ## Limits
 #
-# - Equal means equal on these cases: small networks, four rounds, five clients. A fault that shows only in the
-#   hundredth round, or in half precision, is not seen.
-# - What a case does not ask for is not tested: how cohorts are drawn, how data are shuffled, evaluation, communication.
-# - An adapter is tested together with the framework: if a framework leaves local training to its users, the local
-#   steps tested are the adapter's own.
+# - Equal means equal on these cases, which have small networks, four rounds and five clients. A fault that shows only
+#   in the hundredth round, or in half precision, is not found.
+# - The cases prescribe the cohorts and the batches. So they do not test how cohorts are drawn or how data are
+#   shuffled. They do not test evaluation or communication either.
+# - An adapter is tested together with the framework. If a framework leaves local training to its users, the local
+#   steps that are tested are those that the adapter takes.
 #
 # How published frameworks do on these cases: [conformance of frameworks](../conformance.md).

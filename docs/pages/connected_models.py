@@ -6,20 +6,22 @@
 # %% [markdown]
 # # Is my group of models connected?
 #
-# Federated learning averages models. The mean of two good models can be a bad one: between them the loss may rise. How
-# far the loss rises above the straight line between its two end values is the *barrier*,
+# Federated learning averages models. The mean of two good models can be a bad model, because the loss may rise on the
+# way from one model to the other. The *barrier* is the largest amount by which the loss rises above the straight line
+# between its two end values,
 #
 # $$\sup_{0 \le \alpha \le 1} \; L(\alpha w_1 + (1 - \alpha) w_2) - \alpha L(w_1) - (1 - \alpha) L(w_2).$$
 #
 # For networks $f(x) = v \cdot \mathrm{relu}(U x)$ it is computed here without a grid: along the segment the outputs
-# are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece.
-# Squared loss, absolute loss and accuracy are exact up to rounding. Logistic loss and cross-entropy are bounded, to
-# 1e-10 if 200 000 points of the segment are enough; if not, the error is larger, and is given.
+# are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece. For
+# squared loss, absolute loss and accuracy the result is exact up to rounding. For logistic loss and cross-entropy the
+# result has a proven error. This error is at most 1e-10 if evaluating 200 000 points of the segment is enough. If
+# not, the error is larger. It is printed in either case.
 #
 # ## Two networks
 #
-# The strangest barrier is that between a network and a copy with its units in another order. Both are the same
-# function:
+# The strangest barrier is the one between a network and a copy of it whose units are in another order. Both compute
+# the same function:
 
 # %%
 import numpy as np
@@ -37,13 +39,13 @@ print("loss barrier     ", loss_barrier(first, second, x, y))
 print("connectivity loss", connectivity_loss(first, second, x, y))
 
 # %% [markdown]
-# Both networks have no loss at all, and the loss between them rises to 1.06. (The connectivity loss is the mean of the
-# loss over the segment, FedGuCci's Eq (7).)
+# Both networks have no loss at all, but between them the loss rises to 1.06. (The connectivity loss is the mean of
+# the loss over the segment, FedGuCci's Eq (7).)
 #
 # ## A group, trained alone or connected to an anchor
 #
-# Now real images. Three networks from different starts are trained on different halves of 400 digits: first by
-# themselves, then with FedGuCci's connectivity loss to one trained anchor network.
+# The next example uses real images. Three networks from different starts are trained on different halves of 400
+# digits, first by themselves, and then again with FedGuCci's connectivity loss to one trained anchor network.
 
 # %%
 from ntkfl.connectivity import accuracy_barrier, draw_two_layer, group_accuracy_barrier, group_barrier, train_two_layer
@@ -70,13 +72,15 @@ for kind, group in groups.items():
     print("  accuracy of the mean, drop       ", group_accuracy_barrier(group, x, classes))
 
 # %% [markdown]
-# The connectivity loss divides the barrier of the pair by more than a hundred here; the drop of the group's accuracy
-# becomes negative, which says that averaging helps. The last two lines of each group compare the averaged network
-# with the group's mean loss and mean accuracy: FedGuCci's Definition 3.6, for any number of networks.
+# Training with the connectivity loss divides the barrier of the pair by more than a hundred here. The drop of the
+# group's accuracy becomes negative, so averaging increases the accuracy. The last two lines of each group compare the
+# averaged network with the group's mean loss and mean accuracy, as FedGuCci's Definition 3.6 does for any number of
+# networks. The drop of accuracy is relative to the mean accuracy.
 #
 # ## The plane through three models
 #
-# Three models span a plane of weight space. The loss in it shows where their mean lies:
+# Three models span a plane of weight space. The next picture shows the loss in this plane, and where the mean of the
+# models lies:
 
 # %%
 import matplotlib.pyplot as plt
@@ -97,16 +101,16 @@ figure.colorbar(filled, ax=panels, label="mean loss [nats], cut off at 1.2")
 plt.show()
 
 # %% [markdown]
-# Circles are the three models, the star is their mean. `ntkfl miniature plane --out miniatures` draws this for larger
-# models and for clients of one training, like FedGuCci's Figure 3 and IMA's Figure 1: [Results](../results) has the
-# picture.
+# The circles are the three models, and the star is their mean. `ntkfl miniature plane --out miniatures` draws such
+# planes for larger models and for clients of one training run, like FedGuCci's Figure 3 and IMA's Figure 1.
+# [Results](../results) has the picture.
 #
 # ## Saved networks, and networks of a run
 #
-# A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). Save yours in this
-# form. Or give the file in which torch, safetensors, numpy or Flower saved a two-layer ReLU network, with biases or
-# without: `ntkfl barrier A.pt B.safetensors C.pth.tar --data mine.npz`. [Files of networks](../glossary.md) says
-# what is read.
+# A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). You can save yours
+# in this form. Or give the file in which torch, safetensors, numpy or Flower saved a two-layer ReLU network, with
+# biases or without: `ntkfl barrier A.pt B.safetensors C.pth.tar --data mine.npz`. [Files of networks](../glossary.md)
+# says which files can be read.
 
 # %%
 from pathlib import Path
@@ -120,8 +124,8 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy
 
 # %% [markdown]
-# The grid of 11 points, as papers use it, is there for comparison; a grid can only miss the maximum. `--json FILE`
-# keeps the numbers.
+# The grid of 11 points, which papers use, is there for comparison. The largest loss on a grid is never above the
+# maximum, but it may be below. `--json FILE` saves the numbers.
 #
 # The folder of a training run can be given in place of a network, if the model is `two-layer:WIDTH`. The barrier is
 # then taken on the run's own test samples:
@@ -138,8 +142,8 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # %% [markdown]
 # ## The clients of a round
 #
-# The server averages the clients' models. Here a saved run is trained for one more round, and the clients' models at
-# its end are kept:
+# The server averages the clients' models. Here a saved run is trained for one more round, and the models that the
+# clients have at the end of this round are kept:
 
 # %%
 from itertools import combinations
@@ -158,33 +162,38 @@ for folder in ("fedavg", "fedgucci"):
 
 # %% [markdown]
 # Each client knows few classes and is bad at the others. All clients start from one network, and there is no barrier
-# between any two of them. Their mean is far better than they are: both numbers below the first are negative.
+# between any two of them. The mean of the clients' models is far better than these models are: the last two numbers
+# of each run are negative.
 #
 # ## What the theorems promise
 #
-# `ntkfl connectivity-table` compares the bounds with the exact barriers: for networks drawn at random, trained alone
-# or connected, and for clients of a round. `--images fashion-mnist` takes other images.
+# `ntkfl connectivity-table` compares the bounds with the exact barriers. Its rows are networks that are drawn at
+# random, that are trained alone or connected, and that are clients of one round. `--images fashion-mnist` takes other
+# images.
 
 # %%
 # !ntkfl connectivity-table
 
 # %% [markdown]
-# Read a row from right to left: the exact barriers, what the theorems bound (*largest gap*), then the bounds. *R1*,
-# *R2* and *sure* are proved by this project (`ntkfl show fedgucci/R2`). *d* is the side of the cube around the anchor
-# that the networks lie in. Theorem 3.5 holds and is far from the truth on every row; R2, which looks at the data, is
-# within a small factor on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem
-# 3.5 and R1 guarantee nothing about them, while the sure bound and R2 hold. The rows of ten classes have certified
-# cross-entropy barriers, and bounds times the loss's own Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). For
-# different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the barrier
-# by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start from one
-# network: between them no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther from that
-# network (column d), as statement `fedgucci/X4` says.
+# Read a row from right to left. The last columns are the exact barriers. To the left of them is the quantity that the
+# theorems bound (*largest gap*), and then come the bounds themselves: FedGuCci's Theorem 3.5, and three bounds proved
+# by this project, which are called *R1*, *sure* and *R2* (`ntkfl show fedgucci/R2`). *d* is the side of the cube
+# around the anchor that contains the networks.
+#
+# Theorem 3.5 holds, but on every row it is far from the truth. R2, which uses the data, is within a small factor of
+# the truth on networks drawn around an anchor (*cube*). Trained networks are not uniform draws, so Theorem 3.5 and R1
+# guarantee nothing about them, while the bounds *sure* and R2 hold. In the rows of ten classes the cross-entropy
+# barriers are certified, and the bounds are multiplied by the Lipschitz constant of this loss, $\sqrt 2$ (Assumption
+# 3.2 has 1). For different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*)
+# divides the barrier by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round,
+# which start from one network. Between them no loss barrier is found (0 means that the barrier is smaller than its
+# error). FedGuCci's clients move farther from that network (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
-# Barriers are exact for two-layer ReLU networks, with biases too. Any other torch module only has to be evaluated:
-# `TorchNetwork` wraps it so that it can be averaged. Its barriers are computed on a grid of the segment, and the output
-# says so. *WENS less FMA* (names of the averaging paper) is the mean of the models' outputs less the output of the
+# Barriers are exact for two-layer ReLU networks, with biases too. For any other torch module the barrier is computed
+# on a grid of the segment, and the output says so. `TorchNetwork` wraps a module so that it can be averaged and
+# evaluated. *WENS less FMA* (names of the averaging paper) is the mean of the models' outputs less the output of the
 # averaged model; *locality* is the largest distance of a model from the average.
 
 # %%
@@ -230,15 +239,16 @@ print("locality         ", f"{locality(models):.4f}")
 print("CKA of two       ", f"{linear_cka(models[0].outputs(x), models[1].outputs(x)):.4f}")
 
 # %% [markdown]
-# `plane_through([model.vector() for model in models])` and `plane_grid` draw their plane. `error_factors` splits the
-# error of an average into the five factors of the averaging paper, from outputs of any models; `mean_discrepancy`
-# (MMD, with K or K^2, U- or V-statistic) takes any kernel's matrices.
+# With `plane_through([model.vector() for model in models])` and `plane_grid` you can draw the plane through these
+# models. `error_factors` takes the outputs of any models, and splits the error of their average into the five factors
+# of the averaging paper. `mean_discrepancy` computes the maximum mean discrepancy from the matrices of any kernel
+# (with K or K^2, as a U- or a V-statistic).
 #
 # ## How large is a region of low loss?
 #
 # FedGuCci's $d_\varepsilon$ is $V^{1/S}$, with $V$ the volume of $\{L < \varepsilon\}$ in a cube and $S$ the number
-# of weights. For few weights it is estimated from uniform points, for many by multilevel splitting. Without a bounded
-# domain it is infinite:
+# of weights. For few weights $d_\varepsilon$ is estimated from uniform points, for many weights by multilevel
+# splitting. Without a bounded domain it is infinite:
 
 # %%
 from ntkfl.connectivity import region_size, split_region_size
@@ -264,9 +274,9 @@ except ValueError as error:
 # %% [markdown]
 # ## If it is not: align the models, or connect them
 #
-# The strange barrier of the beginning goes away when the units are put back in order. `align` permutes the second
-# network's units so that they fit the first's. That is an assignment problem, solved exactly, so no other order is
-# nearer:
+# The strange barrier of the beginning goes away when the units are put back in order. `align` permutes the units of
+# the second network so that they are as near as possible to those of the first. This is an assignment problem, and it
+# is solved exactly, so no other order is nearer:
 
 # %%
 from ntkfl.connectivity import align, align_group
@@ -277,8 +287,8 @@ print("squared distance ", alignment.cost_before, "->", alignment.cost_after)
 print("loss barrier     ", loss_barrier(first, alignment.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
-# Networks trained from different starts are not such copies. Here is what aligning does for the two groups from above,
-# by weights and by the units' activations on the data:
+# Networks that are trained from different starts are not such copies. Here the two groups from above are aligned,
+# once by the units' weights and once by their activations on the data:
 
 # %%
 for kind, group in groups.items():
@@ -291,22 +301,23 @@ for kind, group in groups.items():
         )
 
 # %% [markdown]
-# After alignment, the models that were trained alone have no barrier either: 0, to within the error. Their mean was
-# far worse than they are, and is now better. Connecting in training and aligning afterwards are best together. The
-# barrier of an aligned network is exact as before. `least_barrier` searches for an order with a smaller barrier, and
-# says whether it tried all orders, as it does up to 8 units.
+# After alignment, the models that were trained alone have no barrier either: it is 0 to within its error. Before, the
+# mean of these models was far worse than the models are. Now it is better than they are. Connecting in training and
+# aligning afterwards are best together. The barrier of an aligned network is exact as before. `least_barrier`
+# searches for an order with a smaller barrier. For up to 8 units it tries all orders, and the result says whether it
+# did.
 #
-# On saved networks, both barriers at once:
+# For saved networks, one command prints the barriers before and after alignment:
 
 # %%
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy --align weights
 
 # %% [markdown]
-# Torch modules are aligned layer by layer, in turns until nothing changes, from several starts, and the best result
-# is kept. Tracing one evaluation shows which weights must be permuted together, so that convolutions, norms and
-# residual streams need no list. A model that cannot be traced is refused, and the message names the weights and the
-# reason. Units are compared by their weights, by their activations, or by their contributions to the outputs
-# (activation times gradient of the outputs).
+# Torch modules are aligned one layer at a time, again and again until no layer changes. This is done from several
+# starts, and the best result is kept. Which weights must be permuted together is found by tracing one evaluation of
+# the model, so you need not list them, even if the model has convolutions, norms or residual streams. A model that
+# cannot be traced is refused, and the message names the weights and the reason. Units are compared by their weights,
+# by their activations, or by their contributions to the outputs (activation times gradient of the outputs).
 
 # %%
 from ntkfl.connectivity import align_torch, align_torch_group
@@ -325,11 +336,12 @@ print(f"all three by weights: group barrier {evaluated_group_barrier(loss, model
 print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 
 # %% [markdown]
-# Most of the barrier is gone, but not all: with several layers the search ends in a local minimum. (A grid only bounds
-# a barrier from below.) Matching by outputs removes less here: units with the same contribution may read their inputs
-# differently. (Matching by outputs is the only rule that is unchanged when units are rescaled.) Batch norm's running
-# averages are permuted with their channels, but those of an averaged network do not fit its activations: compute them
-# again before you judge it.
+# Most of the barrier is gone, but not all: with several layers the search ends in a local minimum. (A grid only
+# bounds a barrier from below.) Matching by outputs removes less here, because units that contribute the same to the
+# outputs may have different weights on their inputs. (Matching by outputs is the only one of the three rules that is
+# unchanged when units are rescaled.) The running averages of batch norm are permuted with their channels. But the
+# running averages of an averaged network do not fit its activations, so compute them again before you judge the
+# averaged network.
 #
 # In short, if a group is not connected:
 #
@@ -337,26 +349,27 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 #   `align_torch_group`), and measure again.
 # * If the models are still to be trained, give them one start, or connect them to an anchor.
 # * Clients of a round start from one network and stay near it. Their units are already in the nearest order, so
-#   `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is the same as FedAvg until steps are
-#   very long.
+#   `ntkfl train fedavg-aligned`, which aligns the clients before they are averaged, is the same as FedAvg unless
+#   steps are very long.
 #
-# `ntkfl study run alignment` measures all of these by width, on digits and on Fashion-MNIST:
+# `ntkfl study run alignment` measures the barriers of all these cases against the width, on digits and on
+# Fashion-MNIST:
 #
 # ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.svg)
 #
-# The study has five widths, both data sets, four seeds, and two lengths of training; the picture shows the longer
-# one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
+# The study has five widths, both data sets, four seeds, and two lengths of training. The picture shows the longer
+# training. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
 # connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
 # matching. Which matching is better depends on the data: by activations on digits after a short training (by .08
 # nats), by weights on Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with.
-# `ntkfl verify alignment` checks what is proved of aligned networks.
+# `ntkfl verify alignment` checks the theorems about aligned networks.
 
 # %% [markdown]
 # ## Limits
 #
 # * Exact barriers are for two-layer ReLU networks; for other networks a grid gives a lower bound.
-# * A barrier depends on the data set: take samples that the models have not been trained on.
-# * Networks that compute the same function may have a barrier between them, as above: align them first.
+# * A barrier depends on the data set, so take samples that the models have not been trained on.
+# * Networks that compute the same function may have a barrier between them, as above, so align them first.
 #
 # Where next: `ntkfl study run transitivity`, `group-connectivity` and `drift` measure how barriers grow with
 # distance, clients and width; [How wide is wide enough?](how_wide) explains studies.

@@ -6,9 +6,10 @@
 # %% [markdown]
 # # From Python
 #
-# The command line is a thin layer; everything is there from Python. Three packages matter: `ntkfl` (data, Gram
-# matrices, training and its infinite-width limit), `bounds` (the statements), `verification` (the code that checks
-# them). Arrays are NumPy's, float64; a number that is not exact comes with its error.
+# The command line is a thin layer over Python functions, so all that it does can be done from Python. Three packages
+# matter: `ntkfl` (data, Gram matrices, training and its infinite-width limit), `bounds` (the statements),
+# `verification` (the code that checks them). Arrays are NumPy arrays of float64. A number that is not exact comes
+# with its error.
 #
 # ## Gram matrices
 #
@@ -33,8 +34,9 @@ print("lambda_min(H_inf) =", ntkfl.gram.smallest_eigenvalue(limit))  # the lower
 # %% [markdown]
 # ## Training, and its limit
 #
-# `simulate` runs Algorithm 1 of FL-NTK on a network of finite width. `kernel_regime` is its limit at infinite width:
-# one eigendecomposition gives the residual at any round, the rate, and the steps beyond which training diverges.
+# `simulate` runs Algorithm 1 of FL-NTK on a network of finite width. `kernel_regime` computes the limit of this
+# training at infinite width. One eigendecomposition gives the residual at any round, the rate, and the step sizes
+# beyond which training diverges.
 
 # %%
 setup = ntkfl.Setup(width=4096, eta_local=0.3, local_steps=5, rounds=200)
@@ -60,8 +62,8 @@ plt.show()
 # %% [markdown]
 # ## Statements with your own numbers
 #
-# A statement can be evaluated on your own numbers, in ball arithmetic (each result with a proven error), and solved
-# for a symbol. Symbols are those of the [glossary](../glossary.md).
+# A statement can be evaluated on your own numbers in ball arithmetic, in which each result has a proven error. It can
+# also be solved for a symbol. The symbols are explained in the [glossary](../glossary.md).
 
 # %%
 import bounds
@@ -85,4 +87,4 @@ for verdict in verify(bounds.get("fl-ntk/A.2")):
     print(f"{verdict.form}: {verdict.outcome}, {verdict.trials} trials, largest left/right {largest:.6g}")
 
 # %% [markdown]
-# The [guides](../index.md) show the rest; every public name is in the [reference](../reference/index.md).
+# The [guides](../index.md) show the rest. Every public name is in the [reference](../reference/index.md).

@@ -12,8 +12,8 @@
 #
 # ## What the theorem asks for
 #
-# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates that width, here for 50 real
-# images (with `--data mine.csv` for yours).
+# Theorem B.3 promises convergence from some width on. `ntkfl requirements` evaluates that width. Here it does so for
+# 50 real images; with `--data mine.csv` it does so for your data.
 
 # %%
 # !ntkfl requirements --data digits --n 50
@@ -24,23 +24,25 @@
 #
 # ## A study over widths
 #
-# A study answers one question over a grid of runs and compares each answer with theory. `ntkfl study list` names them
-# all. With a name, it shows one: its question, its source, and for each axis of the grid an option with its default
-# values.
+# A study answers one question by a grid of runs, and compares each answer with theory. `ntkfl study list` names all
+# studies. With the name of a study, it shows the question and its source, and for each axis of the grid an option
+# with its default values.
 
 # %%
 # !ntkfl study list width-scaling
 
 # %% [markdown]
-# Each cell of this grid trains one network by FedAvg on six points of the sphere, and computes its infinite-width
-# limit from the same initial residual. Before running anything, ask what it costs:
+# Each point of this grid is called a cell. A cell trains one network by FedAvg on six points of the sphere, and
+# computes its infinite-width limit from the same initial residual. Before running anything, ask how long the study
+# takes:
 
 # %%
 # !ntkfl study run width-scaling --out width --dry-run
 
 # %% [markdown]
-# Stop a run whenever you like, by Ctrl-C or by pulling the plug: every cell is a file of its own. Here a program
-# starts the run with one process, and presses Ctrl-C as soon as some cells are there.
+# You may stop a run at any time, by Ctrl-C or by switching the machine off, because every cell is stored in a file of
+# its own. Here a program starts the run with one process, and sends it the signal of Ctrl-C as soon as some cells are
+# stored.
 
 # %% tags=["timing"]
 import signal
@@ -66,14 +68,15 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # !ntkfl study run width-scaling --out width --plot 2>/dev/null
 
 # %% [markdown]
-# The answers stand worst first. Each exponent is a slope in the log-log plot. Its interval covers the noise over
-# seeds and the change when the smallest widths are dropped, since a power law holds only in the limit. An interval
-# wider than ±0.2 decides nothing: *unresolved*. A stated power outside its interval is *violated* only if
-# noise and a second term, up to the size of the first at the smallest width, cannot explain the measured slope (level
-# 99.9%). One answer is violated, *as recorded*: the printed Eq (18) leaves out a part that does not fall with the width
-# when clients take several local steps (see the [findings](../findings)). The claims that hold say: the movement of
-# every single neuron falls like $m^{-1/2}$, the movement of all neurons together does not fall, and outputs approach
-# the limit like $m^{-1/2}$. **A hundred times the width for one more digit.**
+# The list of answers begins with the worst outcome. Each exponent is a slope in the log-log plot. Its interval covers
+# the noise over seeds. It also covers the change when the smallest widths are dropped, since a power law holds only
+# in the limit. An interval wider than ±0.2 decides nothing: *unresolved*. A stated power outside the measured
+# interval is *violated* only if noise and a second term cannot explain the measured slope (at the level 99.9%). At
+# the smallest width this second term may be as large as the first. One answer is violated, *as recorded*: the printed
+# Eq (18) leaves out a part that does not fall with the width when clients take several local steps (see the
+# [findings](../findings)). The claims that hold say that the movement of every single neuron falls like $m^{-1/2}$,
+# that the movement of all neurons together does not fall, and that outputs approach the limit like $m^{-1/2}$. So
+# **one more correct digit needs a hundred times the width.**
 
 # %%
 from IPython.display import SVG
@@ -81,12 +84,12 @@ from IPython.display import SVG
 SVG("width/charts/width-scaling.svg")
 
 # %% [markdown]
-# Points are measured, with 99% intervals; dashed lines are theory. Every figure is also there as `.png`, and its
+# Points are measured, with 99% intervals, and dashed lines are theory. Every figure is also saved as `.png`, and its
 # numbers as `.csv`. The second figure, `width-exponents`, shows all exponents with their intervals beside theory.
 #
 # ## The numbers behind it
 #
-# The folder holds `results.nc`, a NetCDF file that any tool reads. Axes and variables say what they are:
+# The folder holds `results.nc`, a NetCDF file that many tools can read. Its axes and variables have descriptions:
 
 # %%
 import numpy as np
@@ -184,27 +187,28 @@ axes.legend()
 print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(gap[-1]) / 0.01) ** 2:.0f}")
 
 # %% [markdown]
-# Labels are ±1, so a gap of 0.01 is one percent: some thousands of neurons, where the theorem asks for 1.4e19.
-# This is the practical answer to the question, for these data and these steps.
+# Labels are ±1, so a gap of 0.01 is one percent. It needs some thousands of neurons, where the theorem asks for
+# 1.4e19. For these data and these step sizes, this is the practical answer to the question.
 #
 # The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
-# `--scheduler`. The file's `seconds` says what a cell costs: `--dry-run` adds this up, and a run of less than 3
-# seconds, like this one, starts no processes. A study may also bring `charts`, and say `megabytes`;
-# `experiments/studies/questions/generalisation.py` is a complete example.
+# `--scheduler`. The function `seconds` in the file estimates the time of a cell. `--dry-run` adds these times up, and
+# a run of less than 3 seconds, like this one, starts no processes. A study may also define `charts`, its figures, and
+# `megabytes`, the memory of a cell. `experiments/studies/questions/generalisation.py` is a complete example.
 #
 # ## What is guaranteed, and what is not
 #
-# * Every cell is a file, written completely or not at all. Its name is a hash of its inputs, of the code and of the
-#   versions of the libraries. Change the code, and the cells are measured again. The hash follows your file's imports
-#   into modules of yours; it does not see data files that it reads, so write their checksum into it.
-# * A damaged cell is reported and measured again. A cell that fails leaves its traceback in `failures/`, and the other
-#   cells continue: `ntkfl study status width` says which failed and why.
-# * Several runs may share a folder, also at the same time.
-# * Cells of a longer run are measured in one process for each core, with one thread each. On several machines:
-#   [Scale out](scale_out).
+# * Every cell is a file, written completely or not at all. The name of this file is a hash of the cell's inputs, of
+#   the code and of the versions of the libraries. If you change the code, the cells are measured again. The hash
+#   includes your own modules that the study's file imports. It does not include data files that the study reads, so
+#   write the checksum of such files into the study's file.
+# * A damaged cell is reported and measured again. A cell that fails leaves its traceback in `failures/`, and the
+#   other cells continue. `ntkfl study status width` says which cells failed and why.
+# * Several runs may use the same folder, even at the same time.
+# * Cells of a longer run are measured in one process for each core, with one thread each. [Scale out](scale_out)
+#   shows how to use several machines.
 # * An exponent holds for the widths and the data it was measured on. Its interval covers only noise, dropped widths and
 #   one next-order term.
 #
 # Where next: `ntkfl exponents --data mine.csv` measures all exponents of the catalogue on your data, with
-# coefficients; `ntkfl report --studies width --out report` makes a page of the study; `ntkfl study list` names the
-# other questions.
+# coefficients. `ntkfl report --studies width --out report` makes a page of the study. `ntkfl study list` names the
+# other studies.

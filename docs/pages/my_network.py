@@ -13,9 +13,9 @@
 # ## From a module to its kernel
 #
 # The output of the module on a sample must be a differentiable function of that sample only. In training mode batch
-# norm mixes the samples of a batch, and dropout is random: both are refused, with the reason. After a call of `eval()`
-# on the module they are accepted: batch norm with its present statistics as constants, and dropout switched off.
-# Parameters are converted to float64.
+# norm mixes the samples of a batch, and dropout is random. So both are refused, with the reason. After a call of
+# `eval()` on the module both are accepted: the present statistics of batch norm are then constants, and dropout is
+# switched off. Parameters are converted to float64.
 
 # %%
 import torch
@@ -42,8 +42,8 @@ print("smallest eigenvalue", ntkfl.gram.smallest_eigenvalue(kernel))
 #
 # ## Its federated rate
 #
-# While the network stays near its linearisation, training is linear, and `kernel_regime` computes the rate, the largest
-# stable steps and the rounds, for every method that is linear in the weights.
+# While the network stays near its linearisation, training is linear. For every method that is linear in the weights,
+# `kernel_regime` then computes the rate, the largest stable step sizes, and the number of rounds.
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=2, rounds=150)
@@ -53,10 +53,11 @@ for method in ("fl-ntk", "fedavgm", "scaffold", "feddyn"):
 print(f"clients contract for eta_local below {regime.step_limits.eta_local:.3f}")
 
 # %% [markdown]
-# `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples. If your loss is half their
-# mean, divide your step by the client's number of samples: the [glossary](../glossary.md#steps) has all steps.
+# `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples. If your loss is half the
+# mean of these squares, divide your step by the client's number of samples. The [glossary](../glossary.md#steps)
+# explains all step sizes.
 #
-# ## How far the trained network is from it
+# ## How far the trained network is from its kernel regime
 #
 # `simulate_network` trains all parameters with this library's training engine, under any method, on full batches.
 # With `linearised=True` it trains the linearised network, which agrees with the kernel regime up to rounding.
@@ -98,8 +99,8 @@ plt.show()
 # %% [markdown]
 # ## Predictions on new data
 #
-# Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training. The
-# run above kept the trained weights.
+# Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training.
+# The trained weights were kept in the run above.
 
 # %%
 start = network.initial(0)
@@ -114,11 +115,12 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# The kernel of some networks no longer depends on the random start when they are wide: fully connected ones of
-# any depth, with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling.
-# They have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard` after the name gives the standard
-# one, and `step_factors` scales its steps so that it trains the same functions. Their limits are in closed form
-# (`ntkfl.gram.deep`), so that a network can be compared with the exact run at infinite width.
+# The kernel of some networks no longer depends on the random start when they are wide: fully connected ones of any
+# depth, with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling. These
+# networks have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard` after the name gives the
+# standard parametrisation. `step_factors` scales its step sizes so that both parametrisations train the same
+# functions. The kernels in the limit are known in closed form (`ntkfl.gram.deep`), so that a network can be compared
+# with the exact run at infinite width.
 
 # %%
 wide = ntkfl.networks.wide("fc:3:relu")  # three layers of weights, all trained
@@ -135,11 +137,12 @@ plt.show()
 
 # %% [markdown]
 # Four times the width halves the distance, at any depth. The distance comes from the random fluctuation of the kernel
-# at the start. Training adds less: order $1/m$ if the activation is smooth. A ReLU network's kernel also moves by
-# $m^{-1/2}$, since neurons cross kinks ([deep/kinks](../statements/deep.md)), but this shows at large widths only.
+# at the start. Training adds less: order $1/m$ if the activation is smooth. The kernel of a ReLU network also moves
+# by an amount of order $m^{-1/2}$, since neurons cross their kinks ([deep/kinks](../statements/deep.md)), but this
+# shows at large widths only.
 #
-# `ntkfl study run deep-width-scaling` measures the powers of the width. The table has networks of 2 to 6 layers
-# together, with widths from 64 to 768, 12 seeds and 99% intervals:
+# `ntkfl study run deep-width-scaling` measures the powers of the width with which these distances fall. The table
+# combines networks of 2 to 6 layers, with widths from 64 to 768 and 12 seeds. Its intervals are 99% intervals:
 #
 # | power of the width | ReLU | erf | theory |
 # |---|---|---|---|
@@ -151,7 +154,8 @@ plt.show()
 #
 # ## A JAX function
 #
-# A JAX function is passed with its parameters, any pytree of arrays, and is trained by the same engine.
+# A JAX function is passed together with its parameters, which are any pytree of arrays. It is trained by the same
+# engine.
 
 # %%
 import jax
@@ -176,7 +180,7 @@ print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.
 # %% [markdown]
 # ## From a shell
 #
-# A file of three lines is enough. It is run with seed 0.
+# A file of three lines is enough. The file is executed with random seed 0.
 
 # %%
 # %%writefile mine.py
@@ -191,14 +195,14 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 # !ntkfl simulate --network fc:4:erf --width 256 --eta-local 0.05 --rounds 90
 
 # %% [markdown]
-# `ntkfl fastest --network mine.py` tunes every method on it, and `ntkfl gram --network fc:3:relu --out h.npy` writes
-# the kernel.
+# `ntkfl fastest --network mine.py` tunes every method for this network, and `ntkfl gram --network fc:3:relu --out
+# h.npy` writes the kernel.
 #
 # ## What there is not
 #
-# A forecast is no proof. Before any training, certificates (`ntkfl certify`) are only for the two-layer network of
-# FL-NTK: their bounds on how far a kernel moves are for one layer of trained weights. [A checkpoint of a deep
-# network](deep_network_safe.ipynb) may be certified. For a deep network before training, only the smallest eigenvalue
-# of its limit kernel is *proved*; the kernel's entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of
-# convolutional networks and the kernel of a finite network are computed in float64 without proven errors, as the tables
-# say (*not certified*).
+# A forecast is no proof. Before any training, a certificate (`ntkfl certify`) is possible only for the two-layer
+# network of FL-NTK, because the bounds on how far a kernel moves are for one layer of trained weights. After some
+# training, [a checkpoint of a deep network](deep_network_safe.ipynb) may be certified. For a deep network before
+# training, only the smallest eigenvalue of its limit kernel is *proved*; the kernel's entries have proven errors
+# (`ntkfl.gram.deep_estimate`). The limit of convolutional networks and the kernel of a finite network are computed in
+# float64 without proven errors, as the tables say (*not certified*).

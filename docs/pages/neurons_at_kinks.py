@@ -7,15 +7,16 @@
 # # Why neurons gather at kinks
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
-# $m$ has some neurons near a kink by chance; the smaller the distance, the fewer. After training there are many more,
-# at distances that shrink with the residual (`fl-ntk/X.13`). This page shows how neurons arrive at kinks, which and how
-# many are caught, and which kernel drives the loss while they are caught (`fl-ntk/X.13b`).
+# $m$ has some neurons near a kink by chance. The smaller the distance, the fewer neurons are that near. After
+# training there are many more, at distances that shrink with the residual (`fl-ntk/X.13`). This page shows how
+# neurons arrive at kinks, which neurons stay there and how many, and which kernel drives the loss while they stay
+# (`fl-ntk/X.13b`). A neuron that stays at a kink is called *caught*, or *held*.
 #
 # ## They arrive
 #
-# The data are twenty digits on one client, trained by plain gradient descent. $z = \sqrt m\, w_r \cdot x_i$ is the
-# signed distance of neuron $r$ from the kink of sample $i$, scaled. The plot shows $z$ for the neurons that end at a
-# kink, and for some that start as near and do not end there.
+# The data are twenty digits on one client, and the network is trained by plain gradient descent. $z = \sqrt m\, w_r
+# \cdot x_i$ is the scaled signed distance of neuron $r$ from the kink of sample $i$. The plot shows $z$ for the
+# neurons that end at a kink, and for some that start as near and do not end there.
 
 # %% tags=["noise:0.5"]
 from dataclasses import replace
@@ -59,11 +60,13 @@ plt.show()
 #
 # ## Which neurons are caught
 #
-# Gradient descent pushes neuron $r$ along $x_i$. Where the neuron is inactive on sample $i$, the push is $a_r B /
-# \sqrt m$ with $B = \sum_{j \ne i} \langle x_i, x_j \rangle s_{rj} r_j$, which comes from the other samples ($r_j$ is
-# the residual of sample $j$, and $s_{rj} = 1$ if the neuron is active on it, else 0). Where it is active, the push is
-# $a_r (B + |x_i|^2 r_i) / \sqrt m$. The neuron is held if both push it to the kink: if $a_r r_i < 0$, and $\psi = -B
-# / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r r_i > 0$, the kink repels. Of the caught pairs:
+# Gradient descent pushes neuron $r$ along $x_i$. While the neuron is inactive on sample $i$, only the other samples
+# push it. The push is $a_r B / \sqrt m$ with $B = \sum_{j \ne i} \langle x_i, x_j \rangle s_{rj} r_j$, where $r_j$ is
+# the residual of sample $j$, and $s_{rj}$ is 1 if the neuron is active on sample $j$ and 0 if not. While the neuron
+# is active on sample $i$, the push is $a_r (B + |x_i|^2 r_i) / \sqrt m$. The neuron is held if both pushes are
+# directed towards the kink. This is so if $a_r r_i < 0$ and $\psi = -B / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r
+# r_i > 0$, the kink repels. The next cell prints how many of the caught pairs of a neuron and a sample meet these two
+# conditions:
 
 # %% tags=["noise:0.5"]
 from ntkfl.finite_width import sliding
@@ -74,8 +77,8 @@ psi, sign = pairs.activations(residual[-1]), start.signs[caught[:, 0]] * residua
 print(f"a_r r_i < 0: {np.mean(sign < 0):.0%};  psi in (0, 1): {np.mean((psi > 0) & (psi < 1)):.0%}")
 
 # %% [markdown]
-# $\psi$ is more than a condition. It is the activation with which the neuron would stay where it is, and a caught
-# neuron has it *on average*: the share of rounds in which it is active is $\psi$.
+# $\psi$ is more than a condition. It is the activation, between 0 and 1, with which the neuron would stay where it
+# is. A caught neuron has this activation *on average*: $\psi$ is the share of rounds in which the neuron is active.
 
 # %% tags=["noise:0.5"]
 active = late.mean(axis=0)[caught[:, 0], caught[:, 1]]
@@ -89,10 +92,10 @@ print(f"median difference: {np.median(np.abs(psi - active)):.1g}")
 # %% [markdown]
 # ## How many
 #
-# The count can be predicted without fitting a constant. In a wide network a neuron changes sides on at most one
-# sample, and its $z$ follows a scalar recursion driven by the residuals of the *infinite* network. The density of $z$
-# at the start then gives the number of neurons that end near the kink. Here are the pairs within $0.3\,|r| / \sqrt m$
-# of their kinks, in federated training on four clients with five local steps:
+# The count can be predicted without fitting a constant. In a wide network a neuron switches on or off for at most one
+# sample, and its $z$ follows a scalar recursion that is driven by the residuals of the *infinitely wide* network. The
+# number of neurons that end near the kink then follows from the density of $z$ at the start. Here are the pairs
+# within $0.3\,|r| / \sqrt m$ of their kinks, in federated training on four clients with five local steps:
 
 # %% tags=["noise:0.2"]
 from ntkfl.finite_width import pairs_near_kinks
@@ -114,15 +117,16 @@ for m in (500, 2000, 8000):
     print(f"{m:5}   {float(foretold.value[0]) * m**0.5:8.0f}   {chance:27.1g}   {counts}")
 
 # %% [markdown]
-# The count grows like $\sqrt m$. (The prediction is a limit: in narrow networks the late residuals have other
-# directions than those of the infinite one, so other neurons are held.)
+# The count grows like $\sqrt m$. (The prediction is for large widths. In narrow networks the late residuals have
+# other directions than those of the infinitely wide network, so other neurons are held.)
 #
 # ## The kernel that is left
 #
-# A caught neuron slides along the hyperplane of its kink. Only the parts of the other pushes that lie in that
-# hyperplane move it, and it adds nothing to $f_i$. So while these pairs are held, the kernel of training is the Gram
-# matrix of the gradients *with the held pairs projected out*. Three kernels predict the residual over the last
-# hundred rounds, from the residual before them:
+# A caught neuron slides along the hyperplane of its kink. Only those parts of the pushes from other samples that lie
+# in this hyperplane move the neuron, and it contributes nothing to the output $f_i$. So while these pairs are held,
+# the kernel of training is the Gram matrix of the gradients *with the held pairs projected out*: the gradient of a
+# held neuron is projected onto the hyperplane of its kink. The next cell starts from the residual before the last
+# hundred rounds, and predicts the residual after them by three kernels:
 
 # %% tags=["noise:0.5"]
 before, after, gram = residual[-window - 1], residual[-1], problem.x @ problem.x.T
@@ -139,9 +143,9 @@ for name, kernel in kernels.items():
     print(f"{name:26} off by {np.linalg.norm(predicted - after) / np.linalg.norm(after):.1e} of |r|")
 
 # %% [markdown]
-# As a statement: in networks built so that neurons are held for a while, gradient descent, and FedAvg with any number
-# of local steps, converge to the flow $r' = -H_P r$ of this kernel as $K \eta_l$ goes to 0. The error is proportional
-# to $K \eta_l$.
+# The catalogue has this as a statement. It is about networks that are built so that neurons are held for a while. As
+# $K \eta_l$ goes to 0, gradient descent, and FedAvg with any number of local steps, converge to the flow $r' = -H_P
+# r$, where $H_P$ is the kernel with the held pairs projected out. The error is proportional to $K \eta_l$.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3
@@ -150,11 +154,13 @@ for name, kernel in kernels.items():
 # ## What it means
 #
 # - A bound that counts neurons by their distance to the kinks at the start is not affected. A bound that starts again
-#   at a checkpoint is affected: the gathered neurons are always within the radius that it needs (`ntkfl show
-#   fl-ntk/X.13`).
-# - A certificate that treats these neurons by themselves is not affected: [the any-order
-#   certificate](safe_from_here.ipynb) puts its point $W^*$ on these kinks.
-# - With several local steps a neuron may also cross a kink within a client's steps only, in every round, and come back
-#   with the mean. Such pairs are held like the others: $\psi$ is their share of active local steps, and they are
-#   projected out too. Late in training they are most of the held pairs. All this is for small steps. With long steps a
-#   client's own kernel differs ({doc}`../proofs/finite_width` has the numbers).
+#   at a checkpoint is affected, because the neurons that have gathered at kinks are always within the radius that
+#   such a bound needs (`ntkfl show fl-ntk/X.13`).
+# - A certificate that treats these neurons separately is not affected. [The any-order
+#   certificate](safe_from_here.ipynb) does so: at its point $W^*$, a network that fits the data, these neurons lie
+#   exactly on their kinks.
+# - With several local steps a neuron may also cross a kink in every round, but only during the local steps of one
+#   client, and be brought back when the server takes the mean. Such pairs are held like the others: $\psi$ is the
+#   share of local steps in which the neuron is active, and these pairs are projected out too. Late in training most
+#   of the held pairs are of this kind. All this is for small steps. With long steps a client's own kernel differs
+#   ({doc}`../proofs/finite_width` has the numbers).

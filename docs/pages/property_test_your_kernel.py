@@ -6,10 +6,10 @@
 # %% [markdown]
 # # Property-test your kernel
 #
-# You have written a kernel function: the neural tangent kernel of your network, say, from a formula on paper. Is it
-# symmetric, positive definite where it should be, invariant under rotations? And is it really the limit of your
-# network? `verification.kernels.check` searches for data sets on which one of these properties fails, and shows the
-# smallest one it finds.
+# You have written a kernel function, for example the neural tangent kernel of your network, from a formula on paper.
+# Is it symmetric, positive definite where it should be, invariant under rotations? And is it really the limit of your
+# network? `verification.kernels.check` searches for data sets on which one of these properties fails. It shows the
+# smallest such data set that it finds.
 #
 # ## A kernel from the textbook
 #
@@ -43,21 +43,23 @@ def both_layers(x, z=None):
 print(check(both_layers, examples=50))
 
 # %% [markdown]
-# The formula is right, and yet a property breaks. The rows of the table:
+# The formula is right, and yet one property does not hold. The rows and columns of the table mean:
 #
 # - *finite output*, *symmetric*, *transposes* ($k(x, z) = k(z, x)^\top$) and *consistent* ($k(x, x)$ is $k(x)$) must
-#   hold for a kernel function; *positive semi-definite* must hold for a kernel.
-# - *strictly positive where claimed*: for ReLU networks the smallest eigenvalue is positive unless two rows are
-#   parallel, where (*singular elsewhere*) it must be 0. With two layers of weights it is also 0 if pairs of opposite
-#   rows are linearly dependent; with three layers it is then positive. `check(kernel, depth=2)` claims the first,
-#   `depth=3` the second, and without `depth` neither is claimed.
+#   hold for every function that is called a kernel function here. *positive semi-definite* must hold for every
+#   kernel.
+# - *strictly positive where claimed* and *singular elsewhere*: for ReLU networks the smallest eigenvalue of $k(x)$
+#   must be positive, unless two rows are parallel. In that case it must be 0. If pairs of opposite rows are linearly
+#   dependent, the smallest eigenvalue is 0 with two layers of weights, and positive with three. `check(kernel,
+#   depth=2)` claims that it is then 0, and `depth=3` that it is then positive. Without `depth` neither is claimed.
 # - *rotation invariant*: $k(xQ, zQ) = k(x, z)$. *homogeneous*: $k(cx, z) = c\,k(x, z)$ for $c > 0$.
-# - *worst* is the value that came closest to failing; *allowed* says where it must lie.
+# - *worst* is the value that came closest to failing. *allowed* says where this value must lie.
 #
-# The counterexample is two rows $10^{-8}$ radians apart. Their dot product is 1 in floats, so `arccos` returns 0: the
-# two rows are the same to this function, and its Gram matrix is singular. It should have a smallest eigenvalue of about
-# $1.6 \cdot 10^{-9}$. If you invert this matrix, or take its smallest eigenvalue as a convergence rate, you get noise.
-# Near 1 `arccos` loses half of all digits; the cure is to compute the angle from lengths:
+# The counterexample consists of two rows $10^{-8}$ radians apart. Their dot product is 1 in floats, so `arccos`
+# returns 0. So this kernel function treats the two rows as equal, and its Gram matrix is singular. The smallest
+# eigenvalue should be about $1.6 \cdot 10^{-9}$. If you invert this matrix, or take its smallest eigenvalue as a
+# convergence rate, you get noise. Near 1 `arccos` loses half of all digits. The remedy is to compute the angle from
+# lengths:
 
 
 # %% tags=["timing"]
@@ -71,11 +73,12 @@ report = check(both_layers, examples=50)
 print(report)
 
 # %% [markdown]
-# If your rows are never that close, say so instead: `check(both_layers, smallest_angle=1e-6)`.
+# If your rows are never that close, you can instead tell `check` the smallest angle between two rows:
+# `check(both_layers, smallest_angle=1e-6)`.
 #
 # ## One that is broken
 #
-# A common slip: the formula is for unit rows, and nobody divides by the norms.
+# A common mistake is to take a formula for unit rows, and not to divide by the norms of the rows.
 
 
 # %%
@@ -90,14 +93,15 @@ print(report["homogeneous"].counterexample)
 print("broken:", report.broken)
 
 # %% [markdown]
-# One number suffices: $k(2, 2)$ is 1, and should be 4. On unit rows everything holds, which is why tests on
-# normalised data never see it. The printed arrays can be pasted into a test.
+# A sample of one number shows the error: $k(2, 2)$ is 1, and should be 4. On unit rows all properties hold, so tests
+# on normalised data do not find this error. The printed arrays can be pasted into a test.
 #
 # ## Is it the limit of your network?
 #
-# All of the above holds for many kernels. To test that yours is the limit of *your* network, give the network's own
-# kernel at finite width: a function of the rows, the width and a seed. Its error must fall as width$^{-1/2}$, and the
-# mean of each entry over the seeds must tend to the kernel's.
+# All of the above holds for many kernels. To test that your kernel is the limit of *your* network, pass the kernel of
+# the network at finite width as `finite`: a function of the rows, the width and a seed. The distance of this finite
+# kernel from your kernel must fall as width$^{-1/2}$, and the mean of each of its entries over the seeds must tend to
+# the entry of your kernel.
 
 
 # %%
@@ -125,15 +129,16 @@ print(report["concentrates"])
 print(report["limit of networks"])
 
 # %% [markdown]
-# The error does not fall: the two functions differ by a constant. In the comparison entry by entry nobody chose a
-# tolerance: its interval comes from the spread over the seeds, 99.9% for all entries together. It also says how large
-# an error would have been seen; more `networks` or larger `widths` show smaller errors. If you have another function
-# for the same kernel, `check(kernel, against=other)` compares the two entry by entry.
+# The error does not fall with the width, because the limit of these networks is another kernel. The comparison entry
+# by entry needs no tolerance of yours: its intervals come from the spread over the seeds, and hold with 99.9% for all
+# entries together. The report also says how large an error in an entry would have been detected. More `networks` or
+# larger `widths` detect smaller errors. If you have another function for the same kernel, `check(kernel,
+# against=other)` compares the two functions entry by entry.
 #
 # ## Other kernels
 #
-# The defaults fit ReLU networks. For another kernel, say what it should satisfy: this polynomial kernel is
-# homogeneous of degree 2, and we claim nothing about its positivity.
+# The defaults fit ReLU networks. For another kernel, say which properties it should have. The next kernel, a
+# polynomial, is homogeneous of degree 2, and we claim nothing about its positivity.
 
 
 # %%
@@ -145,15 +150,16 @@ def quadratic(x, z=None):
 print(check(quadratic, homogeneous=2, strictly_positive=None, examples=50))
 
 # %% [markdown]
-# `homogeneous=None` and `rotation_invariant=False` leave a row out. `strictly_positive` takes a predicate of your own
-# on `x`.
+# `homogeneous=None` and `rotation_invariant=False` leave out the row of that property. As `strictly_positive` you can
+# pass a function of your own. It takes the data `x`, and returns whether the kernel must be strictly positive on
+# them.
 #
 # ## In your own tests
 #
 # `check(kernel).ok` is a test in one line. For properties of your own, `bounds.strategies` has the Hypothesis
 # strategies that `check` draws from: `unit_data`, `nearly_parallel`, `antipodal_families`, `labels`, `partitions`,
-# `problems`, `setups`. They draw directions from small integers, so that examples shrink to simple ones such as (1,
-# 0).
+# `problems`, `setups`. They draw directions from small integers, so that Hypothesis shrinks examples to simple ones
+# such as (1, 0).
 
 # %%
 # %%writefile test_my_kernel.py
@@ -186,10 +192,11 @@ def test_a_step_below_the_limit_never_raises_the_residual(problem):
 # %% [markdown]
 # ## Limits
 #
-# - Sampling supports a property and does not prove it. A counterexample refutes it, to within `rounding` (1e-7 by
-#   default).
-# - All data drawn are unit rows, rescaled where a property asks for it; up to six rows in up to five dimensions.
+# - Sampling supports a property but does not prove it. A counterexample refutes the property, to within `rounding`
+#   (1e-7 by default).
+# - All data that are drawn have up to six rows in up to five dimensions. The rows have norm 1, and are rescaled only
+#   for a property that needs other norms.
 # - Only symmetric positive semi-definite kernels can be checked.
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb) measures how fast a network reaches its kernel, and
-# [bring your own theorem](bring_your_own_theorem.ipynb) checks a bound on it.
+# [bring your own theorem](bring_your_own_theorem.ipynb) checks a bound on a kernel.

@@ -8,14 +8,14 @@
 #
 # Rounds are random: clients and batches are drawn, and private training adds noise. If the model is linear in its
 # weights, as a wide network nearly is, the mean and the covariance of the outputs are known exactly in every round.
-# Every curve is one exact computation. Only the table of trained networks and the last section have means over runs.
-# The data are 24 images of digits on 4 clients with squared loss.
+# Every curve on this page is one exact computation. Only the table of trained networks and the last section show
+# means over runs. The data are 24 images of digits on 4 clients with squared loss.
 #
 # ## Shuffled passes against independent batches
 #
-# Most training shuffles a client's samples and goes through them once. A batch that is drawn independently of the
-# others may take a sample twice and miss another. Here are two local passes in batches of one sample, and the same
-# number of independent steps:
+# In most training a client shuffles its samples and goes through them once. This is called a pass. If each batch is
+# drawn independently of the others instead, some samples may be taken twice and others not at all. Here are two local
+# passes in batches of one sample, and the same number of independent steps:
 
 # %%
 import warnings
@@ -41,11 +41,12 @@ for panel, eta in zip(panels, (0.02, 0.1), strict=True):
 _ = panels[0].set_ylabel("expected loss")
 
 # %% [markdown]
-# At the smaller step the two curves hardly differ. At the larger step shuffled passes leave, after 300 rounds, a tenth
-# of the loss that independent batches leave. To first order in the step, a pass has the same effect in every order of
-# the samples. So the variance of a pass falls with the fourth power of the step, and the variance of independent
-# batches with the second power. The computation goes through all sets of samples that a pass may have taken so far;
-# this limits it to clients of up to some twelve samples, ten with the pull of FedProx or with memories.
+# At the smaller step the two curves hardly differ. At the larger step shuffled passes leave, after 300 rounds, a
+# tenth of the loss that independent batches leave. To first order in the step, a pass has the same effect in every
+# order of the samples. So the variance of a pass falls with the fourth power of the step, and the variance of
+# independent batches with the second power. The computation goes through all sets of samples that a pass may have
+# taken so far. So it is limited to clients with up to some twelve samples, or ten if the method is FedProx or its
+# clients have memories.
 #
 # ## The best outer rate
 #
@@ -77,12 +78,14 @@ panel.set_xticks(local_steps, local_steps)
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# At K = 1 with full batches the best rate is at the end of the grid: it is 64 or more. With more local steps, less is
-# left for the server to do. Batches lower the best rate at K = 1; noise on the weights lowers it everywhere, to 2 to 4.
+# At K = 1 with full batches the best rate is the last one of the grid, so the best rate of all is 64 or more. With
+# more local steps, less is left for the server to do. Small batches lower the best rate at K = 1. Noise on the
+# weights lowers it for every K, to between 2 and 4.
 #
-# After one round the answer is a formula. Let $r$ be the residual, $d$ the clients' mean displacement, $b=E\,r'Hd$ and
-# $a=E|Hd|^2$. Noise changes only $a$. A rate above 1 helps exactly if $b>a$, and $b/a$ is best (`fl-ntk/outer-rate`).
-# In the long run a round multiplies the loss by a factor that is convex in the rate, so that its slope at 1 decides
+# For one round the answer is a formula. Let $r$ be the residual, $d$ the mean displacement of the clients (in
+# coefficients of the samples' gradients), $b=E\,r'Hd$ and $a=E|Hd|^2$. Noise changes only $a$. A rate above 1 helps
+# exactly if $b>a$, and $b/a$ is best (`fl-ntk/outer-rate`). In the long run a round multiplies the loss by a factor.
+# This factor is convex in the outer rate, so that its slope at rate 1 decides whether a rate above 1 helps
 # (`fl-ntk/outer-rate-convex`). {doc}`../proofs/random_rounds` has both proofs.
 #
 # ## Loss over the privacy budget
@@ -107,10 +110,11 @@ _ = panel.legend(fontsize="small")
 # This is the loss of a model that is linear in its weights. Under this noise a wide ReLU network is not linear: every
 # weight gets noise of the same size at each width, and this noise turns neurons on and off. The noise of all rounds
 # destroys a share of what the network has learned about each sample. With initial weights of size 1, as FL-NTK draws
-# them, no width makes this share smaller; `ntkfl privacy` prints it. Initial weights 30 times as large leave the kernel
-# as it is and make the share nearly 30 times smaller. The study `private-width` trains networks with the noise of a
-# budget for 20 rounds and with real clipping (40 images of digits, 40 clients, delta = 0.01). The table has the trained
-# loss over the expected loss, as the mean over 12 seeds with its 99% interval:
+# them, no width makes this share smaller. `ntkfl privacy` prints the share. Initial weights that are 30 times as
+# large leave the kernel as it is, and make the share nearly 30 times smaller. The study `private-width` trains
+# networks with the noise of a budget for 20 rounds and with real clipping (40 images of digits, 40 clients, delta =
+# 0.01). The table has the ratio of the trained loss to the expected loss. Each entry is the mean over 12 seeds with
+# its 99% interval:
 #
 # | epsilon | initial weights times | share destroyed | width 1024 | width 4096 | width 16384 |
 # |--:|--:|--:|--:|--:|--:|
@@ -119,28 +123,32 @@ _ = panel.legend(fontsize="small")
 # | 300 | 1 | 12.5 % | 1.28 ± 0.15 | 1.34 ± 0.29 | 1.43 ± 0.23 |
 # | 300 | 30 | 0.4 % | 0.97 ± 0.14 | 1.02 ± 0.25 | 1.03 ± 0.17 |
 #
-# No update was clipped. Seed by seed the larger initial weights leave less: the logarithm of the ratio of losses is
-# -.18 ± .12 and -.32 ± .14 at width 16384. So the loss above is that of a network with large initial weights
+# No update was clipped. The two sizes of initial weights were also compared seed by seed. The larger initial weights
+# leave less loss: at width 16384 the logarithm of the ratio of losses is -.18 ± .12 at epsilon 30, and -.32 ± .14 at
+# epsilon 300. So the expected loss above is that of a network with large initial weights
 # ({doc}`../proofs/random_rounds` has the share).
 #
-# Clients may be drawn too. `ntkfl privacy` tries all clients, a half, and so on to a sixteenth of them, or the shares
-# of `--participation`, and says which cohort is best, and which other cohorts may be as good. A budget then asks for
-# less noise on the sum of the drawn clients' updates, since a client that is seldom drawn reveals little. But a mean
-# over fewer clients has a larger share of this noise: at epsilon = 4, with 200 clients, .464 of the labels is left if
-# all clients take part, and .878 if a tenth does. For given draws an update is Gaussian, but over all draws it is not.
-# So the clip is the longest update of 1375 simulated trainings. If one training in a hundred had a longer update, the
-# chance that none of 1375 trainings has such an update would be one in a million ({doc}`../proofs/random_rounds`).
+# Clients may be drawn too. The clients that are drawn for a round are called its cohort. `ntkfl privacy` tries
+# cohorts of all clients, of a half, and so on to a sixteenth of them, or of the shares that `--participation` gives.
+# It says which size of the cohort is best, and which other sizes may be as good. A budget then asks for less noise on
+# the sum of the drawn clients' updates, since a client that is seldom drawn reveals little. But a mean over fewer
+# clients has a larger share of this noise: at epsilon = 4, with 200 clients, the residual is .464 of the labels if
+# all clients take part, and .878 if a tenth of them does. If the drawn clients are known, an update has a Gaussian
+# distribution, but over all draws it does not. So the clipping norm is the length of the longest update in 1375
+# simulated training runs. If one training run in a hundred had a longer update, the chance that none of 1375 runs has
+# such an update would be one in a million ({doc}`../proofs/random_rounds`).
 #
 # FedDyn with noise is refused, here and by `random_rounds(noise=...)`: its server sums up the displacements of all
-# rounds with their noise, and nothing removes the noise again, so that the variance of the residual or of the memories
-# grows without end. SCAFFOLD has exact moments with noise. `ntkfl privacy` refuses it too, since its clients have
-# memories, and the effect of a clip on a memory is not computed.
+# rounds with their noise, and nothing removes the noise again, so that the variance of the residual or of the
+# memories grows without end. For SCAFFOLD with noise, `random_rounds` computes exact moments. But `ntkfl privacy`
+# refuses SCAFFOLD too, since its clients have memories, and the effect of clipping on a memory is not computed.
 #
 # ## Steps that change by round, clients that take turns
 #
 # With noise, a large outer rate learns fast and ends at a large loss, and a small one does the reverse. A schedule
-# combines both: `eta_local` and `eta_global` take a list, whose last entry stays. The next cell compares three outer
-# rates: always 8, always 1, and a schedule of 8 for four rounds, 3 for twelve rounds and then 1:
+# combines both: `eta_local` and `eta_global` take a list of step sizes, one for each round. The last entry holds for
+# all later rounds. The next cell compares three outer rates: always 8, always 1, and a schedule of 8 for four rounds,
+# 3 for twelve rounds and then 1:
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=4)
@@ -153,12 +161,12 @@ panel.set(xscale="log", yscale="log", xlabel="rounds", ylabel="expected loss")
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# The falling rate has less loss than the constant rate 8 from the fifth round on, and less than the constant rate 1
-# until both reach the same final loss.
+# The falling rate has less loss than the constant rate 8 from the fifth round on. It has less loss than the constant
+# rate 1 until both reach the same final loss.
 #
 # Clients may also take turns instead of being drawn: `cohorts` names the clients of rounds 0, 1, and so on, and then
-# begins again. The next two commands have two of the four clients in each round. In the first the clients take turns,
-# in the second they are drawn:
+# begins again. The next two commands have two of the four clients in each round. In the first command the clients
+# take turns, and in the second they are drawn:
 
 # %%
 # !ntkfl rate --data digits --n 24 --clients 4 --cohorts 0,1/2,3 --local-schedule 0.3,0.1
@@ -167,15 +175,17 @@ _ = panel.legend(fontsize="small")
 # !ntkfl rate --data digits --n 24 --clients 4 --participation 0.5 --local-schedule 0.3,0.1
 
 # %% [markdown]
-# Both losses fall to zero at almost the same rate. The limit of the server's step is only known for drawn clients.
+# Both losses fall to zero at almost the same rate. The limit of the server's step (`eta_global limit`) has a formula
+# only if clients are drawn.
 #
 # ## One run is not the mean
 #
-# All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` is the
-# exact variance of $|y-f|^2$; it goes through every possible round, which limits it to some ten samples. `chance_above`
-# bounds the chance that $|y-f|^2$ exceeds a level, from the first two moments of the residual, and reaches as many
-# samples as these moments do. `sampled_rounds` estimates all of these, with errors, from independent runs. Here are the
-# three functions on ten images, with two of four clients a round and batches of two:
+# All of the above are means over the draws. How far from its mean is the loss of one run? `square_variance` computes
+# the exact variance of $|y-f|^2$. It goes through every possible round, so it is limited to some ten samples.
+# `chance_above` bounds the chance that $|y-f|^2$ exceeds a given level. It needs only the first two moments of the
+# residual, so it can take as many samples as these moments can be computed for. `sampled_rounds` estimates all of
+# these quantities, with errors, from independent runs. Here are the three functions on ten images, with two of four
+# clients in each round and batches of two:
 
 # %%
 few, setup, drawn = ntkfl.data.digits(n=10, clients=4), ntkfl.Setup(eta_local=0.1), {"participation": 0.5}
@@ -193,8 +203,8 @@ for i, t in enumerate(rounds):
     )
 
 # %% [markdown]
-# Runs need no matrices of pairs of samples besides H itself, so they reach thousands of samples, for which exact
-# moments take minutes:
+# Sampled runs need no matrix besides H with an entry for each pair of samples. So they are fast enough for thousands
+# of samples, for which exact moments take minutes:
 
 # %%
 many = ntkfl.data.digits(n=1500, clients=10)

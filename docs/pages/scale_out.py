@@ -6,9 +6,10 @@
 # %% [markdown]
 # # Scale out: more processes, machines, devices, and less memory
 #
-# Nothing here changes a result. Cells of a study have the same bits on any worker of one kind of machine. A run on
-# several devices differs from a run on one by rounding; a Gram matrix counted on several devices is the same to the
-# bit. Everything with an output was run on one machine; what needs other machines is shown as commands only.
+# Nothing here changes a result. The cells of a study (its single runs) give the same bits on all workers, if the
+# machines are of one kind. A run on several devices differs from a run on one device by rounding. A Gram matrix that
+# is counted on several devices is the same to the bit. All outputs on this page come from one machine. What needs
+# other machines is shown as commands only.
 #
 # ## The cores of this machine
 #
@@ -21,7 +22,8 @@
 # ## A study on a Dask cluster
 #
 # Run `pip install 'ntkfl[cluster]'` on every machine, with the same checkout, Python and packages. Then start a
-# scheduler on one machine, as many workers as you like on each machine (also later), and the run from anywhere:
+# scheduler on one machine, and as many workers as you like on each machine, now or later. The run can be started from
+# any machine:
 #
 # ```
 # dask scheduler --port 8786
@@ -29,7 +31,8 @@
 # ntkfl study run convergence --scheduler tcp://HOST:8786 --out runs/convergence
 # ```
 #
-# Here a scheduler and two workers run on this machine, the workers without the process that would restart each of them:
+# In this example a scheduler and two workers run on this machine. Dask usually starts a process for each worker that
+# restarts it if it dies; the option `--no-nanny` leaves this process out:
 
 # %%
 import socket
@@ -53,9 +56,10 @@ cluster += [start("worker", address, "--nthreads", "1", "--no-nanny", "--death-t
 # !ntkfl study run drift --widths 128,256 --seeds 2 --scheduler {address} --out there 2>/dev/null
 
 # %% [markdown]
-# Workers are sent the study's name (for your own study its path, where each machine needs the same file), the cell's
-# parameters and the version of the code; they send the numbers back and store nothing. A worker with other code is
-# refused. If one dies, its cells go to others. Here the processes of this machine compute the same cells:
+# The workers receive the study's name, the cell's parameters and the version of the code. For a study of your own
+# they receive the path of its file instead of a name, and each machine needs the same file at this path. The workers
+# send the numbers back and store nothing. A worker with other code is refused. If a worker dies, its cells go to
+# other workers. Here the processes of this machine compute the same cells:
 
 # %%
 # !ntkfl study run drift --widths 128,256 --seeds 2 --out here 2>/dev/null | tail -1
@@ -72,9 +76,10 @@ for process in reversed(cluster):
     process.wait()
 
 # %% [markdown]
-# **Security.** Whoever reaches Dask's port can run any code there, since its messages are unpickled. Open the port to
-# your own machines only, or give scheduler and workers the same `--tls-ca-file`, `--tls-cert` and `--tls-key`, and
-# the run `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem --tls-key KEY.pem`.
+# **Security.** Whoever can connect to Dask's port can run any code on that machine, since Dask unpickles the
+# messages. Open the port to your own machines only, or give scheduler and workers the same `--tls-ca-file`,
+# `--tls-cert` and `--tls-key`, and give the run `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem
+# --tls-key KEY.pem`.
 #
 # With `ntkfl limit --scheduler tcp://HOST:8786` the same workers hold the rows of a large Gram matrix
 # ({doc}`infinitely_wide`).
@@ -84,8 +89,8 @@ for process in reversed(cluster):
 # ## A Gram matrix larger than memory
 #
 # `gram.initial` never holds the whole network: neurons are drawn, counted in packed bits and discarded, at any width.
-# `gram.infinite` works tile by tile and writes into an array of yours, so that the disk may hold a matrix larger than
-# memory. Here are all 1797 digits:
+# `gram.infinite` computes its matrix tile by tile and can write it into an array of yours. This array may lie on the
+# disk, so that the matrix may be larger than memory. Here this is done for all 1797 digits:
 
 # %%
 import numpy as np
@@ -100,8 +105,8 @@ print(f"{on_disk.nbytes / 2**20:.0f} MiB on disk, as in memory: {np.array_equal(
 # %% [markdown]
 # ## Long and wide runs of Algorithm 1
 #
-# By default `simulate` records how every neuron moves, which costs memory and time. Without that, a large run takes
-# clients in groups, so that temporary arrays stay small, and may use float32:
+# By default `simulate` records how every neuron moves, which costs memory and time. With `movements=False` it does
+# not. Then a large run computes its clients in groups, so that temporary arrays stay small, and it may use float32:
 
 # %%
 problem = ntkfl.data.digits(n=300, clients=30)
@@ -112,15 +117,17 @@ print(f"residual norm {double.residual_norm[0]:.2f} -> {double.residual_norm[-1]
 print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.outputs).max() < 1e-4}")
 
 # %% [markdown]
-# Verdicts use float64. Float32 is for a quick look. `memory=` takes the bytes that the run may use on each device,
-# beside its results; groups of clients are made to fit, and a run that cannot fit is refused before it starts.
+# Verdicts use float64. Float32 is for a quick look. `memory=` takes the number of bytes that the run may use on each
+# device, beside its results. The groups of clients are made small enough to fit. A run that cannot fit is refused
+# before it starts.
 #
 # ## Several JAX devices
 #
-# `devices=` shares out the neurons. In every local step the devices exchange the outputs of one group of clients, and
-# no weights. `gram.initial` takes `devices=` too: each device counts its own neurons, and the counts are added once.
-# Without several devices, JAX can pretend to have them, which is how this is tested: here are four on the processor.
-# The number of devices is fixed when JAX starts, so this is a program of its own.
+# With `devices=` the neurons are divided among the devices. In every local step the devices exchange the outputs of
+# one group of clients, but no weights. `gram.initial` takes `devices=` too: each device counts its own neurons, and
+# the counts are added once at the end. On a machine without several devices, JAX can present the processor as
+# several. The tests use this, and so does the next example, with four devices. The number of devices is fixed when
+# JAX starts, so the example is a program of its own.
 
 # %%
 # %%writefile shared.py
@@ -144,28 +151,30 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 # %% [markdown]
 # ## GPUs
 #
-# **This was never run on a GPU by its authors**: none was there when it was written. This section says how it should
-# work; tests that need a device are skipped without one.
+# **The authors never ran this on a GPU**, because they had none when they wrote it. This section says how it should
+# work. Tests that need a GPU are skipped where there is none.
 #
-# * Training: a CUDA build of PyTorch, then `ntkfl train ... --device cuda` (or `cuda:1`). All methods run on the
-#   device; `--dtype float64` too. More clients are trained together than on a processor.
-# * Left sides of theorems from the same engine: `ntkfl verify fl-ntk/B.12 --device cuda`. The verdict says which device
-#   it is from; right sides stay ball arithmetic on the processor. If you have a GPU, the test
-#   `tests/experiments/test_verify_on_a_device.py` compares its verdicts with the simulator's; please tell us the
-#   result.
-# * `simulate` on GPUs: a CUDA build of JAX, and `devices=jax.devices("gpu")`. Products are asked for in full
-#   precision (some GPUs would multiply with ten bits otherwise).
-# * `gram.initial` on GPUs needs the same. It multiplies patterns as 8-bit integers, which is exact; a neuron with a
-#   sign that float64 leaves open is counted on the processor. It is slower than packed bits where the devices are
-#   processors.
+# * Training needs a CUDA build of PyTorch. Then use `ntkfl train ... --device cuda` (or `cuda:1`). All methods run on
+#   the device, also with `--dtype float64`. More clients are trained together than on a processor.
+# * The same training engine can compute the left sides of theorems: `ntkfl verify fl-ntk/B.12 --device cuda`. The
+#   verdict names the device. Right sides are still computed in ball arithmetic on the processor. If you have a GPU,
+#   the test `tests/experiments/test_verify_on_a_device.py` compares its verdicts with the simulator's; please tell us
+#   the result.
+# * `simulate` on GPUs needs a CUDA build of JAX, and `devices=jax.devices("gpu")`. The program asks JAX for matrix
+#   products in full precision (some GPUs would otherwise multiply with ten bits).
+# * `gram.initial` on GPUs needs the same. It multiplies the activation patterns as matrices of 8-bit integers, which
+#   is exact. If rounding in float64 leaves open whether a neuron is active on a sample, this neuron is counted on the
+#   processor. Where the devices are processors, this way of counting is slower than packed bits.
 #
-# Without a device the choice is refused in one line, before anything is computed. `ntkfl doctor` says what was found.
+# If there is no such device, the option is refused with a message of one line, before anything is computed. `ntkfl
+# doctor` says which devices were found.
 #
 # ## Several hosts
 #
-# One run over the devices of several hosts is the same program on each of them, with the same arguments; each gets
-# the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real hosts, give
-# the address of the first host. On clusters with a scheduler JAX finds it by itself: `jax.distributed.initialize()`.)
+# For one run over the devices of several hosts, start the same program with the same arguments on each host. Each
+# host gets the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real
+# hosts, give the address of the first host. On clusters with a scheduler `jax.distributed.initialize()` finds the
+# address by itself.)
 
 # %%
 # %%writefile hosts.py
@@ -209,8 +218,9 @@ for host in hosts:
     print("\n".join(host.communicate()[0].splitlines()[-2:]))
 
 # %% [markdown]
-# With several hosts the weights of chosen rounds (`keep=`) are not gathered.
+# With several hosts `keep=`, which stores the weights of chosen rounds, does not gather the weights from the hosts.
 #
-# A study needs none of this: its cells are independent, so give it a Dask cluster.
+# A study needs none of this. Its cells are independent of each other, so give it a Dask cluster.
 #
-# Where next: [Performance](../performance) has the times beside other libraries, and `ntkfl bench` measures yours.
+# Where next: [Performance](../performance) compares the times with those of other libraries, and `ntkfl bench`
+# measures the times on your machine.

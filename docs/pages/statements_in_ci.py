@@ -6,9 +6,9 @@
 # %% [markdown]
 # # Keep your theorem checked
 #
-# A bound in a paper changes from draft to draft. Put it into a file beside the text, and let your continuous integration
-# search for counterexamples at every push, as it runs the tests of a program. If one is found, the job fails and keeps
-# a small file that replays it on any machine.
+# A bound in a paper changes from draft to draft. Put the bound into a file beside the text, and let your continuous
+# integration search for counterexamples at every push, as it runs the tests of a program. If a counterexample is
+# found, the job fails, and keeps a small file with which the violation can be computed again on any machine.
 #
 # The file here claims that no eigenvalue of the Gram matrix of a two-layer ReLU network exceeds $n/2$.
 # [Bring your own theorem](bring_your_own_theorem.ipynb) explains its parts.
@@ -40,8 +40,8 @@ STATEMENTS = (
 # %% [markdown]
 # ## One line for any CI
 #
-# `--budget` is the processor time for each form. The exit status is 0 if nothing was found, 1 for a counterexample, 2
-# if the file cannot be read, and 4 if no case met the hypotheses, so that nothing was tested.
+# `--budget` is the processor time for each form. The exit status is 0 if no counterexample was found, 1 if one was
+# found, 2 if the file cannot be read, and 4 if no case met the hypotheses, so that nothing was tested.
 
 # %% tags=["timing"]
 # !ntkfl attack my_lemma.py --budget 60s 2>/dev/null; echo "exit status $?"
@@ -62,12 +62,12 @@ STATEMENTS = (
 #         with: {name: counterexamples, path: "counterexample_*.json"}
 # ```
 #
-# A search that finds nothing proves nothing. The same `--seed` searches the same cases at every push; give the number
-# of the build, `--seed ${{ github.run_number }}`, to search other cases at each push.
+# A search that finds nothing proves nothing. With the same `--seed` the same cases are searched at every push. To
+# search other cases at each push, give the number of the build: `--seed ${{ github.run_number }}`.
 #
 # ## Three lines for pytest
 #
-# No plugin is needed: the exit status says it all, and pytest shows the counterexample of a test that fails.
+# No plugin is needed: the test fails if the exit status is not 0, and pytest then shows the counterexample.
 
 # %%
 # %%writefile test_my_lemma.py

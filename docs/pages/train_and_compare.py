@@ -8,7 +8,8 @@
 #
 # One engine trains every method of the papers, so that two runs differ in nothing but the method: with the same seed
 # they share data, partition, first model, cohorts and batches. The data here are the 1797 handwritten digits of
-# scikit-learn, split over ten clients with very different classes (Dirichlet, 0.3).
+# scikit-learn. They are split over ten clients whose shares of the classes are very different (Dirichlet distribution
+# with parameter 0.3).
 #
 # ## One run
 #
@@ -22,24 +23,26 @@
 # !ls runs/first
 
 # %% [markdown]
-# `config.toml` has all settings that decide the run, the defaults too. `metrics.csv` has one row for each round, with
-# units in its header. `checkpoint.safetensors` is the state of the server and of every client. `outcome.txt` says
-# whether the run was trained. A run that has diverged, or is no better than a constant answer, says so in this file and
-# in its last line of output, and ends with exit status 1. A run that was stopped or killed resumes with the same bits
-# as an uninterrupted run; `--rounds` extends it:
+# `config.toml` has all settings that determine the run, including the defaults. `metrics.csv` has one row for each
+# round, with units in its header. `checkpoint.safetensors` is the state of the server and of every client.
+# `outcome.txt` says whether training succeeded. If a run has diverged, or is no better than a constant answer, this
+# file and the last line of output say so, and the exit status is 1. A run that was stopped or killed can be resumed,
+# and then has the same bits as an uninterrupted run. `--rounds` extends a run:
 
 # %% tags=["noise:0.1"]
 # !ntkfl train --resume --rounds 9 --out runs/first 2>/dev/null
 
 # %% [markdown]
-# The same file starts the same run elsewhere, with changes if you like: `ntkfl train --config runs/first/config.toml
-# --seed 4 --out runs/second`. Unknown keys are refused, and so is a folder that holds another run:
+# With `config.toml` you can start the same run elsewhere, with changes if you like: `ntkfl train --config
+# runs/first/config.toml --seed 4 --out runs/second`. Unknown keys in the file are refused. An output folder that
+# holds another run is refused too:
 
 # %%
 # !ntkfl train --config runs/first/config.toml --option beta=2 --out runs/first
 
 # %% [markdown]
-# In Python, `load_run` reads the run with its table and its model, a dictionary of tensors:
+# In Python, `load_run` reads a run. The result has the table of metrics and the model, which is a dictionary of
+# tensors:
 
 # %% tags=["noise:0.1"]
 from ntkfl.training import load_run, run
@@ -51,19 +54,21 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # %% [markdown]
 # ## Which methods there are
 #
-# Each is one file in `ntkfl/training/methods/`, with the paper's defaults; where the authors' code differs from the
-# paper, `released=true` follows the code.
+# Each method is one file in `ntkfl/training/methods/`, with the defaults of its paper. Where the authors' code
+# differs from the paper, `released=true` follows the code.
 
 # %%
 # !ntkfl train list
 
 # %% [markdown]
-# `--ima` works with any of them: the server sends out the mean of its last models (iterative moving averaging).
+# `--ima` works with any of these methods. With it the server sends out the mean of its last models (iterative moving
+# averaging).
 #
 # ## Methods compared
 #
-# One seed says little. Since runs with one seed share everything but the method, compare them seed by seed: the
-# *paired* difference is free of the seed's effect on both. Half of the clients take part in a round here.
+# A comparison with one seed says little. Since runs with the same seed share everything but the method, compare
+# methods seed by seed. In the *paired* difference, the effect that the seed has on both methods cancels. Half of the
+# clients take part in a round here.
 
 # %%
 import numpy as np
@@ -104,16 +109,18 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so its curve is FedAvg's
-# until then. An interval that contains 0 settles nothing: run more seeds.
+# The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so until then its curve
+# is the curve of FedAvg. An interval that contains 0 settles nothing: run more seeds.
 #
-# These are small runs. [Results](../results) has small versions of the papers' comparisons: the printed numbers beside
-# ours, the results that did not reproduce, and the command for each (`ntkfl miniature list` names them).
+# These are small runs. [Results](../results) has small versions of the comparisons in the papers. It shows the
+# printed numbers beside ours, the results that did not reproduce, and the command for each comparison (`ntkfl
+# miniature list` names them).
 #
 # ## A method of your own
 #
 # A method has four parts: the objective, the gradient rule, what a client does around its steps, and what the server
-# does. Replace the parts that you change; the rest is FedAvg. This one limits what a client may send:
+# does. Write only the parts that differ from FedAvg, which has the other parts. The method in this example limits the
+# length of the difference that a client may send:
 
 # %%
 # %%writefile clipped.py
@@ -146,7 +153,8 @@ class Clipped(LocalRule):
 
 
 # %% [markdown]
-# Its path can be given wherever a method's name can. Options are checked against the function's type annotations.
+# The path of this file can be given wherever the name of a method can. Options are checked against the type
+# annotations of the function `method`.
 
 # %% tags=["noise:0.1"]
 # !ntkfl train clipped.py --option largest=2 --partition dirichlet:0.3 --rounds 6 --seed 3 2>/dev/null
@@ -155,8 +163,9 @@ class Clipped(LocalRule):
 # !ntkfl train clipped.py --option largest=two
 
 # %% [markdown]
-# This method resumes, runs with `--ima`, and is compared as above: `run("clipped.py", options={"largest": 2.0},
-# **common)`. The folder keeps the file's checksum, and a run resumes only with the same file.
+# A run of this method can be resumed and can use `--ima`, and the method can be compared with others as above:
+# `run("clipped.py", options={"largest": 2.0}, **common)`. The run's folder keeps the checksum of the method's file,
+# and a run resumes only with the same file.
 #
 # All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
 # grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) is a table
@@ -164,9 +173,9 @@ class Clipped(LocalRule):
 #
 # ## What can be chosen
 #
-# * **Data**: `digits`, `fashion-mnist`, `mnist-5k`, `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
-#   the GLUE tasks from your files (`--path`); any image set in several domains (`digits+domains`); your `.npz` or
-#   `.csv`.
+# * **Data**: `digits`, `fashion-mnist` and `mnist-5k`; `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
+#   the GLUE tasks, all from your files (`--path`); any image set in several domains (`digits+domains`); your `.npz`
+#   or `.csv`.
 # * **Labels**: 0..C-1, ±1 and one-hot labels are taken as classes; other whole numbers need `--target classes` or
 #   `--target real`. `--target sign` and `one-hot` turn classes into real labels.
 # * **Partition**: `iid`, `dirichlet:ALPHA`, `shards:S`, or the file's own `owner`.
@@ -181,6 +190,6 @@ class Clipped(LocalRule):
 # ## And the theory?
 #
 # `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine can compute
-# the left sides of theorems (`ntkfl verify fl-ntk/B.12 --device cpu`; the verdict says so), so that theorems are
-# checked on the code that trains. Are the models that federated training averages connected? [The next
+# the left sides of theorems (`ntkfl verify fl-ntk/B.12 --device cpu`). The theorems are then checked on the code that
+# trains, and the verdict says so. Are the models that federated training averages connected? [The next
 # page](connected_models) computes it exactly.

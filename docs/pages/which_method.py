@@ -6,40 +6,41 @@
 # %% [markdown]
 # # Which method, which steps?
 #
-# A federated method has a server step, a number of local steps $K$, and often a constant of its own. The usual answer
-# is a grid search. On a wide network there is a better one: a method that is **linear** in the weights (its steps
-# add, scale and remember gradients, nothing else) has an exact limit at infinite width, and the rounds that it needs
-# can be counted without training. The data here are 50 images of digits.
+# A federated method has a server step, a number of local steps $K$, and often a constant of its own. Usually these
+# numbers are found by a grid search. For a wide network there is a better way. A method is **linear** in the weights
+# if its steps only add, scale and remember gradients. Such a method has an exact limit at infinite width, and the
+# number of rounds that it needs can be computed without training. The data here are 50 images of digits.
 #
 # ## One table
 #
 # `ntkfl fastest` tunes each linear method on the data, for several numbers of local steps, and counts the rounds
-# until the residual is a millionth of the first one:
+# until the residual is a millionth of its first value:
 
 # %%
 # !ntkfl fastest --data digits --n 50 --clients 4 --steps 1,5,20 2>/dev/null
 
 # %% [markdown]
-# - A row is a method, a column a number of local steps $K$; the fastest method stands first.
+# - Each row is a method, and each column a number of local steps $K$. The fastest method is in the first row.
 # - **vectors**: the number of vectors of the model's size that a client receives and sends in these rounds. SCAFFOLD
 #   sends its control variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the fewest rounds that a search has found: `eta_local` (up to 95% of the step at which
-#   a client alone diverges) together with the method's own numbers. A method is never slower than its special cases:
-#   FedAvg is not slower than with server rate 1, FedProx and momentum are not slower than FedAvg. No further optimum is
-#   promised.
+# - **tuned to**: the step sizes for which a search found the fewest rounds. These are `eta_local` (up to 95% of the
+#   step at which a client alone diverges) and the method's own numbers. The search ensures that no method is slower
+#   than its special cases: FedAvg is not slower than with server rate 1, and FedProx and momentum are not slower than
+#   FedAvg. Nothing more is promised: another choice may be still better.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
-#   only. The floor is the number of rounds that server momentum needs at that condition number for the worst labels;
-#   other labels may take fewer. The floor shows how much could still be gained; it is not a method.
+#   only. The floor is the number of rounds that server momentum needs at that condition number for the worst labels.
+#   Other labels may take fewer rounds. The floor shows how much could still be gained. It is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. Momentum at the server helps, and costs no
-# communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few rounds,
-# but in each of them four clients wait for one another. The floor is for clients who train at once, and does not apply
-# to `cyclic`.
+# communication. `cyclic` lets the clients train in turn, each from the model of the client before. It needs few
+# rounds, but in each round the four clients have to wait for one another. The floor is for clients who train at the
+# same time, and does not apply to `cyclic`.
 #
 # ## Clients with unlike data
 #
-# The picture shows the same for clients whose labels are drawn from a Dirichlet distribution with parameter 0.1:
+# The left picture has the clients from above. In the right picture each class is split among the clients in shares
+# that are drawn from a Dirichlet distribution with parameter 0.1:
 
 # %%
 import matplotlib.pyplot as plt
@@ -62,30 +63,30 @@ panels[0].set_yticks(ticks, ticks)
 legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %% [markdown]
-# Heterogeneous clients cost FedAvg a factor of three, whatever its steps. Methods with a memory (momentum, SCAFFOLD,
-# FedDyn) lose little. Among methods whose clients train at once SCAFFOLD is the fastest as soon as they take several
-# local steps.
+# With heterogeneous clients FedAvg needs three times as many rounds, whatever its steps. Methods with a memory
+# (momentum, SCAFFOLD, FedDyn) lose little. Among the methods whose clients train at the same time SCAFFOLD is the
+# fastest as soon as clients take several local steps.
 #
 # ## One method, at steps of yours
 #
-# `ntkfl rate --method` takes the options of `ntkfl train` and says whether the rounds are stable, the rate and the
-# largest stable step:
+# `ntkfl rate --method` takes the options of `ntkfl train`. It says whether the rounds are stable, and prints the rate
+# and the largest stable step:
 
 # %%
 # !ntkfl rate --data digits --n 50 --clients 4 --local-steps 5 --eta-local 0.5 --method fedavgm --option momentum=0.6
 
 # %% [markdown]
-# A method of yours, given by its file, may have a limit too. The training engine runs one round from every unit vector
-# of the state, which is everything that server and clients store. This gives the linear map, or shows that there is
-# none. `--momentum` of the clients' steps is treated in the same way. A method that is known to have no linear limit
-# says why:
+# A method of your own, given by its file, may have a limit too. To find out, the training engine runs one round from
+# every unit vector of the state, which is everything that the server and the clients store. This gives the linear map
+# of a round, or shows that there is none. Momentum in the clients' steps (`--momentum`) is treated in the same way.
+# For a method that is known to have no linear limit, the command says why:
 
 # %%
 # !ntkfl rate --data digits --n 50 --method fedadam
 
 # %% [markdown]
-# In Python `kernel_regime` takes the method and its options, and answers as for Algorithm 1: outputs at any round,
-# predictions for new points, the spectrum, the whole state map.
+# In Python `kernel_regime` takes the method and its options. As for Algorithm 1, it then has the outputs at any
+# round, the predictions for new points, the spectrum, and the linear map of the whole state.
 
 # %%
 import ntkfl
@@ -99,9 +100,9 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # %% [markdown]
 # ## When noise changes the answer
 #
-# Everything above is about full batches. Batches add noise, and the noise grows with the server's step. So other steps
-# are best after a given number of rounds, and often another $K$. `ntkfl tune` searches for the server's rate and
-# momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least *expected* loss at the end of a
+# Everything above is about full batches. Small batches add noise, and the noise grows with the server's step. So for
+# a given number of rounds other steps are best, and often another $K$. `ntkfl tune` searches for the server's rate
+# and momentum (heavy ball or Nesterov's, as in DiLoCo) and `eta_local` with the least *expected* loss at the end of a
 # budget. Here are twenty rounds on 30 images, with full batches and with batches of two:
 
 # %% tags=["noise:0.1"]
@@ -120,11 +121,12 @@ for steps, outer in sorted(full):
     print(f"K = {steps}, {outer:8}  full batches {one.mean_square:.1e}   batches of two {other.mean_square:.1e}")
 
 # %% [markdown]
-# With full batches, the best choice with one local step leaves six times as much as the best with four. Heavy-ball
-# momentum gains a factor of thousands or more with either number of steps. With batches of two, one local step leaves
-# thousands of times as much as four. With one step momentum gains almost nothing then; with four steps it still gains a
-# factor of twenty. (Four local steps compute four times as many gradients; `--samples` compares at equal numbers of
-# gradients.) And steps that are tuned for full batches cannot be used with small batches:
+# With full batches, the best choice with one local step leaves six times as much loss as the best choice with four.
+# Heavy-ball momentum reduces the loss by a factor of thousands or more, with one local step and with four. With
+# batches of two, one local step leaves thousands of times as much loss as four local steps. Momentum then gains
+# almost nothing with one step, and still a factor of twenty with four. (Four local steps compute four times as many
+# gradients; `--samples` compares at equal numbers of gradients.) Step sizes that are tuned for full batches cannot be
+# used with small batches:
 
 # %%
 import warnings
@@ -142,10 +144,12 @@ for steps in (1, 4):
 # samples and the server's step is long. The batches here are drawn independently of each other. Passes over shuffled
 # samples have less noise ({doc}`random_rounds`).
 #
-# Do networks rank these steps as predicted? The study `outer-ranking` tunes three outer optimizers and two K for 20 rounds
-# on 200 images (5 clients, `shards:2`), once for batches of four and once for full batches, and trains two-layer
-# networks by all twelve settings, with batches of four. The steps tuned for full batches diverge, as predicted. The
-# table has the steps tuned for batches, with the geometric mean of five networks (of the CNN, eight runs):
+# Are these settings ranked in the same order when networks are trained? The study `outer-ranking` takes three outer
+# optimizers and two values of K, for 20 rounds on 200 images (5 clients, `shards:2`). It tunes the steps of each of
+# these six combinations twice, for batches of four and for full batches. With each of the twelve settings it trains
+# two-layer networks, with batches of four. The steps tuned for full batches diverge, as predicted. The table has the
+# steps tuned for batches of four. The losses of trained networks are geometric means over five networks, or over
+# eight runs of the CNN:
 #
 # | outer | K | expected loss | width 4096 | width 16384 | `cnn:64`, expected | `cnn:64` |
 # |---|---|---|---|---|---|---|
@@ -171,22 +175,24 @@ panel.set(xscale="log", yscale="log", xlabel="expected loss after 20 rounds", yl
 _ = panel.legend(fontsize="small")
 
 # %% [markdown]
-# A point is an outer optimizer and a K of the table; if a group of points rises, networks rank the steps as predicted.
+# Each point is one outer optimizer with one K of the table. If the points of one kind of network rise from left to
+# right, networks rank the settings as predicted.
 #
 # The twelve settings form 66 pairs. At width 4096, 36 pairs differ by more than the error of the means (99% for all
-# pairs together), at width 16384 they are 37 pairs. All of these are ordered as predicted, and Kendall's tau over all
-# pairs is .97 at both widths. The steps that are predicted to be best cost no round more than the steps that train best
-# (0 ± 1 of 20). Geometric means were chosen after a first look at plain means, in which diverging steps hide the other
-# differences: only 8 and 5 pairs differed clearly then, all as predicted. In many of the 36 and 37 pairs one setting
-# diverges and the other does not.
+# pairs together). At width 16384, 37 pairs do. All of these pairs are ordered as predicted, and Kendall's tau over
+# all pairs is .97 at both widths. The steps that are predicted to be best cost no round more than the steps that
+# train best (0 ± 1 of 20). Geometric means were chosen after a first look at plain means, in which diverging steps
+# hide the other differences: only 8 and 5 pairs differed clearly there, all of them as predicted. In many of the 36
+# and 37 pairs one setting diverges and the other does not.
 #
 # A small network with convolutions (`cnn:64`) is predicted by its own kernel at the start. Its losses follow the
 # prediction less well: with K = 4 it learns faster than its kernel says (Nesterov .165 for an expected .294). Its
-# ranking follows the prediction: in eight runs of each of the twelve settings 14 of 66 pairs differ clearly, all are
-# ordered as predicted, and tau is .85. (In a first run, of K = 4 alone, 9 pairs differed clearly, and 8 of them were
-# ordered as predicted.) One order is against the prediction, though not beyond the error: averaging with K = 4 ends
-# below Nesterov and momentum with K = 1. The steps that are predicted to be best also train best, and cost no extra
-# round in 20. The steps tuned for full batches end at .57 to 1.9 with one local step, for an expected 1.2 to 53.
+# ranking follows the prediction: in eight runs of each of the twelve settings 14 of 66 pairs differ clearly, all of
+# these are ordered as predicted, and tau is .85. (In a first run, with K = 4 alone, 9 pairs differed clearly, and 8
+# of them were ordered as predicted.) Averaging with K = 4 ends below Nesterov and momentum with K = 1, against the
+# prediction, but the differences are within the error. The steps that are predicted to be best also train best, and
+# cost no extra round in 20. The steps tuned for full batches end at losses of .57 to 1.9 with one local step, where
+# 1.2 to 53 were expected.
 #
 # ## What this does not say
 #
@@ -194,13 +200,14 @@ _ = panel.legend(fontsize="small")
 #   round. `ntkfl rate` gives the exact mean square if clients or batches are sampled (`--participation`,
 #   `--batch-size`), and takes clients with different numbers of steps (`--client-steps`);
 #   `ntkfl.kernel_regime(loss=...)` has other convex losses.
-# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more in
-#   late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that
-#   width with the best steps of each method, and names the pairs of methods that training puts in the order opposite to
-#   the prediction. The predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step
-#   and heavy-ball momentum. A network takes fewer rounds than predicted if the largest eigenvalue of its kernel falls
-#   during training, and more if its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the steps of
-#   the least rate, took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
+# - It is exact at infinite width. The distance of a network of width $m$ from its limit falls like $m^{-1/2}$ under
+#   every method, and is larger in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train
+#   16384` trains a network of that width with the best steps of each method, and names the pairs of methods that
+#   training puts in the order opposite to the prediction. The predictions are worst for steps that are tuned to the
+#   edge of stability: FedAvg's server step and heavy-ball momentum. A network takes fewer rounds than predicted if
+#   the largest eigenvalue of its kernel falls during training. It takes more rounds if its slow modes are not those
+#   of the limit: FedAvg on Dirichlet clients, at the steps of the least rate, took 435 rounds to .001, where 244 were
+#   predicted. Methods whose predictions are a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

@@ -7,8 +7,9 @@
 # # Will this network converge?
 #
 # Three questions can be answered before training: are the steps stable, how fast will the training loss fall, and
-# does *this* network, of finite width, certainly converge? The first two need one eigendecomposition. The third is a
-# **certificate**. The data here are eight of scikit-learn's digits on two clients, so that everything takes seconds.
+# does *this* network, of finite width, certainly converge? The first two questions need one eigendecomposition. The
+# third is answered by a **certificate**. The data here are eight of scikit-learn's digits on two clients, so that
+# everything takes seconds.
 #
 # ## Rate and stability limits
 #
@@ -21,13 +22,15 @@
 
 # %% [markdown]
 # - **spectral radius per round**: the factor by which a round multiplies the residual in the long run.
-# - **eta_global limit**: beyond it some residual grows, with all other settings unchanged.
-# - **eta_local limit**: below it, every `eta_global` up to 1 is stable, whatever the number of local steps and of
-#   rounds. It depends only on the clients' own data: $2 / \max_c \lambda_{\max}(H_{cc})$.
-# - The eigenvalues are certified: the error is a proven bound, for the matrix in memory.
+# - **eta_global limit**: if `eta_global` is larger than this limit and all other settings are unchanged, some
+#   residual grows.
+# - **eta_local limit**: if `eta_local` is below this limit, every `eta_global` up to 1 is stable, whatever the
+#   numbers of local steps and of rounds. The limit depends only on the clients' own data: it is $2 / \max_c
+#   \lambda_{\max}(H_{cc})$.
+# - The eigenvalues are certified: the stated error is a proven bound for the matrix as it is stored in memory.
 #
 # `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples, as in the theory. If your
-# loss is half their mean, divide your step by the client's number of samples.
+# loss is half the mean of these squares, divide your step by the client's number of samples.
 #
 # A step that is too large is reported at once, with the limit:
 
@@ -40,7 +43,7 @@
 # ## The whole curve, without training
 #
 # From Python the recursion gives the loss at any round, and the outputs on new data, at the cost of one
-# eigendecomposition. A network of 4096 neurons is close to it:
+# eigendecomposition. Training of a network of 4096 neurons is close to this recursion:
 
 # %%
 import ntkfl
@@ -58,8 +61,9 @@ print("rounds to a thousandth of the residual:", regime.rounds_to(1e-3))
 # This is a forecast. It is exact at infinite width, and guarantees nothing about a given network. (From a shell:
 # `ntkfl simulate`.)
 #
-# The next picture shows how wide a network must be to follow it: networks of three widths, five of each, and the limit.
-# Each network starts from other outputs, so the residual is drawn relative to its start.
+# The next picture shows how wide a network must be to follow this forecast. It has five networks of each of three
+# widths, and the limit. Each network starts from other outputs, so each residual is drawn relative to its value at
+# the start.
 
 # %%
 import dataclasses
@@ -85,8 +89,8 @@ left.legend()
 plt.show()
 
 # %% [markdown]
-# Narrow networks converge too, each at a rate of its own. Wide ones follow the limit. Eight times the width leaves
-# about a third of the distance: it falls like $m^{-1/2}$.
+# Narrow networks converge too, each at a rate of its own. Wide networks follow the limit. With eight times the width,
+# about a third of the distance from the limit is left: the distance falls like $m^{-1/2}$.
 #
 # ## What the theorem asks for
 #
@@ -97,21 +101,23 @@ plt.show()
 # !ntkfl requirements --data digits --n 8 --clients 2
 
 # %% [markdown]
-# Some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands says nothing about your
-# network. Its proof says a lot, once every constant in it is replaced by a number computed from the network at hand.
+# The theorem asks for some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands
+# says nothing about your network. But the proof of the theorem says a lot, once every constant in the proof is
+# replaced by a number that is computed from your network.
 #
 # ## A certificate
 #
-# That is what a certificate is: a theorem about **one** network, one data set and one set of steps. Every sum and
-# matrix in it is enclosed rigorously; its inputs are the floats in memory. Where its conditions hold, the residual
-# falls by the stated factor in every round, for ever, and no neuron leaves a ball of the stated radius.
+# This replacement gives a certificate: a theorem about **one** network, one data set and one choice of the steps. Its
+# inputs are the floats in memory, and every sum and matrix that it needs is computed with a proven error. Where its
+# conditions hold, the residual falls by the stated factor in every round, for ever, and no neuron moves farther than
+# the stated radius.
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000
 
 # %% [markdown]
-# Not certified: neurons might move by more than the radius within which the proof works. That is no sign of
-# divergence. The certificate's conditions are sufficient, not necessary.
+# The network is not certified, because neurons might move by more than the radius within which the proof works. That
+# is no sign of divergence. The conditions of the certificate are sufficient, not necessary.
 #
 # The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from then on,
 # and the same network may be certified. `--watch` trains the network and tries again every 50 rounds. At round 0 the
@@ -123,41 +129,43 @@ plt.show()
 # %% [markdown]
 # - **CERTIFIED** line: a bound on the residual in every later round (`t` counts from that round), and on how far any
 #   neuron moves.
-# - **movement needed** against **radius R**: the proof works for neurons that move by at most R, and shows that they
-#   move by at most the movement needed. The margins below are rigorous.
-# - **factor of the frozen kernel**: how much a round shrinks the residual if no neuron moves, in the norm
-#   $|S^{-1} r|$ with $S = H^{p/2}$. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at
-#   most R, $E_c$ that of the clients' blocks. Both together give the **factor q** of the real network.
-# - **patterns in doubt**: pairs of a neuron and a sample, so close to the kink (where the neuron switches on or off)
-#   that rounding hides the side; the worse case is assumed.
+# - **movement needed** and **radius R**: the proof works as long as every neuron moves by at most R. It shows that
+#   neurons move by at most the *movement needed*, which must therefore be at most R. The margins in the lines below
+#   are rigorous.
+# - **factor of the frozen kernel**: how much a round shrinks the residual if no neuron moves, in the norm $|S^{-1}
+#   r|$ with $S = H^{p/2}$. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at most R,
+#   and $E_c$ bounds the change of the clients' blocks. The factor of the frozen kernel and these bounds together give
+#   the **factor q** of the real network.
+# - **patterns in doubt**: the number of pairs of a neuron and a sample in which the neuron is so close to its kink
+#   (where it switches on or off) that rounding hides on which side it is. For these pairs the worse case is assumed.
 #
 # How narrow may the network be? `--search` looks for the smallest width that can be certified, here after 300 rounds,
-# and compares it with Theorem B.3:
+# and compares this width with that of Theorem B.3:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --after 300 --search
 
 # %% [markdown]
-# Some 50 neurons against millions (with the theorem's unnamed constant taken as 1) or $10^{14}$ (with the constants
-# of its proof). `--search-steps` looks for the largest step instead.
+# Some 50 neurons are enough for the certificate. The theorem needs millions, if its unnamed constant is taken as 1,
+# or $10^{14}$, with the constants of its proof. `--search-steps` looks for the largest step instead.
 #
 # `--save FILE` saves the certificate with the command that reproduces it.
 #
 # ## What a certificate is not
 #
-# - It is about one network, whose weights are the floats in memory (drawn from the seed, or after the rounds trained
-#   in float64), and about Algorithm 1 from there on in exact arithmetic. It does not cover rounding in later
-#   training.
+# - It is about one network, whose weights are the floats in memory. These are drawn from the seed, or are the result
+#   of training in float64. It is about Algorithm 1 from these weights on, in exact arithmetic. It does not cover
+#   rounding in later training.
 # - It is about the **training** residual. It says nothing about the test error.
 # - It is about full participation, full-batch local steps, squared loss and one output, with only the hidden layer
 #   trained.
-# - A certificate that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
+# - If a network is not certified, nothing is proved. `NOT CERTIFIED` means that this argument does not decide.
 # - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind the certificate. They are
 #   statements of the catalogue like all others: `ntkfl verify fl-ntk/X.12` compares certificates with simulated runs.
 #
 # ## On your own data
 #
-# Give `--data mine.csv --unit` to each of these commands; the file is described in [Check a theorem on your own
+# Add `--data mine.csv --unit` to each of these commands. The file is described in [Check a theorem on your own
 # data](check_a_theorem.ipynb). From Python:
 
 # %%
@@ -168,8 +176,8 @@ for n in (4, 8):
     print(f"{n} samples:", certificate.certified, f"shortfall {certificate.shortfall:.3g}")
 
 # %% [markdown]
-# (`shortfall` is the movement needed divided by the radius; a network is certified if it is at most 1.
-# `print(certificate)` gives the whole page.)
+# (`shortfall` is the movement needed divided by the radius. A network is certified if it is at most 1.
+# `print(certificate)` prints all that the command above prints.)
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb), or [train and compare
 # methods](train_and_compare.ipynb).
