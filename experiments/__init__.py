@@ -1,4 +1,4 @@
-"""Commands, studies, reports and benchmarks: whatever runs the other three packages."""
+"""Commands, studies, reports and benchmarks, all of which use the packages ntkfl, bounds and verification."""
 
 import sys
 from typing import TYPE_CHECKING

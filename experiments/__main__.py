@@ -1,4 +1,4 @@
-"""`python -m experiments`, which is `ntkfl`."""
+"""`python -m experiments` runs the command `ntkfl`."""
 
 from ntkfl.__main__ import main
 

@@ -1,4 +1,4 @@
-"""BibTeX of the papers behind a statement, a method, a run or a study, and of this version of this tool."""
+"""BibTeX entries for the papers behind a statement, a method, a run or a study, and for this version of this tool."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ TOOL = f"""@software{{ntkfl,
 
 @dataclass(frozen=True)
 class Citation:
-    """A citation: its subject in words, and the entries; the last entry is this tool's."""
+    """What is cited, in words, and the BibTeX entries; the last entry is this tool's."""
 
     what: str
     entries: tuple[str, ...]
 
     def __str__(self) -> str:
-        """A comment and the entries, as a .bib file has them."""
+        """The text of a .bib file: a comment that says what is cited, and the entries."""
         return "\n\n".join([f"% {self.what}", *self.entries])
 
 
 def citation(word: str | None = None) -> Citation:
-    """The entries for a statement, a paper, a method, or the folder of a run or of a study; or for all papers.
+    """The entries for a statement, a paper, a method, or the folder of a run or of a study, or for all papers.
 
-    Each form of a statement that does not hold as printed has an entry for this finding, with its address and its
-    check.
+    If a form of a statement does not hold as printed, an entry of its own cites this finding. That entry has the
+    address of the finding's page, and names the script that checks the finding independently, if there is one.
 
     Args:
         word: an id, a paper, a method or a folder; None: all papers.
 
     Raises:
-        ValueError, OSError: a folder of neither kind, or a damaged one. KeyError: no statement or method of this name.
+        ValueError, OSError: a folder that is neither a run's nor a study's, or is damaged. KeyError: no statement or
+            method has this name.
 
     Example:
         >>> from experiments.citing import citation
@@ -70,7 +71,10 @@ def citation(word: str | None = None) -> Citation:
 
 @cache
 def references() -> tuple[tuple[frozenset[str], str], ...]:
-    """Every entry of references.bib: its names, and the entry without them."""
+    """The entries of references.bib, each with the papers and methods that it is cited for.
+
+    The text of an entry is without the field that names them.
+    """
     text = files("experiments").joinpath("references.bib").read_text(encoding="utf-8")
     entries = []
     for entry in re.findall(r"^@.*?^}$", text, flags=re.MULTILINE | re.DOTALL):
@@ -81,13 +85,16 @@ def references() -> tuple[tuple[frozenset[str], str], ...]:
 
 
 def _of(what: str, names: Iterable[str]) -> Citation:
-    """The entries of any of these names, in the order of the file, and the tool's entry."""
+    """The entries that are cited for any of these names, in the order of references.bib, and then the tool's entry."""
     wanted = set(names)
     return Citation(what, (*(entry for behind, entry in references() if behind & wanted), TOOL))
 
 
 def _is_method(word: str) -> bool:
-    """Whether there is a method of this name; torch is imported only for words that references.bib does not name."""
+    """Whether a method has this name.
+
+    torch is imported only if references.bib does not have the name.
+    """
     if any(word in behind for behind, _ in references()):
         return True
     from ntkfl.training.methods import catalogue
@@ -111,7 +118,10 @@ def _of_statements(word: str) -> Citation:
 
 
 def _findings(statement: Card) -> list[str]:
-    """An entry for every form that does not hold as printed, with its page and an independent check."""
+    """An entry for every form of the statement that does not hold as printed.
+
+    An entry has the address of the finding's page, and the script of an independent check if there is one.
+    """
     from verification.findings.address import address, anchor, check_script, findings_of
 
     entries = []

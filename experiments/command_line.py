@@ -1,4 +1,7 @@
-"""The command line `ntkfl`: a line of SECTIONS for each command; `new`, `study` and `conform` have subcommands."""
+"""The command line `ntkfl`.
+
+SECTIONS has a line for each command. The commands `new`, `study` and `conform` have subcommands.
+"""
 
 import sys
 from importlib import import_module
@@ -14,7 +17,7 @@ class Sections(Interruptible):
     """A group whose help lists its commands under headings, in the order in which they were added."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """A list for each heading; all lists share the width of the column of names."""
+        """Write a list of commands for each heading; the names have a column of the same width in all lists."""
         longest = max(map(len, self.commands))
         rows: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
@@ -54,7 +57,8 @@ def main(
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows "?" instead of failing
 
 
-# by heading and name: the module of `experiments.commands` and the name there, and a line of help
+# By heading and by the command's name: the module of `experiments.commands`, the name in that module, and a line of
+# help.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Theorems": {
         "check": ("check:check", "A first look at your data, on one screen."),

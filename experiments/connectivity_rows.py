@@ -1,4 +1,9 @@
-"""Theorem 3.5, R1, the sure bound and R2 beside the exact barrier, for networks drawn in cubes and for trained ones."""
+"""Bounds on the barrier between two networks, beside the exact barrier, for drawn and for trained networks.
+
+The bounds are Theorem 3.5 of FedGuCci, and three bounds that are proved in this project: R1, the sure bound and R2
+(statements fedgucci/R1 and fedgucci/R2). Theorem 3.5 and R1 are about networks drawn in a cube around an anchor
+network.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,22 +26,23 @@ from ntkfl.memory import require
 from ntkfl.messages import require_size
 
 RATE = 1.0
-NETWORKS, CLASSES = 10, 10  # networks in memory beside the clients' networks; outputs of each network
+# number of networks in memory besides the clients' networks; number of outputs of each network
+NETWORKS, CLASSES = 10, 10
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
 
 
 @dataclass(frozen=True)
 class BoundsRow:
-    """Two networks: the bounds on the barrier between them, and the barrier itself.
+    """The bounds on the barrier between two networks, and the barrier itself.
 
     Args:
         side: side of the cube of the draw, or of the smallest cube around their anchor that holds both networks.
-        stated: Theorem 3.5 at that side.
+        stated: the bound of Theorem 3.5 at that side.
         first: R1.
         sure: the sure bound.
         by_data: R2.
-        gap: the largest gap, exact.
+        gap: the largest gap between the outputs on the segment and the interpolated outputs, exact.
         barrier: the loss barrier, exact.
         accuracy: the accuracy barrier; None for networks without classes.
     """
@@ -53,7 +59,7 @@ class BoundsRow:
 
 
 def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
-    """Networks drawn in cubes of side d: the draw with the largest gap of five.
+    """Rows about networks drawn in cubes of side d; of five draws, each row shows the one with the largest gap.
 
     Args:
         delta: failure probability of Theorem 3.5 and R1, default .1.
@@ -63,8 +69,8 @@ def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
         draw = CubeFamily(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
         cases = [draw.case(5 * seed + number) for number in range(5)]
         case = max(cases, key=lambda case: float(gap(case).value))
-        # with labels beyond every output the loss is linear in the outputs, with the barrier of z or of -z; the worse
-        # is taken
+        # With labels beyond every output the loss is linear in the outputs, so its barrier is that of the output or of
+        # its negative. The larger of the two is taken.
         worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
         numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
         name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
@@ -83,13 +89,15 @@ def trained_rows(
     delta: float = 0.1,
     seed: int = 0,
 ) -> Iterator[BoundsRow]:
-    """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci; two and ten classes.
+    """Rows about trained networks, for two and for ten classes.
+
+    The networks are trained alone, connected to an anchor, or as clients of FedAvg and of FedGuCci.
 
     Args:
         images: a data set of `ntkfl.data.BUILT_IN`; default digits.
         samples: number of samples, half for each of two networks; default 400.
         width: hidden units; default 32.
-        steps: steps of gradient descent, local steps over all rounds; default 300.
+        steps: number of steps of gradient descent, which for clients are spread over all rounds; default 300.
         clients: clients of the federated rows, default 4.
         rounds: rounds of the federated rows, default 10.
         weight: weight of the connectivity loss; default 1.
@@ -97,8 +105,8 @@ def trained_rows(
         seed: seed of networks and data; default 0.
 
     Raises:
-        TooLittleMemory: wide networks or many samples. ValueError, OSError: data that do not exist, or not with these
-            options.
+        TooLittleMemory: the networks are too wide, or there are too many samples. ValueError, OSError: there are no
+            such data, or not with these options.
         FloatingPointError: training overflowed.
     """
     chosen = {"target": "one-hot", "center": False, "clients": clients, "partition": PARTITION}
@@ -132,14 +140,14 @@ def trained_rows(
 
 
 def _bounds(case: CubeNetworks) -> tuple[float, float, float]:
-    """Theorem 3.5 at d, R1 and the sure bound, on the barrier of the case's loss and for its number of outputs."""
+    """Theorem 3.5 at d, R1 and the sure bound, as bounds on the barrier of the case's loss."""
     constants = cube_constants(case)
     stated, first, sure = (float(evaluate(L * bound, constants).value) for bound in (AT_TRUE_SIDE, R1, SURE))
     return stated, first, sure
 
 
 def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "absolute") -> float:
-    """R2, a bound on the barrier of this loss; it does not depend on the labels."""
+    """R2, a bound on the barrier of this loss that does not depend on the labels."""
     pair = NetworkPair(first, second, x, x[:, 0], loss)
     return float(lipschitz_constant(loss).value * (pair.bilinear_term.value / 4 + pair.kink_term.value))
 
@@ -154,7 +162,11 @@ def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray
 def _trained_row(
     name: str, anchor: TwoLayer, networks: Sequence[TwoLayer], x: np.ndarray, classes: np.ndarray, delta: float
 ) -> BoundsRow:
-    """A row under the logistic loss of the difference of two outputs; with more outputs, under cross-entropy."""
+    """The row of two trained networks.
+
+    The loss of networks with two outputs is the logistic loss of their difference; with more outputs it is
+    cross-entropy.
+    """
     y, loss = classes, "cross-entropy"
     if anchor.n_outputs == 2:
         anchor, *networks = (TwoLayer(n.hidden, n.readout[1] - n.readout[0]) for n in (anchor, *networks))
@@ -179,7 +191,10 @@ def _federated_clients(
     rate: float,
     weight: float = 0.0,
 ) -> tuple[TwoLayer, list[TwoLayer]]:
-    """The anchor and the clients' networks of FedGuCci's last round; the anchor is the model at the round's start."""
+    """The anchor and the clients' networks of FedGuCci's last round.
+
+    The anchor is the global model at the beginning of that round.
+    """
     require_size("rounds", rounds)
     total, networks = sum(len(x) for x, _ in clients), [start]
     for round_ in range(rounds):

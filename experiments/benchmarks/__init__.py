@@ -1,1 +1,4 @@
-"""Times of this project beside other packages and the machine's limit: `ntkfl bench`."""
+"""The benchmarks of `ntkfl bench`.
+
+They measure this project's computations, other packages, and the machine's limit.
+"""

@@ -1,8 +1,11 @@
 """A process that repeats one candidate's work on request, and reports the time of each repetition.
 
-`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` builds the work, does it once and prints the times
-with the result's numbers. Then it does the work again for every line of input. A report is JSON: the seconds on the
-clock, the seconds on the processor, and the largest memory so far.
+A candidate is one way to do the work of a workload, such as our code or another package's.
+
+`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES` prepares the work, does it once, and prints a
+report of the times together with numbers of the result. Then it does the work again for every line of its standard
+input, and prints a report each time. A report is JSON and has the seconds on the clock, the seconds on the processor,
+and the largest memory so far.
 """
 
 import json
@@ -18,13 +21,13 @@ import numpy as np
 from experiments.benchmarks.workload import Timed
 from ntkfl import interruption
 
-KEPT = 64  # numbers of a result that are compared, spread evenly
+KEPT = 64  # so many numbers of a result are compared; they are spread evenly over it
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:
     """Do the work once, then once more for every line of the input."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # prints of libraries go to stderr
+    os.dup2(2, 1)  # what libraries print goes to stderr
     interruption.end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 
@@ -49,7 +52,10 @@ def _times(clock: float, processor: float) -> dict[str, float]:
 
 
 def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
-    """Do the work once and return its seconds; a `Timed` result has its own measurement."""
+    """Do the work once and return the result with its seconds.
+
+    If the result is a `Timed`, it holds the seconds itself.
+    """
     clock, processor = time.perf_counter(), time.process_time()
     returned = call(*arguments)
     if isinstance(returned, Timed):

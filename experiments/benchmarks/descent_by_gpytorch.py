@@ -1,6 +1,7 @@
-"""Gradient descent with H_inf as a kernel of GPyTorch, which holds the whole matrix; needs GPyTorch.
+"""Gradient descent with H_inf as a kernel of GPyTorch, which keeps the whole matrix in memory.
 
-`python descent_by_gpytorch.py FOLDER REPETITIONS`: called as in `experiments.benchmarks.elsewhere`.
+`python descent_by_gpytorch.py FOLDER REPETITIONS` needs GPyTorch. It is called as `experiments.benchmarks.elsewhere`
+describes.
 """
 
 import json
@@ -21,10 +22,10 @@ x, y, rate, steps = torch.tensor(work["x"]), torch.tensor(work["y"]), float(work
 
 
 class InfinitelyWide(gpytorch.kernels.Kernel):
-    """H_inf of rows of norm 1."""
+    """The kernel H_inf, for rows of norm 1."""
 
     def forward(self, x1, x2, diag=False, **_):
-        """The entries of all pairs, or of the pairs of equal index."""
+        """The kernel of every row of the first input with every row of the second, or only of rows with equal index."""
         cosine = ((x1 * x2).sum(-1) if diag else x1 @ x2.mT).clamp(-1.0, 1.0)
         return cosine * (math.pi - cosine.acos()) / (2 * math.pi)
 

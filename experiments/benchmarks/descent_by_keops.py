@@ -1,6 +1,7 @@
-"""Gradient descent with H_inf by KeOps, which computes the kernel anew in every product; needs KeOps.
+"""Gradient descent with H_inf by KeOps, which computes the kernel anew in every product.
 
-`python descent_by_keops.py FOLDER REPETITIONS`: called as in `experiments.benchmarks.elsewhere`.
+`python descent_by_keops.py FOLDER REPETITIONS` needs KeOps. It is called as `experiments.benchmarks.elsewhere`
+describes.
 """
 
 import json

@@ -1,8 +1,11 @@
-"""Peers in separate environments: their interpreters run the scripts beside this file, and exchange arrays as files.
+"""Other packages ("peers") that run in environments of their own.
 
-`python SCRIPT FOLDER REPETITIONS [WORD ...]`: FOLDER holds `work.npz`. The script does the work REPETITIONS times and
-    leaves its last result in `result.npy` and, in `times.json`, the seconds on the clock and on the processor after
-    each repetition.
+The interpreter of such an environment runs one of the scripts beside this file. Input and result are exchanged as
+files.
+
+The call is `python SCRIPT FOLDER REPETITIONS [WORD ...]`, where `work.npz` in FOLDER holds the input. The script does
+the work REPETITIONS times. It then writes two files into FOLDER: its last result as `result.npy`, and as `times.json`
+what the clock and the processor's clock show after each repetition, in seconds.
 """
 
 import json
@@ -30,12 +33,12 @@ PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # environment variable
 
 
 def how_to_get(peer: str) -> str:
-    """The sentence with the command that installs a peer that was left out."""
+    """The sentence that says how to install a peer that was left out."""
     return f"{peer} is skipped: in an environment of its own, {INSTALL[peer]}; then --peer-python {peer}=PATH"
 
 
 def interpreters(pairs: list[str]) -> dict[str, str]:
-    """The interpreters by peer, from texts PEER=PATH.
+    """The path of each peer's interpreter, read from texts of the form PEER=PATH.
 
     Raises:
         ValueError: a text of another form, an unknown peer, or a path without a file.
@@ -51,9 +54,9 @@ def interpreters(pairs: list[str]) -> dict[str, str]:
 
 
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
-    """The last result, and `counted` times the median time of the repetitions after the first.
+    """Run a script, and return its last result with `counted` times the median time of the repetitions after the first.
 
-    The time is thus the time of `counted` repetitions, although more may run.
+    The returned time is thus that of `counted` repetitions, although another number of them may have run.
 
     Raises:
         RuntimeError: the script failed; the message has the end of its output.

@@ -1,6 +1,7 @@
-"""H(0) by an implementation of neural-tangents' empirical kernel, run in an environment with the JAX that it needs.
+"""H(0) by one of neural-tangents' implementations of the empirical kernel.
 
-`python gram_by_neural_tangents.py FOLDER REPETITIONS IMPLEMENTATION`: as in `experiments.benchmarks.elsewhere`.
+`python gram_by_neural_tangents.py FOLDER REPETITIONS IMPLEMENTATION` needs an environment that has neural-tangents and
+the version of JAX that it works with. The script is called as `experiments.benchmarks.elsewhere` describes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ x, hidden, scale = (jnp.asarray(work[name]) for name in ("x", "hidden", "scale")
 
 
 def network(weights, rows):
-    """signs . relu(hidden x) / sqrt m, one output."""
+    """The network signs . relu(hidden x) / sqrt m, with one output."""
     return (jax.nn.relu(rows @ weights.T) @ scale)[:, None]
 
 

@@ -1,11 +1,14 @@
-"""neural-tangents 0.6.5 on current JAX, for benchmarks, and as the independent reference for kernels in the tests.
+"""Imports neural-tangents 0.6.5 on a current JAX, for benchmarks and as the independent reference for kernels in tests.
 
-The package is imported on first use. It imports names that JAX has since moved or dropped; this module supplies these
-names only during the import. The tests compare these parts with independent computations: stax kernels of fully
-connected networks, eager `predict`, and `empirical_ntk_fn` in the implementations 1 and 2. Implementation 3 walks JAX's
-internals as they were for neural-tangents 0.6.5, and implementation 0 may choose 3. The kernels of convolutional
-networks agree with `gram.convolutional` on a few images. In blocks of many images they end this process (jax 0.10.2: a
-segmentation fault in an elementwise operation on arrays of six dimensions), so they must not be used there.
+neural-tangents is imported on first use. It imports names that JAX has since moved or dropped, and this module supplies
+these names while the import lasts.
+
+Only some parts of neural-tangents are known to work with a current JAX. The tests compare three of them with
+independent computations: stax kernels of fully connected networks, eager `predict`, and `empirical_ntk_fn` in the
+implementations 1 and 2. Implementation 3 relies on JAX's internals as they were at the time of neural-tangents 0.6.5,
+and implementation 0 may choose 3. The kernels of convolutional networks agree with `gram.convolutional` on a few
+images. On blocks of many images these kernels must not be used, because they end the process (with jax 0.10.2, by a
+segmentation fault in an elementwise operation on arrays of six dimensions).
 """
 
 import importlib
@@ -24,15 +27,18 @@ from jax.extend import core as extended
 from jax.interpreters import ad
 
 INSTALL = "pip install --no-deps -r requirements-neural-tangents.txt"
-_MOVED = ("Jaxpr", "JaxprEqn", "Literal", "Var", "Primitive")  # from jax.core to jax.extend.core
+# names that JAX has moved from jax.core to jax.extend.core
+_MOVED = ("Jaxpr", "JaxprEqn", "Literal", "Var", "Primitive")
 
 
 @cache
 def neural_tangents() -> types.ModuleType:
-    """The neural_tangents module (`.stax`, `.predict`, ...); JAX computes in float64 from then on, as ntkfl does.
+    """The module neural_tangents, with its parts `.stax`, `.predict` and so on.
+
+    After the call JAX computes in float64, as ntkfl needs.
 
     Raises:
-        ImportError: it is not installed; the message has the command that installs it.
+        ImportError: neural-tangents is not installed; the message has the command that installs it.
     """
     if "neural_tangents" in sys.modules:
         return sys.modules["neural_tangents"]
@@ -46,7 +52,7 @@ def neural_tangents() -> types.ModuleType:
 
 @contextmanager
 def _names_it_misses() -> Iterator[None]:
-    """A block in which JAX has the names that neural-tangents imports."""
+    """Give JAX the names that neural-tangents imports, while the block runs."""
     util = types.ModuleType("jax.util")
     util.__dict__.update(safe_map=_strict_map, safe_zip=_strict_zip)
     attributes: list[tuple[Any, str, Any]] = [(jax, "util", util), (ad, "zeros_like_p", object())]

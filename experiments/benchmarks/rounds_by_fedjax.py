@@ -1,7 +1,8 @@
-"""Rounds of federated training by fedjax: run by the interpreter of an environment that has it, not imported.
+"""Rounds of federated training by fedjax.
 
-`python rounds_by_fedjax.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
-weights.
+`python rounds_by_fedjax.py FOLDER ROUNDS` is run by the interpreter of an environment that has fedjax; no module
+imports it. The script is called as `experiments.benchmarks.elsewhere` describes. Its result is the weights after the
+last round.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ scale = jnp.asarray(work["scale"])
 
 
 def loss(params, batch, key):
-    """|f - y|^2 / 2, summed over the client's samples."""
+    """The loss |f - y|^2 / 2, summed over the client's samples."""
     return ((jax.nn.relu(batch["x"] @ params["hidden"].T) @ scale - batch["y"]) ** 2).sum() / 2
 
 

@@ -1,7 +1,7 @@
-"""Rounds of federated training by Flower's simulation: run by the interpreter of an environment that has it.
+"""Rounds of federated training by Flower's simulation.
 
-`python rounds_by_flower.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
-weights.
+`python rounds_by_flower.py FOLDER ROUNDS` is run by the interpreter of an environment that has Flower. The script is
+called as `experiments.benchmarks.elsewhere` describes. Its result is the weights after the last round.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # before Flower and Ray are imported
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # set before Flower and Ray are imported
 
 import numpy as np
 import torch
@@ -28,7 +28,10 @@ trainer, server = ClientApp(), ServerApp()
 
 
 def tensors(*names: str) -> list[torch.Tensor]:
-    """The arrays with these names. Each client reads them again, since Ray reloads this script for each message."""
+    """The arrays with these names, as tensors.
+
+    Each client reads the arrays again, since Ray reloads this script for each message.
+    """
     with np.load(folder / "work.npz") as work:
         return [torch.tensor(work[name]) for name in names]
 
@@ -50,7 +53,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 class Clock(FedAvg):
-    """Records the time after each round."""
+    """FedAvg, with a record of the time after each round."""
 
     marks: tuple[tuple[float, float], ...] = ()
 
@@ -63,7 +66,7 @@ class Clock(FedAvg):
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     hidden, owner = tensors("hidden", "owner")
-    # number of nodes to wait for: a fraction would count only nodes that have already connected
+    # The strategy waits for this number of nodes. A fraction would count only nodes that have already connected.
     count = len(owner.unique())
     strategy = Clock(fraction_evaluate=0.0, min_train_nodes=count, min_available_nodes=count)
     start = ArrayRecord({"hidden": hidden})
@@ -73,13 +76,13 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def processor_seconds() -> float:
-    """User and system time of this process and of all its descendants, as Linux counts it."""
+    """User and system time of this process and of all its descendants, as Linux counts them."""
     parents, seconds = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # the process has ended
+            except OSError:  # the process has ended meanwhile
                 continue
             parents[int(entry.name)] = int(fields[1])
             seconds[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

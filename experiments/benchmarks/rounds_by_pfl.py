@@ -1,7 +1,8 @@
-"""Rounds of federated training by pfl-research: run by the interpreter of an environment that has it, not imported.
+"""Rounds of federated training by pfl-research.
 
-`python rounds_by_pfl.py FOLDER ROUNDS`: called as in `experiments.benchmarks.elsewhere`; the result is the last
-weights.
+`python rounds_by_pfl.py FOLDER ROUNDS` is run by the interpreter of an environment that has pfl-research; no module
+imports it. The script is called as `experiments.benchmarks.elsewhere` describes. Its result is the weights after the
+last round.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ work = np.load(folder / "work.npz")
 
 
 class TwoLayer(torch.nn.Module):
-    """signs . relu(hidden x) / sqrt m with the loss |f - y|^2 / 2, summed."""
+    """The network signs . relu(hidden x) / sqrt m, whose loss is the sum of |f - y|^2 / 2 over the samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +52,10 @@ class Clock(TrainingProcessCallback):
         self.marks: list[tuple[float, float]] = []
 
     def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
-        """The method of `TrainingProcessCallback`: whether to stop, and metrics (none)."""
+        """Record the time, and return that training goes on and that there are no metrics.
+
+        pfl-research calls this method of `TrainingProcessCallback` after each round.
+        """
         self.marks.append((time.perf_counter(), time.process_time()))
         return False, Metrics()
 
@@ -64,7 +68,7 @@ sampler = get_user_sampler("minimize_reuse", list(users))
 data = FederatedDataset(lambda user: Dataset(users[user], user_id=user), sampler)
 network, clock = TwoLayer(), Clock()
 FederatedAveraging().run(
-    # Only the first iteration is evaluated, and its time does not count.
+    # Only the first iteration is evaluated, and the time of that iteration does not count.
     NNAlgorithmParams(rounds, evaluation_frequency=rounds + 1, train_cohort_size=len(users), val_cohort_size=0),
     SimulatedBackend(data, data),
     PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), lr=1.0)),

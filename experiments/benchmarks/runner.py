@@ -1,4 +1,6 @@
-"""Measure all candidates of a workload in turn, each in its own process, so that memory is measured separately.
+"""Measure all candidates of a workload, that is, ours and other ways to do the same work.
+
+Candidates take turns. Each has a process of its own, so that its memory is measured separately.
 
 The results are written as Markdown and as JSON.
 """
@@ -26,11 +28,11 @@ from ntkfl.trajectory import provenance
 
 @dataclass(frozen=True)
 class Timing:
-    """One candidate on one case.
+    """The time and memory of one candidate on one case (the workload at one choice of sizes).
 
     Args:
-        clock: median time by the clock, in seconds.
-        processor: median time of the processors, in seconds.
+        clock: median of the elapsed time, in seconds.
+        processor: median of the processors' time, in seconds.
         memory: largest resident memory, in bytes.
         off: distance of the candidate's result from ours, relative to our largest entry.
         skipped: why the candidate was not measured.
@@ -47,13 +49,13 @@ class Timing:
     skipped: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; unknown numbers are null."""
+        """The fields as plain JSON types, with null for unknown numbers."""
         numbers = asdict(self)
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in numbers.items()}
 
 
 Progress = Callable[[str], None]
-LONG = 20.0  # seconds; longer work needs no warm-up, and its first time counts
+LONG = 20.0  # seconds; work that takes longer needs no warm-up, so its first repetition counts
 
 
 def measured(
@@ -64,15 +66,16 @@ def measured(
     progress: Progress = lambda line: None,
     peers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Timing]:
-    """The candidates' timings; they take turns, `repetitions` times.
+    """The timings of all candidates on one case; each candidate is timed `repetitions` times, in turn.
 
     Args:
         workload: the work and its candidates.
         sizes: a case of the workload.
         repetitions: how often each candidate is timed.
-        threads: threads of every candidate.
+        threads: the number of threads that every candidate may use.
         progress: a function that is called with the name of each candidate that starts; default: none.
-        peers: interpreters of the peers that need their own, by name; default none.
+        peers: by name of a peer, the interpreter of its environment, for peers that need an environment of their own;
+            default none.
 
     Raises:
         RuntimeError: a candidate's result differs from ours by more than the workload's tolerance.
@@ -114,7 +117,10 @@ def measured(
 
 
 def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> tuple[float, int] | None:
-    """The slope of log seconds against the log of the workload's size, and the number of cases; None for one case."""
+    """The slope of log seconds against the log of the workload's size, and the number of cases.
+
+    None if there are fewer than two cases.
+    """
     own = [t for t in timings if t.candidate == candidate and not t.skipped]
     if not own:
         return None
@@ -148,12 +154,12 @@ class _Process:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.first = self._answer()  # duration of the first time, usually a warm-up
+        self.first = self._answer()  # the report on the first repetition, which is usually a warm-up
         self.died = "" if self.first else f"ended with status {process.wait()}"
         self.numbers: list[float] = self.first.get("numbers", [])
 
     def once(self) -> dict[str, float]:
-        """Do the work once."""
+        """Let the process do the work once, and return its report."""
         assert self._process.stdin
         self._process.stdin.write("once\n")
         self._process.stdin.flush()
@@ -184,14 +190,14 @@ def _process(
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-        process_group=0,  # a Ctrl-C goes to the run, which ends its candidates itself
+        process_group=0,  # so a Ctrl-C interrupts only this process, which then ends its candidates itself
     )
     with process:
         try:
             yield _Process(process)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the process and its children
+                os.killpg(process.pid, signal.SIGKILL)  # ends the process and its children
 
 
 HEAD = "| case | candidate | clock [s] | processor [s] | memory [GB] | over ours | over the limit | off |"
@@ -201,7 +207,7 @@ FORMAT = "bench 1"
 def bench_page(
     workloads: Sequence[Workload], timings: Sequence[Timing], earlier: Sequence[Timing], repetitions: int, threads: int
 ) -> str:
-    """A table for each workload, with the fitted exponents."""
+    """The timings as Markdown: for each workload a table, and the fitted exponent of our time."""
     load = os.getloadavg()[0]
     lines = [
         f"Medians of {repetitions}, in turn; {threads} threads on {os.cpu_count()} processors, load {load:.1f} at the "
@@ -231,13 +237,13 @@ def bench_page(
 
 
 def as_json(timings: Sequence[Timing], repetitions: int, threads: int) -> str:
-    """The numbers and their provenance."""
+    """The timings and their provenance as JSON."""
     about = {"format": FORMAT, "repetitions": repetitions, "threads": threads, "provenance": provenance()}
     return json.dumps(about | {"timings": [timing.to_json() for timing in timings]}, indent=1, allow_nan=False) + "\n"
 
 
 def from_json(content: object) -> list[Timing]:
-    """The numbers of an earlier run.
+    """The timings of an earlier run.
 
     Raises:
         ValueError: the content has another form.

@@ -1,4 +1,4 @@
-"""A workload: work that several candidates, ours among them, do on the same input."""
+"""A workload is work that several candidates do on the same input; one of the candidates is our code."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Sizes = Mapping[str, int]
-Call = Callable[[], object]  # does the work once; its result is compared, as numbers
+Call = Callable[[], object]  # does the work once; the numbers of its result are compared with those of other candidates
 
 
 class Timed(NamedTuple):
-    """A result with the seconds that the candidate itself measured, if the call includes other work."""
+    """A result with the seconds that the candidate itself measured.
+
+    Candidates return it if their call includes other work, which must not count.
+    """
 
     result: Any
     clock: float
@@ -20,16 +23,18 @@ class Timed(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to do the work."""
+    """One way to do the work."""
 
     name: str
-    build: Callable[[Sizes], Call]  # sizes -> a call that does the work once, after an unmeasured set-up
-    # "ours"; "peer", another package's code for the same work; or "limit", the machine's best time for the dominating
-    # operation (a matrix product, a copy)
+    # from the sizes it prepares the input, unmeasured, and returns a call that does the work once
+    build: Callable[[Sizes], Call]
+    # "ours"; "also ours", another way of ours; "peer", other code for the same work; or "limit", the machine's best
+    # time for the dominating operation (a matrix product, a copy)
     role: str = "peer"
-    needs: str | None = None  # a package; without it the candidate is skipped
-    peer: str | None = None  # a peer of `experiments.benchmarks.elsewhere`, whose interpreter it needs
-    most: Sizes = field(default_factory=dict)  # largest sizes that the candidate can run (memory, patience)
+    needs: str | None = None  # a package without which the candidate is skipped
+    peer: str | None = None  # the peer of `experiments.benchmarks.elsewhere` whose interpreter runs the candidate
+    # the largest sizes at which the candidate is run, as memory or time would not suffice for more
+    most: Sizes = field(default_factory=dict)
     tolerance: float | None = None  # the candidate's own tolerance, if it computes in float32
 
 
@@ -37,26 +42,27 @@ class Candidate:
 class Workload:
     """The work, its sizes and its candidates."""
 
-    name: str  # as on the command line
+    name: str  # the name on the command line
     says: str
-    sizes: tuple[Sizes, ...]  # the cases, each measured with all candidates
+    sizes: tuple[Sizes, ...]  # the cases; all candidates are measured on each case
     candidates: tuple[Candidate, ...]
-    along: str  # the size against which the exponent is fitted, over cases that differ in this size alone
-    # largest distance of a candidate's result from ours, over the largest entry; limits have no result
+    along: str  # the name of the size whose power is fitted to the times, over cases that differ in this size alone
+    # The largest distance of a candidate's result from ours that is allowed, relative to our largest entry. It does not
+    # apply to candidates of the role "limit", whose results are not those of the work.
     tolerance: float = 1e-5
 
     @property
     def ours(self) -> Candidate:
-        """Our candidate, the denominator of the ratios."""
+        """Our candidate, whose time the others are compared with."""
         return next(candidate for candidate in self.candidates if candidate.role == "ours")
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """The sizes of a case in words."""
+    """The sizes of a case as text, such as "n=300, d=10"."""
     return ", ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 def unit_rows(n: int, d: int, seed: int = 0) -> np.ndarray:
-    """Random unit rows (n, d), float64."""
+    """Random rows of norm 1 in float64, (n, d)."""
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -1,1 +1,4 @@
-"""The commands of the command line, a file for each; heavy imports are inside the commands that need them."""
+"""The commands of the command line, a file for each.
+
+Modules that are slow to import are imported inside the commands that need them.
+"""

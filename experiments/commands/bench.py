@@ -1,4 +1,4 @@
-"""`ntkfl bench`: times of the slow computations beside peers and the machine's limit, all measured in one run."""
+"""`ntkfl bench`: times of slow computations, of other packages, and of the machine's limit, all measured in one run."""
 
 import json
 from functools import partial
@@ -32,10 +32,10 @@ def bench(
     ] = None,
     compare: Annotated[Path | None, "numbers of an earlier run, to set beside these"] = None,
 ) -> None:
-    """Measure seconds and memory of expensive computations, beside other packages and the machine's limit.
+    """Measure time and memory of expensive computations, and compare them with other packages and the machine's limit.
 
-    Every candidate does the same work in a process of its own; times count only if the results agree.
-    Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
+    Everything that is compared does the same work, in a process of its own. Times count only if the results agree. Exit
+    status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes that were measured until then are reported).
     """
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import as_json, bench_page, from_json, measured

@@ -1,4 +1,7 @@
-"""`ntkfl check`: a first look at the user's data: their kind, the most informative statements, the rate of training."""
+"""`ntkfl check`: a first look at the user's data.
+
+It describes the data, tests the statements with the sharpest bounds, and gives the rate of training.
+"""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
     from ntkfl import Problem
     from verification.first_look import Checked, FirstLook
 
-SAMPLES, LARGE = 100, 500  # default rows of built-in data; rows beyond which a file takes over half a minute
-TARGET = 1e-6  # the share of the first residual that rounds are counted to
+# number of rows of built-in data by default; a file with more than LARGE rows takes over half a minute
+SAMPLES, LARGE = 100, 500
+TARGET = 1e-6  # rounds are counted until this share of the first residual is left
 
 
 @takes_options
@@ -34,13 +38,15 @@ def check(
     data: Annotated[str, typer.Argument(help="a .csv or .npz file; digits, wine, breast_cancer, sphere")],
     duplicates: Duplicates = REFUSE,
 ) -> None:
-    """A first look at your data, on one screen: ntkfl check mine.csv
+    """Take a first look at your data, on one screen: ntkfl check mine.csv
 
-    It shows a summary of the data; the ten statements with the sharpest bounds, each tested on five networks of width
-    1024 (less for more than 1024 columns) and 20 rounds, with a smaller step if its hypotheses need one; the option
-    that lets more statements apply; the kernel's smallest eigenvalue, rate and step limits; the rounds that momentum
-    needs; and three commands to run next. For 500 rows it takes half a minute. Exit status: 0; 1 if a statement that is
-    recorded to hold is violated, or if nothing could be tested; 2 bad input.
+    It first shows a summary of the data. Then it tests the ten statements with the sharpest bounds, each on five
+    networks of width 1024 (less for more than 1024 columns) that are trained for 20 rounds. The step is smaller for a
+    statement whose hypotheses need a smaller one. It names the option that lets more statements apply. For the
+    infinitely wide network it prints the smallest eigenvalue of the kernel, the rate and the limits of the steps, and
+    the number of rounds that momentum at the server needs. Last come three commands to run next. For 500 rows all this
+    takes half a minute. Exit status: 0 done; 1 if a statement that is recorded to hold is violated, or if nothing could
+    be tested; 2 bad input.
     """
     from bounds import Outcome, catalogue
     from ntkfl import gram
@@ -67,7 +73,7 @@ def check(
 
 
 def _data_lines(problem: "Problem") -> list[str]:
-    """Rows, features, labels, clients, and the rows' norms."""
+    """The numbers of rows and features, the labels, the clients and the norms of the rows, in words."""
     import numpy as np
 
     from ntkfl.messages import number_of
@@ -91,14 +97,18 @@ def _data_lines(problem: "Problem") -> list[str]:
 
 
 def _statement_lines(look: "FirstLook", options: "Options") -> list[str]:
-    """A line for each checked statement; then the number of unchecked forms, and the option that lets more apply."""
+    """A line for each tested statement, then the numbers of bounds and identities that apply or cannot be tested.
+
+    The last lines name the option that lets more statements apply.
+    """
     from verification.applicability import Applies
 
     setup = options.setup()
     chosen = f"width {setup.width}, {setup.rounds} rounds of {setup.local_steps} local steps"
     head = f"of {len(look.looked)} forms about data these say most, sharpest first ({chosen}):"
     rows = [_row(checked, options) for checked in look.checked]
-    columns = 4 if any(row[3] for row in rows) else 3  # no column of steps if no statement has its own
+    # the column of steps is left out if no statement has a step of its own
+    columns = 4 if any(row[3] for row in rows) else 3
     table = [row[:columns] for row in [("", "outcome", "left/right", "step"), *rows]]
     widths = [max(len(row[i]) for row in table) for i in range(columns)]
     widths[0] = min(widths[0], page_width() - sum(widths[1:]) - 2 * (columns - 1))
@@ -124,7 +134,7 @@ def _row_lines(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 
 def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
-    """Id and title, outcome with its cases, left/right, and the step if it is the statement's own."""
+    """The columns of a tested statement: id and title, outcome and numbers of cases, left/right, and its own step."""
     from verification.applicability import Applies
     from verification.verdict_page import ratio_text
 
@@ -137,7 +147,10 @@ def _row(checked: "Checked", options: "Options") -> tuple[str, str, str, str]:
 
 
 def _kernel_lines(problem: "Problem", options: "Options", kernel) -> list[str]:
-    """The kernel at infinite width: smallest eigenvalue, rate and limits; then the rounds of server momentum."""
+    """Lines on the kernel at infinite width: its smallest eigenvalue, the rate, and the limits of the steps.
+
+    Below them is the number of rounds that momentum at the server needs.
+    """
     from ntkfl import gram
     from ntkfl.data import BUILT_IN
     from verification.verdict_page import ratio_text

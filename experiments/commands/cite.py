@@ -1,4 +1,4 @@
-"""`ntkfl cite`: BibTeX of the papers behind a result and of this tool."""
+"""`ntkfl cite`: BibTeX entries for the papers behind a result, and for this tool."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from experiments.console.blocks import bad_input
 from experiments.console.tables import on_screen
 
-FIELD = 15  # columns before the text of a field
+FIELD = 15  # column at which the text of a field begins
 
 
 def cite(
@@ -18,11 +18,11 @@ def cite(
         ),
     ] = None,
 ) -> None:
-    """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this version of this tool.
+    """Print BibTeX for the papers behind a statement, a method, a run or a study, and for this version of this tool.
 
-    If a printed form of the statement fails, there is an entry for this finding too, with its address and the command
-    that checks it. Without an argument: all papers whose statements are checked here. `ntkfl cite fl-ntk/B.12 >>
-    references.bib`
+    If a printed form of the statement fails, one more entry cites this finding, with the address of its page and the
+    name of the script that checks it. Without an argument, the entries of all papers whose statements are checked here
+    are printed. Example: `ntkfl cite fl-ntk/B.12 >> references.bib`
     """
     from experiments.citing import citation
 

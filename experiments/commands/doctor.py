@@ -1,4 +1,4 @@
-"""`ntkfl doctor`: what is installed on this machine, and what each missing thing would add."""
+"""`ntkfl doctor`: what is installed on this machine, and what each missing package or device would be used for."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 BROKEN = 1
 MISSING = "-"
 GROUPS = ("needed", "optional", "devices", "data", "plugins")
-TITLES = {"plugins": "what other packages bring"}  # groups whose title is not their name
-NAMES = 22  # width of the column of names; the text beside a longer name is moved
+TITLES = {"plugins": "what other packages bring"}  # the titles of groups whose title differs from their name
+NAMES = 22  # width of the column of names; beside a longer name the text begins farther right
 NOT_LOADED = (
     "jax and torch were not loaded: `ntkfl doctor --load` imports what is installed of them and names the devices"
 )
@@ -26,10 +26,10 @@ def doctor(
     json_file: Annotated[Path | None, typer.Option("--json", help="write what is found as JSON to this file")] = None,
     load: Annotated[bool, "import jax and torch too, which takes seconds, and name their devices"] = False,
 ) -> None:
-    """Say what is installed and found here: packages, devices, data; what a missing thing would add, and how to get it.
+    """Say which packages, devices and data this machine has, what each missing one would add, and how to get it.
 
-    Nothing is downloaded or changed; without --load neither jax nor torch is imported. Exit status: 0; 1 when something
-    that is needed is missing or broken.
+    Nothing is downloaded or changed. Without --load neither jax nor torch is imported. Exit status: 0 if everything
+    that is needed works, 1 if something that is needed is missing or broken.
     """
     from experiments.environment import examined
 
@@ -46,7 +46,10 @@ def doctor(
 
 
 def _lines(items: "tuple[Item, ...]") -> list[str]:
-    """Each group with its title and a line for each item; below a missing item, the command that installs it."""
+    """The lines to print: for each group its title and a line for each item.
+
+    Below a missing item is the command that installs it.
+    """
     width = max(len(item.name) for item in items) + 2
     width = width if is_piped() else min(width, NAMES)
     indent = " " * (width + 2)
@@ -59,7 +62,8 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
             description = "; ".join(filter(None, (here, item.fault, item.adds)))
             lines += on_screen(f"  {f'{item.name}  ':<{width}}{description}", indent)
             if item.get and (item.found is None or item.fault):
-                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")  # pasted lines are one command
+                # the backslash makes the lines one command when they are pasted
+                lines += on_screen(f"{indent}{item.get}", f"{indent}    ", end=" \\")
             if item.get and item.then and item.found is None:
                 lines += on_screen(f"{indent}{item.then}", indent)
     return lines

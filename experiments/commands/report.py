@@ -1,4 +1,4 @@
-"""`ntkfl report`: verdicts, studies and implementations as a folder of pages; two runs compared."""
+"""`ntkfl report`: a folder of pages about verdicts, studies and tested implementations, or a comparison of two runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +28,10 @@ def report(
     ] = None,
     factor: Annotated[float, "with --compare: list tightnesses that changed by more than this factor"] = 2.0,
 ) -> None:
-    """Make a folder of static pages from verdicts, studies and conformance runs, or say what changed between two runs.
+    """Make a folder of pages from verdicts, studies and conformance runs, or say what changed between two runs.
 
-    The pages need neither network nor JavaScript: open index.html. Exit status: 0 done; 1 with --compare when an
-    outcome got worse; 2 for bad input.
+    The first page is index.html. The pages are static files that need neither network nor JavaScript. Exit status: 0
+    done; 1 an outcome got worse (only with --compare); 2 bad input.
     """
     from bounds import load
     from experiments.report import folder
@@ -69,7 +69,7 @@ def report(
                     typer.echo(f"report: {first}", err=True)
                 else:
                     for path in studies or ():
-                        study_page(path)  # refuses a folder that is no study's
+                        study_page(path)  # raises an error for a folder that is not a study's
                     for path in conformance or ():
                         conformance_page(path)
             if run and write_markdown:

@@ -1,4 +1,4 @@
-"""`ntkfl study`: list the studies, run one, see its progress and its answers."""
+"""`ntkfl study`: list the studies, run a study, and show its progress and its answers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ntkfl.estimate import Estimate
 
 
-SHOWN = 12  # most values of an axis that are shown
+SHOWN = 12  # the largest number of values of an axis that are shown
 
 
 def option_lines(study: Study) -> list[str]:
-    """Every axis: its option with the default values, and its meaning."""
+    """A line for every axis: its option, the default values, and its meaning."""
     lines = []
     for axis in study.axes:
         values = [f"{value:g}" if isinstance(value, float) else str(value) for value in axis.values]
@@ -43,7 +43,7 @@ def option_lines(study: Study) -> list[str]:
 
 
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
-    """The number of cells and of missing ones, and their cost by the study's own estimates."""
+    """Lines with the numbers of cells and of missing cells, and the cost of the latter by the study's own estimates."""
     from experiments.studies.runner import planned
     from verification.cores import cores
 
@@ -62,7 +62,7 @@ def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> 
 
 
 def status_lines(folder: StudyFolder) -> list[str]:
-    """The state of the run in a folder, and its failures."""
+    """Lines with the state of the run in a folder, and its failures."""
     from experiments.studies.runner import planned
     from experiments.studies.running.code_version import version_of
 
@@ -82,7 +82,10 @@ def status_lines(folder: StudyFolder) -> list[str]:
 
 
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
-    """The answers as a table, worst first; below it each note once, and the number of cells behind the answers."""
+    """The answers as a table, worst first.
+
+    Below the table, each note appears once, followed by the number of cells that the answers rest on.
+    """
     from rich.text import Text
 
     from bounds import Outcome
@@ -128,7 +131,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def study() -> None:
-    """Studies: a question, a grid of runs that answers it, and the answer compared with theory."""
+    """List, run and show studies. A study answers a question by a grid of runs, and compares the answer with theory."""
 
 
 def _names(incomplete: str) -> list[str]:
@@ -147,7 +150,7 @@ def list_studies(
         list[str] | None, typer.Argument(metavar="[NAME]...", help="only these (all)", autocompletion=_names)
     ] = None,
 ) -> None:
-    """List the studies: name, question, source, and the options that replace the values of its axes."""
+    """List the studies with names, questions and sources, and the options that replace the values of their axes."""
     from experiments.studies import catalogue, find
 
     with bad_input():
@@ -190,14 +193,14 @@ def run(
 ) -> None:
     """Run a study: ntkfl study run width-scaling --widths 64,128,256 --seeds 4 --out DIR
 
-    Every axis of the grid has an option that replaces its values (`ntkfl study list`). Every cell of the grid, one run,
-    is kept in a file, so that the same command goes on where it was stopped; a cell that failed leaves its traceback,
-    and is then tried again. Exit status: 0 done, 1 an answer contradicts theory and is not recorded to do so, or cells
-    failed, 2 bad input or a run that cannot go on, 130 stopped by Ctrl-C.
+    Every axis of the grid has an option that replaces its values; `ntkfl study list` shows these options. Every cell of
+    the grid is one run, and is stored in a file. So the same command continues where it was stopped. A cell that failed
+    leaves its traceback, and is tried again by the same command. Exit status: 0 done, 1 an answer contradicts theory
+    and is not recorded to do so, or cells failed, 2 bad input or a run that cannot go on, 130 stopped by Ctrl-C.
     """
     from experiments.studies.running.one_thread import limit_to_one_thread
 
-    limit_to_one_thread(os.environ)  # before numpy and jax are imported, as in worker processes
+    limit_to_one_thread(os.environ)  # set before numpy and jax are imported, as in worker processes
     from experiments.studies.grid import chosen_grid
     from experiments.studies.study_folder import StudyFolder
     from experiments.studies.whole_run import is_empty, measured_until
@@ -226,7 +229,7 @@ def run(
 
         def measure(of: Grid) -> int:
             failed = _measure(of, folder, processes, cluster)
-            if failed:  # before the answers, which may be impossible without these cells
+            if failed:  # said before the answers, which may fail without these cells
                 tell(f"{failed} of {prod(of.shape)} cells failed: ntkfl study status {folder.path}")
             return failed
 
@@ -240,7 +243,7 @@ def run(
 
 @app.command("status", short_help="The progress of a study.")
 def status(folder: Folder) -> None:
-    """The progress of the study in a folder: cells done, failed (with the last line of the traceback), remaining."""
+    """Show the progress of the study in a folder: how many cells are done, failed or remaining."""
     from experiments.studies.study_folder import StudyFolder
 
     with bad_input():
@@ -252,7 +255,7 @@ def show(
     folder: Folder,
     plot: Charts = False,
 ) -> None:
-    """The answers of the study in a folder, computed again from its results.
+    """Show the answers of the study in a folder, computed again from its results.
 
     Exit status: 0 done, 1 an answer contradicts theory and is not recorded to do so, or there are no results, 2 bad
     input.
@@ -277,7 +280,9 @@ def show(
 
 
 def axis_options(words: Sequence[str]) -> dict[str, str]:
-    """The axes' options, which typer leaves over, `--widths 64,128` or `--widths=64,128`, by name.
+    """The values of the axes' options, by name, from the words that typer did not parse.
+
+    An option is `--widths 64,128` or `--widths=64,128`.
 
     Raises:
         ValueError: a word that is not an option, an option without a value, or an option given twice.
@@ -299,7 +304,7 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cluster | None) -> int:
-    """Measure all missing cells; returns how many failed."""
+    """Measure all missing cells, and return the number of cells that failed."""
     from experiments.console.progress_bar import StudyProgress
     from experiments.studies.runner import planned, require_memory, run
     from experiments.studies.running.measuring import RunStopped
@@ -314,7 +319,7 @@ def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cl
 
     def kept() -> str:
         with bad_input(OSError):
-            left = planned(grid, folder.store)  # a worker may have stored a cell that it could not report
+            left = planned(grid, folder.store)  # a worker may have stored a cell without being able to report it
         return f"{len(left.kept)} of {left.total} cells are kept in {folder.path}; the same command goes on from there"
 
     try:
@@ -327,7 +332,7 @@ def _measure(grid: Grid, folder: StudyFolder, processes: int | None, cluster: Cl
 
 
 def _finish(grid: Grid, folder: StudyFolder, cells: xarray.Dataset, answers: Sequence[Answer], plot: bool) -> bool:
-    """Print the answers and write pictures into the folder; returns whether an answer surprises."""
+    """Print the answers, write pictures into the folder, and return whether an answer is an unexpected violation."""
     _say(answer_lines(grid.study, cells, answers))
     if plot:
         _draw(grid, folder, cells)

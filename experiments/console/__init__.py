@@ -1,1 +1,1 @@
-"""Parts that commands share: options, bad input, result files, progress, pages of text."""
+"""What several commands use: options, messages for bad input, result files, progress, and text on the screen."""

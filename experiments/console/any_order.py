@@ -1,4 +1,8 @@
-"""`ntkfl certify --any-order` and `--method`: proofs of further training, of a network trained here or of a file."""
+"""`ntkfl certify --any-order` and `--method`: proofs about further training of a network.
+
+The network is trained here or read from a file. `--any-order` proves that training in every order of batches, clients
+and steps converges. `--method` proves it for one federated method.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,10 @@ class AnyOrder(Asked):
         return partial(certify_method, setup=setup, method=self.method, options=method_options(self.option))
 
     def require_memory(self, width: int | None, problem: Problem, setup: Setup) -> None:
-        """Raise a ValueError if a certificate under squares does not fit the memory; other losses are not checked."""
+        """Raise a ValueError if the certificate for the squared loss does not fit the memory.
+
+        The memory for other losses is not checked.
+        """
         from ntkfl.any_order.certificate import pair_limits
         from ntkfl.any_order.method_certificate import require_method_memory
 
@@ -62,7 +69,7 @@ class AnyOrder(Asked):
 
     @property
     def command(self) -> str:
-        """The first words of a command with the same options."""
+        """The beginning of a command line with the same options."""
         if self.method is None:
             return "ntkfl certify --any-order" + ("" if self.loss is None else f" --loss {shlex.quote(self.loss)}")
         return shlex.join(["ntkfl", "certify", "--method", self.method, *(f"--option={o}" for o in self.option)])
@@ -89,7 +96,10 @@ class AnyOrder(Asked):
 
 
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
-    """Train or read a network, certify it, print and write the result. Exit status: as `ntkfl certify`."""
+    """Train or read a network, certify it, print and write the result.
+
+    The exit status is that of `ntkfl certify`.
+    """
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     network: AffineTwoLayer | None = None
     with bad_input():
@@ -132,7 +142,10 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
 def _in_any_order(
     certificate: AnyOrderCertificate, problem: Problem, asked: AnyOrder, seed: int, draw: Callable[[bytes], None] | None
 ) -> dict[str, Any]:
-    """Run the adversary, the export and the picture, as the options say; returns the adversary's result."""
+    """Run the adversary, and make the export and the picture, if the options ask for them.
+
+    The adversary tries to find training that contradicts the certificate. Its result is returned.
+    """
     attacked = _attacked(certificate, asked.attack, seed) if asked.attack else {}
     if asked.export is not None and certificate.certified:
         _export(certificate, asked.export, problem.x_test if asked.test else None)
@@ -144,7 +157,10 @@ def _in_any_order(
 
 
 def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
-    """Print the adversary's result against a certificate, or against a failed certificate's claim, and return it."""
+    """Run the adversary, print its result and return it.
+
+    If the certificate failed, the adversary attacks what the certificate would have claimed.
+    """
     from ntkfl.any_order.adversary import attack_any_order
 
     with bad_input():
@@ -153,7 +169,7 @@ def _attacked(certificate: AnyOrderCertificate, trials: int, seed: int) -> dict[
 
 
 def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
-    """Write and check the folder, and print how anybody can check it again."""
+    """Write the certificate to the folder and check it there, and print the command that checks it again."""
     from ntkfl.any_order.export import CHECKER, export_any_order
 
     with bad_input():
@@ -164,7 +180,7 @@ def _export(certificate: AnyOrderCertificate, folder: Path, x_test: Any) -> None
 def _trained(
     problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None, start: AffineTwoLayer | None
 ) -> tuple[int, Either]:
-    """The first round that certifies, or the last round tried."""
+    """The first round that certifies, or else the last round tried, with its certificate."""
     from ntkfl.any_order.watching import certify_after, watch_any_order
 
     certify = asked.certifier(setup)
@@ -176,7 +192,10 @@ def _trained(
 
 
 def _picture(certificate: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
-    """The picture of margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final."""
+    """The picture of the margins of the test samples, sorted, each over its bound 2 D |a| |x|.
+
+    Above 1 the class of the sample is final.
+    """
     from matplotlib.figure import Figure
 
     from experiments.pictures import as_bytes

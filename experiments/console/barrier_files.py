@@ -1,6 +1,7 @@
-"""The networks that `ntkfl barrier` compares, from files or runs, and the data on which they are compared.
+"""The networks that `ntkfl barrier` compares, read from files or runs, and the data on which they are compared.
 
-For runs of other models the barrier is computed on a grid of the segment; between the grid points it may be higher.
+The exact barrier needs two-layer ReLU networks. For runs of other models the loss is computed on a grid of points of
+the segment; between these points it may be higher.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from ntkfl.connectivity.losses import named_loss
 
-if TYPE_CHECKING:  # PyTorch is imported where it is used: networks in files are compared without it
+if TYPE_CHECKING:  # PyTorch is imported where it is used, since networks in files are compared without PyTorch
     from torch import Tensor
 
     from experiments.miniatures.grid_barriers import Scores
@@ -23,16 +24,18 @@ if TYPE_CHECKING:  # PyTorch is imported where it is used: networks in files are
     from ntkfl.training.tree import Params
 
 
-CLASSES = 10  # classes of the built-in images
+CLASSES = 10  # number of classes of the built-in images
 CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
-EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks; exact barriers need one hidden layer
+# models of `ntkfl train` that may be two-layer ReLU networks, as exact barriers need
+EXACT_MODELS = ("two-layer", "mlp")
 
 
 @dataclass(frozen=True)
 class Compared:
     """Two-layer networks, samples (n, l), and the labels of the samples.
 
-    `constant`: the samples have a last feature that is 1, for biases. `unit`: the last unit holds the output's bias.
+    If `constant` is true, the samples have a last feature that is always 1, which stands for the biases. If `unit` is
+    true, the last hidden unit stands for the bias of the output.
     """
 
     networks: Sequence[TwoLayer]
@@ -46,13 +49,13 @@ class Compared:
 def compared(
     paths: Sequence[Path], spec: str | None, n: int | None, unit: bool, seed: int, loss: str
 ) -> Compared | None:
-    """The networks and their data; None if all are runs of models other than two-layer ReLU networks.
+    """The networks and their data, or None if all paths are runs of models other than two-layer ReLU networks.
 
     Without `n` all samples are taken. `unit` divides rows by their norms. The loss is "squared", "logistic" or
     "cross-entropy".
 
     Raises:
-        ValueError, OSError: files that cannot be read, or files of which only some are two-layer networks.
+        ValueError, OSError: files cannot be read, or only some of them are two-layer ReLU networks.
     """
     from ntkfl.connectivity.network import check_shapes, checked_inputs, with_constant, without_biases
 
@@ -76,10 +79,10 @@ def compared(
 
 
 def _network(path: Path) -> AffineTwoLayer | None:
-    """The network in a file, or of the run in a folder; None for a run of another model.
+    """The network in a file or of the run in a folder, or None for a run of another model.
 
     Raises:
-        ValueError, OSError: there is no network.
+        ValueError, OSError: the path has no network.
     """
     from ntkfl.connectivity.network_files import from_arrays, load_affine_network
 
@@ -98,7 +101,7 @@ def _network(path: Path) -> AffineTwoLayer | None:
 def _samples(
     outputs: int, spec: str, n: int | None, unit: bool, seed: int, loss: str
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Samples of named data or of a file, with labels that fit the networks' outputs and the loss."""
+    """Samples of a built-in data set or a file, labels that fit the networks' outputs and the loss, and a name."""
     from experiments.console.choices import BUILT_IN_SIZE
     from ntkfl import data
     from ntkfl.data.image_draw import describe
@@ -130,8 +133,8 @@ def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[
     """The test samples of a run in their own shape, their labels (one-hot for the squared loss), and a name.
 
     Raises:
-        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since the samples stay as
-            in the run.
+        ValueError: as `load_run`; the run has no test samples, or fewer than n; or `unit` is true, since the samples
+            stay as in the run.
     """
     from ntkfl.training.runs.training_run import load_run
 
@@ -149,10 +152,10 @@ def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[
 
 
 def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) -> dict[str, Any]:
-    """Barriers of every pair and, for more than two runs, of the group.
+    """The barriers on a grid, of every pair and, for more than two runs, of the group.
 
     Raises:
-        ValueError: runs of different models, or as `samples_of_run`.
+        ValueError: the runs have different models, or as `samples_of_run`.
     """
     from experiments.miniatures.grid_barriers import POINTS, group_barriers, segments
     from ntkfl.training.runs.training_run import load_run

@@ -1,4 +1,4 @@
-"""The blocks that a command works in: bad input, warnings, interrupts and result files."""
+"""Context managers in which commands work: for bad input, warnings, interrupts and result files."""
 
 import json
 import logging
@@ -15,20 +15,24 @@ from typer.core import TyperGroup
 from ntkfl import interruption
 
 BAD_INPUT = 2  # exit status
-NOTES = "ntkfl.data.user_files"  # logger of messages such as the name of the column with the labels
-TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"  # hidden from users
+NOTES = "ntkfl.data.user_files"  # the logger of messages such as that which names the column with the labels
+# this warning is hidden from users
+TORCH_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 
 
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
-    """A block in which an exception of our checks ends the program with "error: ..."; computations belong outside.
+    """A block in which an exception that bad input raises ends the program with a message "error: ...".
+
+    Computations belong outside the block.
 
     `kinds` are the exceptions that a user's input may raise in the block; default ValueError, KeyError, OSError.
     """
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
-    except (BrokenPipeError, ModuleNotFoundError):  # a closed pipe is no fault; PyTorch's absence is reported elsewhere
+    # a closed pipe is not bad input, and a missing PyTorch is reported elsewhere
+    except (BrokenPipeError, ModuleNotFoundError):
         raise
     except caught as error:
         typer.echo(f"error: {_said(error)}", err=True)
@@ -36,7 +40,7 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """The message of an error; for an OSError the file, then the reason, without the number."""
+    """The message of an error; for an OSError, the file and then the reason, without the error's number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
@@ -44,7 +48,9 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """A block in which the first warning from each place is printed as "warning: ...", with the number of further ones.
+    """A block in which the first warning from each place of the code is printed as "warning: ...".
+
+    The number of further warnings from that place is printed at the end.
 
     Messages that say which column of a user's file has which role are also printed once.
     """
@@ -70,7 +76,7 @@ def shown_warnings() -> Iterator[None]:
 
 
 class _Notes(logging.Handler):
-    """Prints every message once."""
+    """A logging handler that prints every message once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +113,7 @@ REPORTED = "what was counted until then is reported"
 
 
 class Interruptible(TyperGroup):
-    """A group of commands: a KeyboardInterrupt gives exit status 130, or 143 by SIGTERM."""
+    """A group of commands that, when interrupted, end with exit status 130, or with 143 after SIGTERM."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
@@ -119,7 +125,7 @@ class Interruptible(TyperGroup):
         except typer.Exit as error:
             if not error.exit_code or not interruption.pending():
                 raise
-            kept = []  # the command has already printed the reason
+            kept = []  # the command has already said why it ended
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "torch":
                 raise
@@ -128,7 +134,7 @@ class Interruptible(TyperGroup):
         except Exception:
             if not interruption.pending():
                 raise
-            kept = [NOTHING]  # the interrupted code raised another error
+            kept = [NOTHING]  # the interrupt made the code raise another error
         interruption.ending()
         typer.echo("\n".join([f"stopped by {interruption.name()}", *kept]), err=True)
         raise typer.Exit(interruption.status())
@@ -136,17 +142,17 @@ class Interruptible(TyperGroup):
 
 @contextmanager
 def if_stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """A block in which an interrupt prints this text: what is stored, and how to continue."""
+    """A block in which an interrupt prints the text of `kept`, which says what is stored and how to continue."""
     try:
         yield
     except KeyboardInterrupt as error:
-        if not getattr(error, "__notes__", None):  # the innermost block's text is printed
+        if not getattr(error, "__notes__", None):  # of nested blocks, the innermost one's text is printed
             error.add_note(kept())
         raise
 
 
 def stopped(kept: str) -> KeyboardInterrupt:
-    """The exception for an interrupted command that has stored its results and has said so."""
+    """The exception to raise for an interrupted command that has stored its results; its message is the text `kept`."""
     error = KeyboardInterrupt()
     error.add_note(kept)
     return error
@@ -159,14 +165,14 @@ Write = Callable[[str | bytes], None]
 
 @contextmanager
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
-    """For each path a function that writes text or bytes to the path in one step; for a path that is None, None.
+    """For each path, a function that writes text or bytes to the path in one step; None for a path that is None.
 
-    The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. An
-    earlier file at the path stays until then; without a call nothing changes.
+    On entry a temporary file is made beside the path. The function writes its content to that file, which then replaces
+    the file at the path. Until then an earlier file stays; if the function is not called, nothing changes.
 
-    A path that cannot be written, that occurs twice, or that is also an input, is bad input. If writing fails later, as
-    on a full disk, a message is printed and the block continues, so that its results can be printed. Then the program
-    ends as for bad input.
+    It is bad input if a path cannot be written, occurs twice, or is also read. If writing fails later, as on a full
+    disk, a message is printed and the block continues, so that its results can be printed. Then the program ends as for
+    bad input.
     """
     failed: list[Path] = []
     with ExitStack() as stack:
@@ -207,7 +213,8 @@ def _reserved(path: Path, failed: list[Path]) -> Iterator[Write]:
     if target.exists() and not os.access(target, os.W_OK):
         raise OSError(f"cannot write {path}: no permission")
     if target.exists() and not target.is_file():
-        yield lambda content: _done(path, failed, lambda: _write(target, content))  # no device may be replaced
+        # a device such as /dev/null must not be replaced
+        yield lambda content: _done(path, failed, lambda: _write(target, content))
         return
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -226,7 +233,7 @@ def _reserved(path: Path, failed: list[Path]) -> Iterator[Write]:
 
 
 def _done(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
-    """Write, or print the reason of the failure and record it."""
+    """Write the file; if that fails, print the reason and add the path to `failed`."""
     try:
         write()
     except BrokenPipeError:
@@ -239,7 +246,7 @@ def _done(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except RuntimeError:  # Python up to 3.12 raises this
+    except RuntimeError:  # for a loop of links, Python up to 3.12 raises this error
         raise OSError(f"{path} is a link that leads back to itself; name a file") from None
 
 

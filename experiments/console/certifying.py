@@ -1,4 +1,4 @@
-"""The common parts of `ntkfl certify`'s certificates: the network, defaults, the command that repeats a certificate."""
+"""What the certificates of `ntkfl certify` share: data, network, defaults, and the command to repeat a certificate."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Certificate = TypeVar(
 
 NOT_CERTIFIED = 1
 DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
-SPHERE_SIZE = 4  # samples on the sphere: with 64000 neurons most draws certify
-WATCHED_ROUNDS = 2000  # most rounds of --watch without --rounds
-TESTED = 500  # test images of a built-in data set
+SPHERE_SIZE = 4  # default number of samples on the sphere, for which most draws of 64000 neurons certify
+WATCHED_ROUNDS = 2000  # the largest number of rounds of --watch, unless --rounds is given
+TESTED = 500  # number of test images of a built-in data set
 FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 
@@ -45,11 +45,11 @@ class Asked:
     test: bool
     json_file: Path | None
     weights: Path | None  # a file of the user's network
-    method: str | None  # the method that is certified; None: any order
+    method: str | None  # the method that is certified; None: every order of training
     option: tuple[str, ...]
-    export: Path | None  # a new folder for a certificate that holds
-    attack: int | None  # steps, or windows of steps, that an adversary tries
-    loss: str | None  # the loss trained on and certified; None: squares
+    export: Path | None  # a new folder, to which a certificate that holds is exported
+    attack: int | None  # number of steps, or windows of steps, that an adversary tries
+    loss: str | None  # the loss that is trained on and certified; None: squares
 
     @property
     def trained_on(self) -> ConvexLoss:
@@ -60,7 +60,7 @@ class Asked:
 
     @property
     def command(self) -> str:
-        """The first words of a command with the same options."""
+        """The beginning of a command line with the same options."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -78,7 +78,10 @@ class Asked:
         round_: int,
         more: Sequence[str] = (),
     ) -> None:
-        """Print a certificate with its setting; where it does not hold, the command that trains until a round does."""
+        """Print a certificate with its setting.
+
+        If the network is not certified, the command that trains it further until a round certifies is printed too.
+        """
         place = "" if self.weights is None else f" of {self.weights}"
         place += f" after round {round_}" if round_ or self.weights is None else ""
         typer.echo(f"{certificate}\n  setting: {setting(problem, setup, *FIELDS)}\n  {network}{place}")
@@ -90,7 +93,7 @@ class Asked:
     def identity(
         self, options: Options, problem: Problem, setup: Setup, round_: int, more: Sequence[str]
     ) -> dict[str, str | dict[str, Any]]:
-        """The entries of a record that identify the network of a round, with the command that certifies it again."""
+        """Entries of a result file that identify the network after a round, and the command that certifies it again."""
         from ntkfl.trajectory import provenance
 
         words = (*self._of_file, *after_rounds(round_, self.every), *more)
@@ -102,7 +105,7 @@ class Asked:
 
     @property
     def _of_file(self) -> list[str]:
-        """The words that name the file of a network; empty if there is no file."""
+        """The option that names the file of a network; empty if there is no file."""
         return [] if self.weights is None else [f"--weights {shlex.quote(str(self.weights))}"]
 
 
@@ -112,12 +115,13 @@ def to_certify(
     first: Callable[[Problem, Setup], None] | None = None,
     condition: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[Problem, Setup]:
-    """The data and the setup of the options; with `test`, samples of a built-in data set are kept for tests.
+    """The data and the setup that the options name; with `test`, the data have test samples.
 
-    `first` raises if the certificate does not fit the memory, before `condition` compares rows, as in `chosen_problem`.
+    As in `chosen_problem`, `first` is called before `condition` compares rows. Here `first` raises if the certificate
+    does not fit the memory.
 
     Raises:
-        ValueError, OSError: as `chosen_problem`; data without test samples, with `test`.
+        ValueError, OSError: as `chosen_problem`; or `test` is true and the data have no test samples.
     """
     size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
     setup = options.setup(seed=options.seed, **DEFAULTS)
@@ -130,7 +134,7 @@ def to_certify(
 
 
 def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
-    """The command line that makes the same certificate again."""
+    """The command line that makes the same certificate again, given its beginning `command`."""
     from bounds import Options
     from verification.judging.check import option_words
 
@@ -141,12 +145,15 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
 
 
 def after_rounds(rounds: int, every: int) -> list[str]:
-    """The words that name a round; empty for round 0."""
+    """The options that name a round; empty for round 0."""
     return [f"--after {rounds} --every {every}"] if rounds else []
 
 
 def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certificate]:
-    """The last round watched, with its certificate; prints for every other round why it is not certified."""
+    """The last of the rounds in `watched`, with its certificate.
+
+    For every round that is not certified, the reason is printed.
+    """
     judged: tuple[int, Certificate] | None = None
 
     def kept() -> str:
@@ -160,12 +167,12 @@ def last_judged(watched: Iterable[tuple[int, Certificate]]) -> tuple[int, Certif
             if not certificate.certified:
                 left = f"{certificate.residual_name} = {float(certificate.residual.hi):.3g}"
                 typer.echo(f"round {reached}: {left}; {certificate.why}", err=True)
-    assert judged is not None  # round 0 is judged before any training
+    assert judged is not None  # there is at least round 0, which is judged before any training
     return judged
 
 
 def say_attack(attack: Attack | WindowAttack, certified: bool) -> dict[str, Any]:
-    """Print the adversary's result, and return it as a record."""
+    """Print the adversary's result, and return it as a dictionary."""
     typer.echo(f"  {attack}")
     if certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)

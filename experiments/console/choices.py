@@ -1,4 +1,4 @@
-"""The options that verify, certify and rate share, declared once, and the data that they name."""
+"""Options that `ntkfl verify`, `certify`, `rate` and other commands share, and the data that these options name."""
 
 import inspect
 import warnings
@@ -49,10 +49,10 @@ ServerSchedule = Annotated[
 StepsSchedule = Annotated[
     str | None, typer.Option(metavar="K,K,...", help="local steps in round 0, 1, ..., and later rounds")
 ]
-AUTO = "auto"  # the step that the hypotheses allow
+AUTO = "auto"  # stands for the largest step that the hypotheses allow
 LOOK_WIDTH, LOOK_ROUNDS = 1024, 20  # default width and rounds of the networks in a first look at the user's data
-LOOK_WEIGHTS, LEAST_WIDTH = 2**20, 64  # most hidden weights of such a network, and its least width
-BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
+LOOK_WEIGHTS, LEAST_WIDTH = 2**20, 64  # the largest number of hidden weights of such a network, and its least width
+BUILT_IN_SIZE = 20  # number of samples drawn from a built-in data set, unless --n says otherwise
 
 
 def _option(annotation: Any, default: Any, *names: str, help: str) -> tuple[Any, Any]:
@@ -78,10 +78,10 @@ SHARED: dict[str, tuple[Any, Any]] = {
 
 
 def takes_options(command: Callable) -> Callable:
-    """The command with the shared options of typer in place of its parameter `options: Options`.
+    """The command with the shared options, as typer's options, in place of its parameter `options: Options`.
 
-    A parameter `auto_step: bool` of the command says whether the step is to be found: `--eta-local auto`. A command may
-    declare an option itself by a parameter of its name.
+    If the command has a parameter `auto_step: bool`, it is true for `--eta-local auto`, which asks the command to find
+    the step. A command may also declare one of the shared options itself, by a parameter with the option's name.
     """
     own = inspect.signature(command).parameters
     parameters = [p for p in own.values() if p.name not in ("options", "auto_step")]
@@ -113,14 +113,14 @@ def takes_options(command: Callable) -> Callable:
 
 
 def with_help(command: Callable) -> Callable:
-    """The command, with an option of typer where a parameter is annotated by its type and a text alone, the help."""
+    """The command with an option of typer for each parameter that is annotated by its type and a help text alone."""
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters.values()
     return with_parameters(command, [p.replace(annotation=_as_option(p.name, hints[p.name])) for p in own])
 
 
 def _as_option(name: str, annotation: Any) -> Any:
-    """The annotation for typer; a bool is a switch without an option that switches it off."""
+    """The annotation for typer; a bool becomes a switch that has no counterpart to switch it off."""
     text, *_ = getattr(annotation, "__metadata__", (None,))
     if not isinstance(text, str):
         return annotation
@@ -136,10 +136,10 @@ def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) 
 
 
 def numbers_of(name: str, typed: str, kind: Callable[[str], Number]) -> list[Number]:
-    """The numbers of an option, which are typed with commas between them: 1,5,20.
+    """The numbers of an option that is typed with commas, such as 1,5,20.
 
     Raises:
-        ValueError: a part is no number, or no whole number where `kind` is int.
+        ValueError: a part is not a number, or `kind` is int and a part is not a whole number.
     """
     try:
         return [kind(part) for part in typed.split(",")]
@@ -149,7 +149,7 @@ def numbers_of(name: str, typed: str, kind: Callable[[str], Number]) -> list[Num
 
 
 def given_numbers(name: str, typed: str | None, kind: Callable[[str], Number]) -> list[Number] | None:
-    """As `numbers_of`; None without the option."""
+    """As `numbers_of`; None if the option is not given."""
     return None if typed is None else numbers_of(name, typed, kind)
 
 
@@ -166,7 +166,7 @@ def _checked(chosen: dict[str, Any]) -> "Options":
     for name in ("n", "clients"):
         require_size(name, chosen[name], optional=True)
     options = Options(**chosen)
-    options.setup(seed=options.seed)  # Setup validates its fields
+    options.setup(seed=options.seed)  # this call raises if a field of the setup is not valid
     return options
 
 
@@ -180,15 +180,16 @@ def chosen_problem(
     condition: "Callable[[np.ndarray], None] | None" = None,
     duplicates: str | None = None,
 ) -> "Problem":
-    """The problem that the options name; without --data the default one, and n samples unless --n is given.
+    """The data that the options name, by default those named `default`, with n samples unless --n is given.
 
-    `test` is the number of test samples of a named data set; a file has its own.
+    `test` is the number of test samples of a built-in data set; a file has test samples of its own.
 
-    `first` raises if the problem is too large, before its rows are compared. `condition` raises if rows make a kernel
-    singular, by default that of FL-NTK's network. If `duplicates` is None, the command has no such option.
+    `first` is called before rows are compared, and raises if the data are too large. `condition` compares rows, and
+    raises if they make a kernel singular; by default it is the kernel of FL-NTK's network. `duplicates` says what to do
+    with equal rows; it is None for a command without this option.
 
     Raises:
-        ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min zero, unless duplicates are kept.
+        ValueError, OSError: as `ntkfl.data.named`; or rows make lambda_min zero, unless duplicates are kept.
     """
     from ntkfl import data, gram
 
@@ -217,7 +218,7 @@ def chosen_problem(
 
 
 def _lines_of(spec: str, error: "ParallelRows") -> str:
-    """The lines of a .csv file with the rows that an error names."""
+    """The line numbers, in a .csv file, of the rows that an error names."""
     from ntkfl.data.user_files import csv_lines, is_csv
     from ntkfl.gram.degeneracy import said_groups
 
@@ -228,10 +229,10 @@ def _lines_of(spec: str, error: "ParallelRows") -> str:
 
 
 def one_output(problem: "Problem") -> "Problem":
-    """The same problem, with a warning if labels look like several classes.
+    """The same data, if their labels have one output, with a warning if the labels look like several classes.
 
     Raises:
-        ValueError: labels with several outputs.
+        ValueError: the labels have several outputs.
     """
     if problem.y.ndim != 1:
         raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
@@ -249,10 +250,10 @@ def one_output(problem: "Problem") -> "Problem":
 
 
 def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
-    """The user's choices, completed so that a look takes seconds: width 1024, 20 rounds, a stable step.
+    """The options, with choices for a quick look where the user made none: width 1024, 20 rounds, a stable step.
 
-    Beyond 1024 columns the width is less, since the cost of a case grows with the product of columns and width. The
-    kernel is computed if it is needed and not given.
+    For more than 1024 columns the width is smaller, since the cost of a case grows with the product of columns and
+    width. The kernel is computed if it is needed and not given.
     """
     width = min(LOOK_WIDTH, max(LEAST_WIDTH, LOOK_WEIGHTS // problem.d))
     options = replace(options, width=options.width or width, rounds=options.rounds or LOOK_ROUNDS)
@@ -260,20 +261,21 @@ def for_a_look(problem: "Problem", options: "Options", kernel: "np.ndarray | Non
 
 
 def with_stable_step(problem: "Problem", options: "Options", kernel: "np.ndarray | None" = None) -> "Options":
-    """The options with half the largest stable local step, if the user gives none and the default is not stable."""
+    """The options, with half the largest stable local step if the user gives no step and the default is not stable."""
     from ntkfl import Setup
     from ntkfl.exact_dynamics import UnstableSteps
 
     if options.eta_local is not None:
         return options
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # warnings about the default step, which is then not taken
+        # a warning would be about the default step, which is then not taken
+        warnings.simplefilter("ignore", UnstableSteps)
         limit = regime_of(problem, options, kernel).step_limits.eta_local
     return options if limit > Setup.eta_local else replace(options, eta_local=float(f"{limit / 2:.2g}"))
 
 
 def regime_of(problem: "Problem", options: "Options", kernel: "np.ndarray | None") -> "KernelRegime":
-    """The kernel regime of these data with the options' steps."""
+    """The kernel regime of these data, with the step sizes of the options."""
     from ntkfl import kernel_regime
 
     return kernel_regime(problem, options.setup(seed=options.seed), kernel)
@@ -283,7 +285,7 @@ def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str
     """The entries of `known` with these names.
 
     Raises:
-        ValueError: an unknown name; the message has the nearest known one.
+        ValueError: a name is unknown; the message has the nearest known name.
     """
     from ntkfl.messages import did_you_mean
 
@@ -297,23 +299,23 @@ def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str
 
 
 def amount(estimate: "Estimate") -> str:
-    """A number with its error."""
+    """A number with its error, as text."""
     return f"{float(estimate.value):.9g} ± {float(estimate.error):.1e}"
 
 
 def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:
-    """One line: the data and the fields of the setup that matter."""
+    """One line of text with the data and these fields of the setup."""
     sizes = [f"n = {problem.n}", f"d = {problem.d}", f"N = {problem.n_clients}"]
     return ", ".join([problem.name, *sizes, *(f"{name} = {getattr(setup, name):g}" for name in fields)])
 
 
 def refuse_steps(options: "Options", unused: tuple[str, ...]) -> None:
-    """Raise a ValueError if one of these options is given to a command that tunes the steps itself."""
+    """Raise a ValueError if one of these options is given, since the command chooses their values itself."""
     given = next((name for name in unused if getattr(options, name) is not None), None)
     if given is not None:
         raise ValueError(f"--{given.replace('_', '-')} is not for this command, which tunes the steps itself")
 
 
 def step_counts(typed: str) -> tuple[int, ...]:
-    """The numbers of local steps in --steps, ascending and each once."""
+    """The numbers of local steps that --steps lists, ascending and without repetitions."""
     return tuple(sorted(set(numbers_of("steps", typed, int))))

@@ -1,4 +1,4 @@
-"""The options that name a Dask cluster, for the commands that can use one."""
+"""Options that name a Dask cluster, for the commands that can use a cluster."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ TlsKey = Annotated[str | None, typer.Option(help="this client's key, a .pem file
 def chosen_cluster(
     scheduler: str | None, tls_ca: str | None, tls_cert: str | None, tls_key: str | None
 ) -> "Cluster | None":
-    """The cluster that these options name, or None.
+    """The cluster that these options name, or None without an address.
 
     Raises:
-        ValueError: TLS files without an address; as `Cluster`.
+        ValueError: TLS files are given without an address; or as `Cluster`.
     """
     if scheduler is None:
         if tls_ca or tls_cert or tls_key:
@@ -40,7 +40,10 @@ def chosen_cluster(
 
 @contextmanager
 def client_of(cluster: "Cluster | None", kept: Callable[[], str]) -> Iterator["Client | None"]:
-    """A client of the cluster, if there is one; if the cluster is lost, the program ends with the sentence `kept`."""
+    """A client of the cluster, or None without a cluster.
+
+    If the cluster is lost during the block, the program ends with the sentence `kept`.
+    """
     if cluster is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Times on the command line: 60, 60s, 5m or 1h."""
+"""Durations on the command line, such as 60, 60s, 5m or 1h."""
 
 import re
 
@@ -8,10 +8,10 @@ SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration(text: str | float) -> float:
-    """The seconds that a number with s, m, h or no unit means.
+    """The number of seconds of a text such as 60, 60s, 5m or 1h; a number without a unit is in seconds.
 
     Raises:
-        typer.BadParameter: the text is not a time.
+        typer.BadParameter: the text is not a duration.
     """
     read = re.fullmatch(r"(-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([smh]?)", str(text).strip())
     if read is None:

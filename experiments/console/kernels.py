@@ -1,4 +1,7 @@
-"""The networks and kernels of commands: FL-NTK's network, networks of any depth, networks in a user's file."""
+"""The networks that commands take and their kernels.
+
+A network is FL-NTK's, a network of any depth, or one that a user's file defines.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,19 @@ NETWORK = typer.Option(
     help="that of FL-NTK; fully connected or convolutional with L layers of weights, all trained, and activation "
     "PHI (relu, erf, gelu); or the network that a file defines",
 )
-RELATIVE = 1e-12  # tested error of a finite network's kernel, over the root of the product of two diagonal entries
+# the error of an entry of a finite network's kernel, as tests show it, relative to the root of the product of the two
+# diagonal entries
+RELATIVE = 1e-12
 
 
 def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
-    """The kernel matrices of a network, by their names in tables; first the limit's, if there is one.
+    """The kernel matrices of a network, by their names in tables; that of the infinite width, if any, is the first.
 
-    Only width, sigma and seed of the setup belong to a finite network. With `finite` the result includes the matrix of
-    the network at `setup.width`; a file has only this one.
+    With `finite` the result includes the matrix of the finite network with the width, sigma and seed of the setup. A
+    network in a file has this matrix only.
 
     Raises:
-        ValueError: a network that is not understood, or does not fit the data.
+        ValueError: the network is not understood, or does not fit the data.
     """
     from ntkfl import gram
     from ntkfl.initialisation import draw
@@ -56,7 +61,7 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
 
 
 def momentum_rounds(problem: Problem, eps: float, gram: Float[np.ndarray, "n n"] | None = None) -> Tuned | None:
-    """Server momentum with its best steps in closed form, for one local step; None if no steps are stable.
+    """Momentum at the server with its best steps, in closed form for one local step; None if no steps are stable.
 
     Raises:
         ValueError: as `ntkfl.fastest`.
@@ -68,14 +73,14 @@ def momentum_rounds(problem: Problem, eps: float, gram: Float[np.ndarray, "n n"]
 
 
 def rounds_said(tuned: Tuned) -> str:
-    """The number of rounds of tuned steps in words."""
+    """The number of rounds that the tuned steps need, in words."""
     if tuned.rounds is not None:
         return f"{tuned.rounds} rounds"
     return "a residual that does not fall so far" if tuned.estimate is None else f"some {tuned.estimate:.1g} rounds"
 
 
 def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
-    """A sentence where columns of equal spread need less than half the rounds of `tuned`; else an empty one."""
+    """A remark if columns of equal spread would need less than half the rounds of `tuned`; otherwise empty."""
     import numpy as np
 
     from ntkfl.gram import ParallelRows
@@ -83,7 +88,7 @@ def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
     needed = tuned.rounds or tuned.estimate or float("inf")
     try:
         scaled = momentum_rounds(problem.standardised(), eps)
-    except (ParallelRows, ValueError):  # the scaled rows are parallel
+    except (ParallelRows, ValueError):  # rows are parallel after scaling
         return ""
     if scaled is None or scaled.rounds is None or not 2 * scaled.rounds < needed:
         return ""
@@ -97,9 +102,9 @@ def scaled_columns(problem: Problem, eps: float, tuned: Tuned) -> str:
 def problem_and_gram(
     options: Options, spec: str, samples: int, duplicates: str, first: Callable[[Problem], None] | None = None
 ) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
-    """The problem (default: digits) and the kernel matrix of the network; no matrix for FL-NTK's network, the default.
+    """The data (default: digits) and the kernel matrix of the network; None as the matrix of FL-NTK's network.
 
-    `first` raises if the problem is too large, before its rows are compared.
+    `first` is called before rows are compared, and raises if the data are too large.
 
     Raises:
         ValueError, OSError: as `chosen_problem` and `kernels`.
@@ -116,7 +121,9 @@ def problem_and_gram(
 def network_of(
     spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
 ) -> tuple[Model, WideNetwork | None]:
-    """The network of this name for these data at the setup's width; and this network at any width, or None for a file.
+    """The network of this name for these data at the setup's width, and the same network as one of any width.
+
+    The second is None for a network in a file.
 
     Raises:
         ValueError: as `kernels`.
@@ -134,10 +141,10 @@ def network_of(
 
 
 def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | None:
-    """The network of any depth and width of this name; None for a file.
+    """The network of this name, with a depth but no fixed width; None for a network in a file.
 
     Raises:
-        ValueError: another name.
+        ValueError: there is no such network.
     """
     from ntkfl import networks
     from ntkfl.extensions import is_file
@@ -151,7 +158,7 @@ def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | N
 
 
 def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
-    """A function that raises if rows make this network's kernel singular; for FL-NTK's network `require_positive`.
+    """A function that raises if rows make this network's kernel singular; for FL-NTK's, `gram.require_positive`.
 
     Raises:
         ValueError: as `wide_of`.
@@ -165,7 +172,7 @@ def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[
 
 
 def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Problem:
-    """The problem for these kernels: `per_output` if a network has several outputs.
+    """The data in the form that these kernels need: by `per_output` if the network has several outputs.
 
     Raises:
         ValueError: the labels have another number of columns than the network has outputs.
@@ -181,7 +188,7 @@ def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Prob
 
 
 def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
-    """J J^T of a network at its start, (n C, n C)."""
+    """The kernel J J^T of a network at its start, (n C, n C), where C is the number of outputs."""
     import numpy as np
 
     from ntkfl import Estimate, gram
@@ -192,14 +199,17 @@ def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
 
 
 def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.ndarray) -> Trajectory:
-    """Algorithm 1 in the kernel regime of this matrix, from these outputs of the network, in their shape."""
+    """Algorithm 1 in the kernel regime of this matrix, from these outputs of the network before training.
+
+    The outputs of the result have the shape of the labels.
+    """
     import warnings
 
     from ntkfl import kernel_regime
     from ntkfl.exact_dynamics import UnstableSteps
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)  # the network's run shows the warnings
+        warnings.simplefilter("ignore", UnstableSteps)  # the run of the network shows the same warnings
         if len(matrix) == problem.n:
             return kernel_regime(problem, setup, matrix).trajectory(outputs)
         run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())

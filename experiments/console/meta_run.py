@@ -1,7 +1,8 @@
-"""The output of `ntkfl verify` with --meta and with --symbolic.
+"""What `ntkfl verify` prints with --meta and with --symbolic.
 
-With --meta: the mutation matrix, faults of the library, and the verifier's false alarms. With --symbolic: every
-algebraic step of a proof, and whether a machine proved it.
+With --meta it tests the verifier itself: which wrong formulas (mutants) and which planted faults of the library it
+notices, and whether it raises false alarms. With --symbolic it prints every algebraic step of a proof, and whether a
+machine proved it.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     from verification.planted_faults.fault import PlantedFault
     from verification.planted_faults.noticing import Noticed
 
-OF, FAILED = 22, 1  # columns of a statement's id; the exit status where a step is not proved
-RUNS = 10_000  # runs of true statements, in which no false alarm may occur
+OF, FAILED = 22, 1  # width of a statement's id in columns; exit status if a step is not proved
+RUNS = 10_000  # number of runs of true statements, none of which may be called violated
 EXPOSED = 1
 
 
 def prove_steps(ids: Collection[str] | None) -> None:
-    """Prove the algebraic steps that belong to these statements (None: all), one line each; exit status 1 if one fails.
+    """Prove the algebraic steps that belong to these statements (None: all statements), and print a line for each.
+
+    The exit status is 1 if a step is not proved.
 
     Raises:
         ValueError: no statement has such a step.
@@ -65,13 +68,14 @@ def check_verifier(
     write_json: Callable[[str], None] | None = None,
     write_markdown: Callable[[str], None] | None = None,
 ) -> None:
-    """Print which mutants are killed, by statement and by kind, planted faults, and false alarms on fresh cases.
+    """Print which wrong formulas (mutants) and planted faults are noticed, and false alarms on fresh cases.
 
-    With `whole`, when all statements are asked for, 10,000 runs are made, otherwise one batch of fresh cases. With
-    `library` only the planted faults are tried, and `write_markdown` gets their page.
+    With `whole`, which means that all statements are tested, false alarms are looked for in 10,000 runs, otherwise in
+    one batch of fresh cases. With `library` only the planted faults are tried, and `write_markdown` writes a page about
+    them.
 
-    Exit status 1 if a statement's own mutant survives, a fault of the library changes no verdict, or a true statement
-    is called violated; 130 if interrupted.
+    The exit status is 1 if a mutant of a statement is not noticed, a planted fault changes no verdict, or a true
+    statement is called violated. It is 130 if interrupted.
     """
     from ntkfl.trajectory import provenance
     from verification import meta_tables
@@ -120,7 +124,7 @@ def check_verifier(
 
 
 def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[Noticed], bool]:
-    """Plant faults in the library and print the noticed ones; returns whether all were planted."""
+    """Plant faults in the library one by one, print which are noticed, and return whether all were planted."""
     from verification.planted_faults import noticing
 
     if not planted:
@@ -136,5 +140,6 @@ def _faults(planted: tuple[PlantedFault, ...], options: Options) -> tuple[list[N
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
     with warnings.catch_warnings(), CaseProgress() as progress:
-        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases exceed the step limits on purpose
+        # mutants and stored cases exceed the limits of stable steps on purpose
+        warnings.simplefilter("ignore", UserWarning)
         yield progress

@@ -1,4 +1,7 @@
-"""Methods and their options on the command line: NAME=VALUE, repeated, or METHOD:NAME=VALUE,NAME=VALUE."""
+"""Methods and their options on the command line.
+
+Options are given as repeated NAME=VALUE, or together with their method as METHOD:NAME=VALUE,NAME=VALUE.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,20 +9,20 @@ from typing import Any
 
 
 def method_options(typed: Sequence[str] | None) -> dict[str, Any]:
-    """The options by name; a value is a number, true, false or null in JSON's form, or else text.
+    """The options by name; a value is a number, true, false or null as in JSON, and otherwise text.
 
     Raises:
-        ValueError: an option without "=".
+        ValueError: an option has no "=".
     """
     return dict(map(_parsed, typed or ()))
 
 
 def methods_with_options(typed: Sequence[str], options: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Each method with its options; separate options belong to a single method.
+    """Each method with its options; options given separately are allowed only with a single method.
 
     Raises:
-        ValueError: an option without "="; options beside several methods; a method that is given twice with the same
-        options.
+        ValueError: an option has no "="; separate options are given with several methods; or a method is given twice
+            with the same options.
     """
     if options and len(typed) > 1:
         raise ValueError(

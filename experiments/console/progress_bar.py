@@ -1,4 +1,4 @@
-"""The progress of commands, verifications and studies, on stderr: a bar on a terminal, otherwise some lines."""
+"""The progress of commands, verifications and studies, shown on stderr as a bar on a terminal, otherwise as lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Reporter(ExitStack):
-    """A context in which `report` shows progress, the first line at once; a bar without a unit has no counts."""
+    """A context in which `report` shows progress.
+
+    If `unit` is None, the bar shows no counts of finished items.
+    """
 
     def __init__(self, unit: str | None = None, text: str = "starting", total: float | None = None) -> None:
         super().__init__()
@@ -35,7 +38,7 @@ class Reporter(ExitStack):
         self._task = self._bar.add_task(text, total=total) if self._bar else None
 
     def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
-        """Move the bar; without a bar print a line, if the last line is some seconds old."""
+        """Move the bar; if there is no bar, print a line, but only once in some seconds."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
         elif time.monotonic() >= self._next_line or last:
@@ -44,7 +47,10 @@ class Reporter(ExitStack):
 
 
 class ProgressBar(Reporter):
-    """A context in which `show` prints the number of finished items; the last line is always printed."""
+    """A context in which `show` shows the number of finished items.
+
+    Without a bar, the line about the last item is always printed.
+    """
 
     def __init__(self, unit: str) -> None:
         super().__init__(unit)
@@ -67,7 +73,7 @@ def _bar(unit: str | None) -> Progress:
 
 
 class RunProgress(ProgressBar):
-    """A context in which a call with each new row and the number of rounds shows the progress of a run."""
+    """A context that shows the progress of a run; call it with each new row of results and the number of rounds."""
 
     def __init__(self) -> None:
         super().__init__("rounds")
@@ -77,7 +83,7 @@ class RunProgress(ProgressBar):
 
 
 def described(row: Row) -> str:
-    """The measured losses and accuracies of a row."""
+    """The losses and accuracies that were measured in a round, as text."""
     values = {
         "test loss": f"{row.test_loss:.4g}",
         "test accuracy": f"{row.test_accuracy:.2%}",
@@ -90,7 +96,7 @@ def described(row: Row) -> str:
 
 
 class CaseProgress(Reporter):
-    """The progress callback of `verify_all`; `complete` says whether every case was run."""
+    """The progress callback of `verify_all`."""
 
     def __init__(self) -> None:
         super().__init__(unit="")
@@ -108,11 +114,13 @@ class CaseProgress(Reporter):
         self.report(done, total, text, f"{done} of {total} cases ({family})")
 
 
-SHORTEST = 1e-6  # least seconds of a cell; the time left follows from the seconds of remaining cells, not their number
+# The least number of seconds of a cell. The time left is estimated from the seconds of the remaining cells, not from
+# their number.
+SHORTEST = 1e-6
 
 
 class StudyProgress(Reporter):
-    """The report of `runner.run`: cells done, failed and remaining, and the time left."""
+    """The progress callback of `runner.run`: it shows how many cells are done, failed and left, and the time left."""
 
     def __init__(self, plan: Plan, seconds: Callable[[Point], float]) -> None:
         self.done, self.failed, self.total = len(plan.kept), 0, plan.total
@@ -146,7 +154,7 @@ class StudyProgress(Reporter):
 
 
 def span(seconds: float) -> str:
-    """A time in words."""
+    """A duration in words."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1g} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

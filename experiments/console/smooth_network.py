@@ -1,4 +1,7 @@
-"""`ntkfl certify --network`: a proof for further training of a smooth network of any depth, any order or rounds."""
+"""`ntkfl certify --network`: a proof about further training of a smooth network of any depth.
+
+The proof is for every order of the samples, or for the rounds of one method.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,15 @@ if TYPE_CHECKING:
     Either: TypeAlias = NetworkCertificate | RoundsCertificate
     Certify: TypeAlias = Callable[[WideNetwork, Mapping[str, Any], Problem], Either]
 
-WIDTH = 512  # default width
+WIDTH = 512  # width by default
 
 
 @dataclass(frozen=True)
 class Smooth(Asked):
-    """The options of `ntkfl certify --network`; the file of weights has parameters by their names in the model."""
+    """The options of `ntkfl certify --network`.
+
+    The file of weights has the parameters by their names in the model.
+    """
 
     network: str
     visits: float
@@ -48,13 +54,13 @@ class Smooth(Asked):
     def check(self) -> None:
         """Raise a ValueError, before anything is read or trained, if options exclude each other.
 
-        FileExistsError: the folder of the export is there and not empty.
+        A FileExistsError is raised if the folder of the export exists and is not empty.
         """
         from ntkfl.any_order.export import require_new
         from ntkfl.messages import require_number
 
         super().check()
-        _ = self.trained_on  # raises if there is no such loss
+        _ = self.trained_on  # this call raises if there is no such loss
         require_number("visits", self.visits, "be 1 or more, and finite")
         if self.method is not None:
             for name, given in (("--export", self.export), ("--attack", self.attack), ("--loss", self.loss)):
@@ -71,7 +77,7 @@ class Smooth(Asked):
         """The function that certifies a network.
 
         Raises:
-            ValueError: a method that is not covered, an option that it does not have.
+            ValueError: the method is not covered, or does not have one of the options.
         """
         from ntkfl.any_order.method_certificate import linear_method
         from ntkfl.smooth_networks import certify_network, certify_rounds
@@ -79,25 +85,29 @@ class Smooth(Asked):
         if self.method is None:
             return partial(certify_network, visits=self.visits, loss=self.trained_on)
         options = method_options(self.option)
-        linear_method(self.method, options, setup)  # raises, before anything is trained, for a wrong method or option
+        # this call raises for a wrong method or option, before anything is trained
+        linear_method(self.method, options, setup)
         return partial(certify_rounds, setup=setup, method=self.method, options=options)
 
     def require_rows(self, x: np.ndarray) -> None:
-        """Raise ParallelRows for equal samples under squares; under other losses a certificate may leave them out."""
+        """Raise ParallelRows if samples are equal and the loss is squares.
+
+        With other losses a certificate may leave out equal samples.
+        """
         from ntkfl.gram.degeneracy import require_distinct
 
         if self.loss in (None, "squares"):
             require_distinct(x)
 
     def require_memory(self, network: WideNetwork, problem: Problem, setup: Setup) -> None:
-        """Raise TooLittleMemory if the certificate of a network drawn here does not fit."""
+        """Raise TooLittleMemory if the network is drawn here and its certificate does not fit the memory."""
         from ntkfl.smooth_networks.watching import require_network_memory
 
         require_network_memory(problem, network, setup.width)
 
     @property
     def command(self) -> str:
-        """The first words of a command with the same options."""
+        """The beginning of a command line with the same options."""
         words = ["ntkfl", "certify", "--network", self.network]
         words += ["--visits", f"{self.visits:g}"] if self.visits != 1 else []
         words += ["--loss", self.loss] if self.loss is not None else []
@@ -106,7 +116,10 @@ class Smooth(Asked):
 
 
 def certify_smooth_network(options: Options, asked: Smooth) -> None:
-    """Train a network, certify it, print and write the result. Exit status: as `ntkfl certify`."""
+    """Train a network, certify it, print and write the result.
+
+    The exit status is that of `ntkfl certify`.
+    """
     from ntkfl.any_order.certificate import minimised
 
     with bad_input():
@@ -117,7 +130,8 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
         options = replace(options, width=WIDTH if options.width is None else options.width)
         fits = partial(asked.require_memory, network) if asked.weights is None else None
         problem, setup = to_certify(options, asked.test, fits, asked.require_rows)
-        minimised(asked.trained_on, problem)  # refuses a loss or labels before anything is trained
+        # this call raises for labels that do not fit the loss, before anything is trained
+        minimised(asked.trained_on, problem)
         certify = asked.certifier(setup)
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     with reserved(asked.json_file, inputs=inputs) as (write,):
@@ -141,7 +155,7 @@ def certify_smooth_network(options: Options, asked: Smooth) -> None:
 
 
 def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
-    """Print the adversary's result against a certificate that holds, and return it for the record."""
+    """Run the adversary against a certificate that holds, print its result, and return it for the result file."""
     from ntkfl.smooth_networks import NetworkCertificate, attack_network
 
     if not certificate.certified:
@@ -153,7 +167,7 @@ def _attacked(certificate: Either, trials: int, seed: int) -> dict[str, Any]:
 
 
 def _export(certificate: Either, folder: Path, x_test: Any) -> None:
-    """Write and check the folder, and print how anybody can check it again."""
+    """Write the certificate to the folder and check it there, and print the command that checks it again."""
     from ntkfl.smooth_networks import NetworkCertificate
     from ntkfl.smooth_networks.export import SCRIPT, export_network
 
@@ -167,7 +181,7 @@ def _export(certificate: Either, folder: Path, x_test: Any) -> None:
 
 
 def _of_file(setup: Setup, asked: Smooth) -> tuple[Mapping[str, Any] | None, Setup]:
-    """The parameters in the file, and the setup with their last layer's width."""
+    """The parameters in the file, and the setup with the width of their last layer."""
     from ntkfl.connectivity.checkpoints.arrays import arrays_of
 
     if asked.weights is None:
@@ -192,7 +206,7 @@ def _judged(
     certify: Certify,
     start: Mapping[str, Any] | None,
 ) -> tuple[int, Either]:
-    """The first round that certifies, or the last round tried."""
+    """The first round that certifies, or else the last round tried, with its certificate."""
     from ntkfl.smooth_networks.watching import network_checkpoints, watch_network
 
     try:

@@ -1,4 +1,4 @@
-"""Tables as text: as wide as the terminal, or as a page if the output is piped."""
+"""Text and tables for the output, as wide as the terminal, or as wide as a page if the output is piped."""
 
 import os
 import sys
@@ -7,23 +7,23 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 PIPED_WIDTH = 120
-NARROWEST, WIDEST = 60, 100  # limits of the width of a paragraph
+NARROWEST, WIDEST = 60, 100  # the smallest and the largest width of a paragraph
 
 
 def console(least: int = 0) -> Any:
-    """rich's console for this output; `least` is the least width in columns."""
+    """The console of the package rich for this output; `least` is its least width in columns."""
     from rich.console import Console
 
     return Console(width=max(least, PIPED_WIDTH if is_piped() else Console().width))
 
 
 def is_piped() -> bool:
-    """Whether the output goes to a file or a pipe, and the variable COLUMNS gives no width."""
+    """Whether the output goes to a file or a pipe and the environment variable COLUMNS gives no width."""
     return not sys.stdout.isatty() and "COLUMNS" not in os.environ
 
 
 def page_width() -> int:
-    """Columns of a page of text: as wide as the terminal, between limits."""
+    """The width of text in columns: that of the terminal, within limits."""
     return max(NARROWEST, min(WIDEST, console().width))
 
 
@@ -34,10 +34,10 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
 
 
 def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str]:
-    """The line broken at the terminal's width; if the output is piped, unchanged, for scripts.
+    """The line broken at the terminal's width; if the output is piped, the line unchanged, so that scripts can read it.
 
-    Continuation lines begin with `later`, by default two columns more than the first; all lines but the last end with
-    `end`.
+    Continuation lines begin with `later`, by default two columns farther right than the first line. All lines but the
+    last end with `end`.
     """
     if is_piped() or len(line) <= (width := console().width):
         return [line]
@@ -49,14 +49,14 @@ def on_screen(line: str, later: str | None = None, *, end: str = "") -> list[str
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Print lines, each in lines of the terminal's width."""
+    """Print lines, each broken at the terminal's width."""
     import typer
 
     typer.echo("\n".join(part for line in lines for part in on_screen(line)), err=err)
 
 
 def print_paragraph(text: str) -> None:
-    """Print text of one paragraph in lines of a page; empty lines before it stay."""
+    """Print one paragraph, broken at the width of a page; empty lines before it are kept."""
     import typer
 
     words = text.lstrip("\n")
@@ -78,7 +78,10 @@ def print_table(
     numbers: Collection[str] = (),
     wrapped: Collection[str] | None = None,
 ) -> None:
-    """Print rows under these columns, `numbers` to the right; every column may wrap, or only the `wrapped` ones."""
+    """Print a table with these columns; the columns `numbers` are aligned to the right.
+
+    The columns `wrapped` may be broken into several lines, by default all columns.
+    """
     import typer
 
     from verification.tables import plain_table

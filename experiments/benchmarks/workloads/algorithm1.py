@@ -1,7 +1,10 @@
-"""Rounds of Algorithm 1 (clients of equal size, five full-batch steps), against an autograd loop and simulators.
+"""Rounds of Algorithm 1, against an autograd loop and against simulators of federated learning.
 
-The amount of work depends on the step: with N = 10, at a given sample one neuron in seven hundred may turn on or off in
-a round at step 1/500, and one neuron in thirty at step 1/20.
+Clients have equal numbers of samples, and take five full-batch steps a round.
+
+The amount of work depends on the step size, since a larger step turns more neurons on or off. With N = 10 clients, one
+neuron in seven hundred may change at a given sample in a round of step size 1/500. At step size 1/20 it is one neuron
+in thirty.
 """
 
 from collections.abc import Callable
@@ -13,7 +16,7 @@ import numpy as np
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 ROUNDS, STEPS = 4, 5
-IN_SINGLE = 1e-5  # float32, relative to the largest output
+IN_SINGLE = 1e-5  # error allowed to float32, relative to the largest output
 
 
 def _given(sizes: Sizes):
@@ -56,7 +59,7 @@ def _engine(sizes: Sizes) -> Call:
 
 
 def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
-    """One client after the other, gradients by autograd."""
+    """A loop over the clients, in which autograd computes the gradients."""
     import torch
 
     x, y, owner, weights = _given(sizes)
@@ -85,7 +88,10 @@ def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
 
 
 def _by_simulator(script: str) -> Callable[[Sizes], Call]:
-    """A federated simulator in another environment, in float32; a round's time is the median after the first round."""
+    """A federated simulator that runs in another environment, in float32.
+
+    The time of a round is the median over all rounds but the first.
+    """
 
     def build(sizes: Sizes) -> Call:
         from experiments.benchmarks.elsewhere import timed_there

@@ -1,4 +1,4 @@
-"""Central gradient descent by products with the Gram matrix, ten columns, against libraries of large kernels."""
+"""Central gradient descent on ten outputs by products with the Gram matrix, against libraries for large kernels."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,10 @@ def _given(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ours(sizes: Sizes) -> Call:
-    """The tiles, and fifty rounds of one local step of clients of equal size, which are steps on all samples."""
+    """Compute the tiles, then fifty rounds of clients of equal size.
+
+    Each client takes one local step a round, so that a round is one step on all samples.
+    """
     from ntkfl import Problem, Setup, kernel_regime
 
     x, y = _given(sizes)
@@ -24,7 +27,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _step_by_step(sizes: Sizes) -> Call:
-    """The tiles, and a product for every step."""
+    """Compute the tiles, then one product with them for every step."""
     from ntkfl import gram
     from ntkfl.gram.tiles import Tiles
 

@@ -1,4 +1,4 @@
-"""Rounds of FedAvg on a convolutional network, in batches of 32, against a loop over clients with nn.Module."""
+"""Rounds of FedAvg on a convolutional network with batches of 32, against a loop over the clients with nn.Module."""
 
 from itertools import islice
 
@@ -36,7 +36,10 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _loop(sizes: Sizes) -> Call:
-    """SimpleCNN as printed, one client after the other; the engine pools before the ReLU, with the same result."""
+    """A loop over the clients, with SimpleCNN as the paper prints it.
+
+    The engine's network pools before the ReLU, which gives the same outputs.
+    """
     import torch
     from torch import nn
 
@@ -84,5 +87,5 @@ WORKLOAD = Workload(
     sizes=({"n": 3200, "N": 50},),
     candidates=(Candidate("ntkfl", _ours, "ours"), Candidate("plain loop", _loop)),
     along="n",
-    tolerance=1e-3,  # rounding of float32, over the largest change of a weight
+    tolerance=1e-3,  # float32 rounds, and errors are relative to the largest change of a weight
 )

@@ -1,4 +1,4 @@
-"""The kernel of a finite network of three layers, J J^T over all parameters, against recipes that form all of J."""
+"""The kernel J J^T of a finite network of three layers, against recipes that compute the whole Jacobian J."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,10 @@ from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, un
 
 
 def _given(sizes: Sizes):
-    """Inputs, and first, middle and last weights: d m + m^2 + m C parameters, in the NTK parametrisation."""
+    """Inputs, and the weights of the first, the middle and the last layer in the NTK parametrisation.
+
+    The network has d m + m^2 + m C parameters.
+    """
     rng, m = np.random.default_rng(1), sizes["m"]
     shapes = (m, sizes["d"]), (m, m), (sizes["C"], m)
     return unit_rows(sizes["n"], sizes["d"]), [rng.standard_normal(shape) for shape in shapes]
@@ -53,7 +56,10 @@ def _ours_in_jax(sizes: Sizes) -> Call:
 
 
 def _torch_func(sizes: Sizes) -> Call:
-    """The recipe of torch.func's documentation: the Jacobian of every sample, contracted parameter by parameter."""
+    """The recipe of torch.func's documentation.
+
+    It computes the Jacobian of every sample, and contracts the Jacobians parameter by parameter.
+    """
     import torch
     from torch.func import jacrev, vmap
 
@@ -70,7 +76,7 @@ def _torch_func(sizes: Sizes) -> Call:
 
 
 def _neural_tangents(implementation: int) -> Callable[[Sizes], Call]:
-    """neural-tangents' empirical kernel of all pairs of outputs, compiled, in float64."""
+    """neural-tangents' empirical kernel for all pairs of outputs, compiled and in float64."""
 
     def build(sizes: Sizes) -> Call:
         import jax

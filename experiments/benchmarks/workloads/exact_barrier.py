@@ -1,15 +1,18 @@
-"""The exact barrier between two networks, against the largest excess of the loss on a grid of the segment."""
+"""The exact barrier between two networks, against the largest value on a grid of points of the segment between them."""
 
 import numpy as np
 
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload
 
 FEATURES, GRID = 20, 10_001
-CACHED = 2**15  # gates computed at once: they stay in the processor's cache
+CACHED = 2**15  # number of hidden activations computed at once, few enough to stay in the processor's cache
 
 
 def permuted_copies(units: int, samples: int, count: int = 2):
-    """Permuted copies of one network on Gaussian inputs, with labels near its outputs: a barrier inside the segment."""
+    """Permuted copies of one network, with Gaussian inputs and labels near the network's outputs.
+
+    The copies fit the labels equally well, so that a barrier lies between them.
+    """
     from ntkfl.connectivity import TwoLayer
 
     rng = np.random.default_rng(0)
@@ -28,7 +31,11 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _on_grid(sizes: Sizes) -> Call:
-    """The products U x are computed once; samples are taken in blocks that stay in the cache for all alphas."""
+    """Evaluate the loss on a grid of alphas.
+
+    The products of hidden weights and inputs are computed once. Samples are taken in blocks that stay in the cache for
+    all alphas.
+    """
     (first, second), x, y = permuted_copies(sizes["units"], sizes["n"])
     rows, alphas = max(1, CACHED // len(first.hidden)), np.linspace(0, 1, GRID)
     readouts = second.readout + alphas[:, None] * (first.readout - second.readout)
@@ -53,7 +60,10 @@ def _on_grid(sizes: Sizes) -> Call:
 
 
 def _in_long_precision(sizes: Sizes) -> Call:
-    """The excess where the exact barrier is, by a plain evaluation in long precision that shares nothing with it."""
+    """The excess of the loss at the alpha of the exact barrier, evaluated plainly in long precision.
+
+    This evaluation shares no code with that of the exact barrier.
+    """
     from ntkfl.connectivity import loss_barrier
     from ntkfl.rounding import LONG
 

@@ -1,4 +1,4 @@
-"""The Gram matrix by tiles of float32 against the matrix products of the same shape."""
+"""The Gram matrix computed in float32 tiles, against matrix products of the same shape."""
 
 from functools import partial
 
@@ -16,7 +16,10 @@ def _ours(sizes: Sizes, dtype: str = "float32") -> Call:
 
 
 def _product(sizes: Sizes, dtype: str, whole: bool = False) -> Call:
-    """x x^T slab by slab, as the tiles compute it; rows end at the diagonal, or are whole."""
+    """The product x x^T in slabs of rows, as the tiles compute it.
+
+    The slabs end at the diagonal, or have whole rows if `whole` is true.
+    """
     from ntkfl.gram.tiles import SLAB
 
     x = unit_rows(sizes["n"], sizes["d"]).astype(dtype)

@@ -1,4 +1,4 @@
-"""H_inf of many rows against the matrix product inside it."""
+"""H_inf of many rows, against the matrix product x x^T that it contains."""
 
 from functools import partial
 
@@ -8,7 +8,10 @@ from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, un
 
 
 def _ours(sizes: Sizes, given_room: bool = False) -> Call:
-    """H_inf, with `given_room` in an array that exists before the clock runs, as the product's array does."""
+    """H_inf in a new array, or with `given_room` in an array that is made before the clock starts.
+
+    The array of the matrix product, too, is made before the clock starts.
+    """
     from ntkfl import gram
 
     x = unit_rows(sizes["n"], sizes["d"])
@@ -17,7 +20,7 @@ def _ours(sizes: Sizes, given_room: bool = False) -> Call:
 
 
 def _product(sizes: Sizes) -> Call:
-    """x x^T by blocks of 256 rows, into one array."""
+    """The product x x^T, computed in blocks of 256 rows into one array."""
     x = unit_rows(sizes["n"], sizes["d"])
     out = np.empty((len(x), len(x)))
 
@@ -30,7 +33,7 @@ def _product(sizes: Sizes) -> Call:
 
 
 def _arccos(sizes: Sizes) -> Call:
-    """The formula as one would type it."""
+    """The formula of H_inf as one would type it, with arccos."""
     x = unit_rows(sizes["n"], sizes["d"])
 
     def work():
@@ -41,7 +44,10 @@ def _arccos(sizes: Sizes) -> Call:
 
 
 def _neural_tangents(sizes: Sizes) -> Call:
-    """stax's kernel of one ReLU layer, compiled, in float64: ntk less nngp is the first layer's part."""
+    """The kernel of one ReLU layer by stax, compiled and in float64.
+
+    The difference of stax's "ntk" and "nngp" is the first layer's part of the kernel, of which H_inf is a multiple.
+    """
     import jax
     import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""H(0) of a wide network whose weights are given: exact counts against products of 0/1 matrices and Jacobians."""
+"""H(0) of a wide network, by exact counts of active neurons, against products of 0/1 matrices and of Jacobians."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _drawn(sizes: Sizes, on_devices: bool = False) -> Call:
-    """Draw the weights too; count on all JAX devices, or in this process."""
+    """Draw the weights too, within the measured time, and count on all JAX devices or in this process."""
     import jax
 
     from ntkfl import gram
@@ -39,7 +39,10 @@ def _drawn(sizes: Sizes, on_devices: bool = False) -> Call:
 
 
 def _products(sizes: Sizes) -> Call:
-    """Patterns from a float32 product, counts from symmetric float32 products, block by block."""
+    """Compute which neurons are active by a float32 product, and count them by symmetric float32 products.
+
+    Neurons are taken in blocks.
+    """
     x, hidden, _ = _given(sizes)
     single, weights = x.astype(np.float32), hidden.astype(np.float32)
 
@@ -54,7 +57,7 @@ def _products(sizes: Sizes) -> Call:
 
 
 def _torch_func(sizes: Sizes) -> Call:
-    """J J^T with the Jacobian of every sample by torch.func."""
+    """J J^T, where torch.func computes the Jacobian of every sample."""
     import torch
     from torch.func import functional_call, jacrev, vmap
 
@@ -82,9 +85,9 @@ def _torch_func(sizes: Sizes) -> Call:
 
 
 def _neural_tangents(sizes: Sizes) -> Call:
-    """The empirical kernel of neural-tangents, implementation 1, compiled, in float32.
+    """The empirical kernel of neural-tangents by its implementation 1, compiled and in float32.
 
-    At n = 1000, m = 2^14 it needs 66 GB.
+    At n = 1000 and m = 2^14 this implementation needs 66 GB.
     """
     import jax
     import jax.numpy as jnp
@@ -102,7 +105,7 @@ def _neural_tangents(sizes: Sizes) -> Call:
 
 
 def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
-    """neural-tangents with the JAX that it was made for, on which every implementation runs."""
+    """neural-tangents with the version of JAX that it was made for, with which all its implementations run."""
 
     def build(sizes: Sizes) -> Call:
         from experiments.benchmarks.elsewhere import timed_there
@@ -115,13 +118,15 @@ def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
     return build
 
 
-OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with them, 3 uses structured derivatives
+# by number of NtkImplementation: 1 contracts Jacobians, 2 takes products with them, 3 uses structured derivatives
+OWN_JAX = (
     (1, {"m": 2**12}),
     (2, {"m": 2**12}),
     (3, {"m": 2**14, "d": 10}),
 )
 ON_DEVICES = partial(_drawn, on_devices=True)
-HELD = {"m": 2**20}  # most neurons with all weights in memory; weights drawn in blocks allow any number
+# the largest number of neurons whose weights are all kept in memory; weights drawn in blocks allow any number
+HELD = {"m": 2**20}
 WORKLOAD = Workload(
     name="initial-gram",
     says="H(0), n samples of d features, m neurons",
@@ -136,7 +141,8 @@ WORKLOAD = Workload(
     candidates=(
         Candidate("ntkfl", _ours, "ours", most=HELD),
         Candidate("ntkfl, weights drawn too", _drawn, "also ours"),
-        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # plugins for GPUs
+        # JAX's plugins for GPUs
+        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),
         Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),

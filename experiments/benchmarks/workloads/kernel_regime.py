@@ -1,4 +1,4 @@
-"""Federated training at infinite width from a given Gram matrix, with ten outputs, against loops over rounds."""
+"""Federated training at infinite width with ten outputs, against loops over rounds; the Gram matrix is given."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def _looked_at(sizes: Sizes) -> list[int]:
 
 
 def _ours(sizes: Sizes) -> Call:
-    """Setup and the outputs at 20 rounds."""
+    """Prepare the kernel regime, and compute the outputs after 20 of the rounds."""
     from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
@@ -29,7 +29,10 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _swept(sizes: Sizes) -> Call:
-    """The outputs for several server steps from one setup; the first step is that of the other workloads."""
+    """The outputs for several server step sizes, from one preparation.
+
+    The results for the first step size, which the other candidates use too, are returned.
+    """
     from dataclasses import replace
 
     from ntkfl.limit.infinite_width import KernelRegime
@@ -46,7 +49,7 @@ def _swept(sizes: Sizes) -> Call:
 
 
 def _round_by_round(sizes: Sizes) -> Call:
-    """A product with the n x n map for every round."""
+    """A product with the n x n matrix of a round, for every round."""
     from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
@@ -64,7 +67,7 @@ def _round_by_round(sizes: Sizes) -> Call:
 
 
 def _step_by_step(sizes: Sizes) -> Call:
-    """Every local step of every client, as the algorithm is written."""
+    """Every local step of every client, one after the other, as the algorithm is written."""
     problem, _, h = _given(sizes)
     clients = problem.members
     own = [h[np.ix_(mine, mine)] for mine in clients]

@@ -1,4 +1,4 @@
-"""The certified smallest eigenvalue of H_inf against all eigenvalues without certificates."""
+"""The smallest eigenvalue of H_inf with a certified error, against all eigenvalues without certified errors."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _all(sizes: Sizes) -> Call:
 
 
 def _cholesky(sizes: Sizes) -> Call:
-    """One factorisation; a certificate needs at least this."""
+    """One Cholesky factorisation, which is the least work that a certified error needs."""
     h = _given(sizes)
     return lambda: np.linalg.cholesky(h)[0, 0]
 

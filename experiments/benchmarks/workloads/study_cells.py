@@ -1,6 +1,8 @@
-"""The cells of a study, measured in this process, in other processes and on a Dask cluster, compared with bare hashing.
+"""The cells of a study, that is, its single measurements, compared with the same computation without a study.
 
-This file is also the study that is run: its cells do nothing, or hash a given number of MiB.
+Cells are measured in this process, in other processes and on a Dask cluster.
+
+This file is also the file of the study that is run. Its cells do nothing, or hash a given number of MiB.
 """
 
 import hashlib
@@ -20,7 +22,7 @@ BLOCK = bytes(2**20)
 
 
 def measure(point: Point) -> Measured:
-    """Hash a number of MiB, and give the digest as a number."""
+    """Hash a number of MiB, and return the digest as a number."""
     digest = hashlib.sha256()
     for _ in range(int(point["work"])):
         digest.update(BLOCK)
@@ -66,7 +68,10 @@ def _on_dask(store, count: int):
 
 
 def _by(workers: Callable) -> Callable[[Sizes], Call]:
-    """Measure and store the cells in a new folder; the clock starts once the workers have done some other cells."""
+    """Measure the cells by these workers, and store them in a new folder.
+
+    The clock starts once the workers have done some other cells.
+    """
 
     def build(sizes: Sizes) -> Call:
         from experiments.studies.grid import chosen_grid
@@ -97,7 +102,7 @@ def _by(workers: Callable) -> Callable[[Sizes], Call]:
 
 
 def _bare(sizes: Sizes) -> Call:
-    """The hashing alone, in this process."""
+    """The hashing alone, in this process and without a study."""
     points = [{"work": sizes["MiB"], "number": number} for number in range(sizes["cells"])]
     return lambda: [measure(point)["digest"] for point in points]
 

@@ -1,4 +1,4 @@
-"""A product of the Gram matrix in float32 tiles, ten columns, against reading the tiles from memory."""
+"""A product of the Gram matrix, in float32 tiles, with ten columns, against reading the tiles from memory."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +24,7 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _reading(sizes: Sizes) -> Call:
-    """The inner product of every slab with itself, which takes as long as reading the memory."""
+    """The inner product of every slab of rows with itself, which takes as long as reading the memory."""
     from ntkfl.gram.threads import worker_threads
 
     slabs = [slab.ravel() for slab in _given(sizes)[0].slabs]

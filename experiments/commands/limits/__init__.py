@@ -1,1 +1,1 @@
-"""Commands about the kernel regime: Gram matrices, rates, certificates, networks beside their limit."""
+"""Commands about the kernel regime: Gram matrices, rates, certificates, and networks compared with their limit."""

@@ -1,4 +1,4 @@
-"""`ntkfl certify`: a proof that a given network converges, before any training or from some round on."""
+"""`ntkfl certify`: a proof that training of a given network converges, from its start or from some round on."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem, Setup
     from verification.certification import Certified, Searched
 
-SHARE = 1e-6  # share of the squared residual up to which rounds are counted
+SHARE = 1e-6  # rounds are counted until this share of the squared residual is left
 
 
 @takes_options
@@ -80,16 +80,18 @@ def certify(
 ) -> None:
     """Certify a network: prove that Algorithm 1 converges on it, at which rate, and how far a neuron moves at most.
 
-    Without --after or --watch, the network is the one drawn from the seed, before any training. At a later round two
-    theorems are tried (fl-ntk/X.11 and X.12), and the stronger result is printed; the y(0), H and R of this result are
-    those of the network at that round. --any-order certifies something else: that every further training, SGD included,
-    fits the data; --network does so for networks of any depth, if every sample is visited about equally often; --method
-    proves that one method converges, with the setting's steps on full batches, and at which rate: fl-ntk, fedavg,
-    fedavgm, fedprox, scaffold or feddyn.
+    Without --after or --watch, the certified network is the one drawn from the seed, before any training. At a later
+    round two theorems are tried (fl-ntk/X.11 and X.12), and the stronger result is printed. The outputs y(0), the Gram
+    matrix H and the radius R of this result are those of the network at that round.
 
-    Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
-    have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,
-    130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
+    Three options certify something else. --any-order proves that every further training, SGD included, fits the data.
+    --network proves the same for networks of any depth, if training uses every sample about equally often. --method
+    proves that one method converges, and at which rate, with the setting's steps on full batches. That method is
+    fl-ntk, fedavg, fedavgm, fedprox, scaffold or feddyn.
+
+    Default: data sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data have
+    default sizes and clients of their own, and the same default steps. Exit status: 0 certified, 1 not certified, 2 bad
+    input, 130 stopped by Ctrl-C (with --watch, the command that certifies the last round is printed).
     """
     kinds = {"--any-order": any_order, "--network": network is not None, "--method": method is not None}
     both = ("--any-order", "--method")
@@ -134,7 +136,7 @@ def certify(
         problem = one_output(problem)
     with reserved(json_file, inputs=(options.data,)) as (write,):
         content: dict[str, Any] = {}
-        with bad_input(ValueError, FloatingPointError):  # steps beyond the stability limit
+        with bad_input(ValueError, FloatingPointError):  # raised for steps beyond the stability limit
             if watch:
                 limit = WATCHED_ROUNDS if options.rounds is None else options.rounds
                 best = _watched(options, problem, setup, limit, every)
@@ -161,7 +163,7 @@ def certify(
 
 
 def _say_stable_step(best: "Certified", setup: "Setup") -> None:
-    """Print the step that would certify, if no width does."""
+    """Print the step that is small enough for a certificate, where no width certifies at the present step."""
     step = best.certificate.stable_step(setup)
     if step is None:
         typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
@@ -212,7 +214,7 @@ def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int
 
 
 def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certified", every: int) -> dict[str, Any]:
-    """The data and settings that identify the certified network, and the command that certifies it again."""
+    """The certificate for JSON, with the data and settings that identify the network, and the command to repeat it."""
     from ntkfl.trajectory import provenance
     from verification.judging.check import data_origin
 
@@ -229,7 +231,10 @@ def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certi
 def _boundary(
     problem: "Problem", setup: "Setup", after: int, every: int, *, steps: bool
 ) -> "tuple[Setup, Certified, dict[str, Any]]":
-    """The setup at the boundary, the certificate there, and the search as a record; printed beside Theorem B.3."""
+    """Search for the smallest width or the largest step that certifies, and print it beside what Theorem B.3 requires.
+
+    Returns the setup with the width or step that was found, the certificate there, and a record of the search.
+    """
     from bounds.fl_ntk.theorem_requirements import requirements
     from verification.certification import searched
 

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 NOT_STABLE = 1  # exit status
-ROUNDS = 100  # most rounds of runs, by default
-SHOWN = 6  # most rounds whose estimates are printed
-NOISY = 10_000  # most rounds to try where noise may keep the residual above the target for ever
+ROUNDS = 100  # default number of rounds of --runs
+SHOWN = 6  # the largest number of rounds whose estimates are printed
+# the largest number of rounds that is tried, since noise may keep the residual above the target for ever
+NOISY = 10_000
 
 
 @takes_options
@@ -76,16 +77,18 @@ def rate(
         int | None, "estimate the loss after --rounds rounds (100) by so many runs, for thousands of samples"
     ] = None,
 ) -> None:
-    """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
+    """Print the rate in the kernel regime, the stability limits of the steps, and the rounds until a given residual.
 
     Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1, at infinite width.
-    With --width the same is printed for the Gram matrix H(0) of a network of that width, drawn from the seed; for a
-    network in a file, it is printed for that network's own kernel. Every method takes full-batch steps on sums of
-    squares; `ntkfl fastest` tunes and compares them. With --participation, --batch-size or --noise, clients, batches or
-    noise are drawn at random: rate, limit and rounds are then exact, for the root mean square over the draws, and the
-    error that noise leaves is printed. Steps may change by round, and cohorts may take turns. With --runs the loss is
-    estimated, with its error, by runs that each have their own draws, and no rate or limit is printed. Exit status: 0
-    stable, 1 not stable, 2 bad input.
+    With --width these numbers are also printed for the Gram matrix H(0) of a network of that width, drawn from the
+    seed. For a network in a file, they are printed for that network's own kernel. Every method takes full-batch steps
+    on sums of squares. (`ntkfl fastest` tunes the steps and compares the methods.)
+
+    With --participation, --batch-size or --noise, clients, batches or noise are drawn at random. Rate, limits and
+    rounds are then exact for the root mean square over the draws, and the residual that noise leaves in the end is
+    printed. Steps may change by round, and cohorts may take turns. With --runs the loss is estimated by runs with
+    independent draws, and printed with its error, without rate or limits. Exit status: 0 stable, 1 not stable, 2 bad
+    input.
     """
     import numpy as np
 
@@ -122,7 +125,8 @@ def rate(
             "cohorts": None if cohorts is None else [numbers_of("cohorts", part, int) for part in cohorts.split("/")],
         }
 
-        def fits(problem: "Problem") -> None:  # called before H is built, whose error message does not name --runs
+        # This comes before H is computed, since the error message of that computation does not name --runs.
+        def fits(problem: "Problem") -> None:
             if chance and runs is None:
                 from ntkfl.limit.random_regime import require_moments
 
@@ -215,7 +219,7 @@ def rate(
 
 
 def _of_rows(problem: "Problem") -> str:
-    """The remark that long rows allow only small steps, with a remedy; empty if no row is longer than 1."""
+    """A remark that rows longer than 1 allow only small steps, with a remedy; empty if no row is longer than 1."""
     import numpy as np
 
     from ntkfl.problem import UNIT_TOLERANCE
@@ -236,7 +240,7 @@ def _why_some_stay(regime: "AnyRegime") -> str:
 
 
 def _undecided(regime: "AnyRegime") -> str:
-    """A remark on the rate, where rounding hides whether residuals fall; else empty."""
+    """A remark on the rate, if rounding errors leave open whether residuals fall; otherwise an empty text."""
     from ntkfl.exact_dynamics import RandomRegime
 
     if not regime.undecided:
@@ -254,7 +258,10 @@ def _drawn_said(drawn: dict[str, Any], by_round: dict[str, str | None]) -> str:
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float, certified: bool) -> dict[str, str]:
-    """The rows of the table for one kernel; if not all eigenvalues are `certified`, each one says whether it is."""
+    """The column of the table for one kernel, by the rows' labels.
+
+    If `certified` is false, not all eigenvalues of the table are certified, and each eigenvalue says whether it is.
+    """
     from ntkfl import gram
 
     what = ", certified" if certified else ""
@@ -309,13 +316,14 @@ def _rounds(regime: "AnyRegime", eps: float) -> str:
         if isinstance(regime, RandomRegime) and regime.noise.gaussian:
             return str(regime.rounds_to(eps, at_most=NOISY))
         return str(regime.rounds_to(eps))
-    except ValueError as error:  # unstable steps, a part of the residual in the null space of H, or too many rounds
+    # the steps are unstable, a part of the residual is in the null space of H, or there would be too many rounds
+    except ValueError as error:
         counted = re.search(r"within (\d+) rounds", str(error))
         return f"over {counted[1]}" if counted else "never"
 
 
 def _print_estimates(sampled: "SampledRounds", n: int, settings: str) -> None:
-    """Print the mean of the loss of n samples and its spread over runs, after some rounds up to the last."""
+    """Print the mean of the loss of n samples, and its standard deviation over the runs, after some of the rounds."""
     import numpy as np
 
     from experiments.console.tables import print_table

@@ -1,4 +1,4 @@
-"""`ntkfl fastest`: which federated method, how many local steps, which steps, on this data; exact rounds of each."""
+"""`ntkfl fastest`: which federated method, number of local steps and step sizes need the fewest rounds."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -48,20 +48,27 @@ def fastest(
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of rounds against local steps, .png or .svg"] = None,
 ) -> None:
-    """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.
+    """Tune every method that is linear in the weights on these data, and count its rounds exactly, at infinite width.
 
-    Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
-    momentum, mu or alpha, and eta_local (from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client alone diverges)
-    are searched for, for the fewest rounds to eps, or with --budget for the least residual after it. The search
-    promises no optimum: on random problems dense grids found up to 15% fewer rounds for averaging and cyclic training,
-    a quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
-    any method can reach if its clients use only their own data, and the rounds that the best momentum at the server
-    then takes for the worst labels; labels along large eigenvalues may take fewer. If there are more than 150 samples,
-    steps are searched for on 60 of them, and the best steps are tuned on all. --train tests the ranking on one
-    two-layer network, drawn from --seed and trained with the best setting of each method. With --tiles steps are
-    searched for in the labels' Krylov space, eta_local among six values, and each best setting is run; for SCAFFOLD,
-    FedDyn and cyclic training every setting is run, most on 1000 of the samples and some ten on all. With --tiles the
-    rate and the floor are not resolved. After Ctrl-C no file is written.
+    Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares. Its server step,
+    its momentum, mu or alpha, and eta_local are searched for. The best ones need the fewest rounds to eps, or leave the
+    least residual after --budget rounds. eta_local is between .03 and 1.9 times 1 / max_c |H_cc|; at twice this step a
+    client alone diverges. The search promises no optimum. On random problems, dense grids found up to 15% fewer rounds
+    for averaging and cyclic training, a quarter fewer for SCAFFOLD, and now and then over half fewer for FedDyn and
+    momentum.
+
+    The floor is the least condition number that any method can reach if its clients use only their own data. Beside it
+    is the number of rounds that the best momentum at the server then takes for the worst labels; labels along large
+    eigenvalues may take fewer.
+
+    If there are more than 150 samples, steps are searched for on 60 of them, and the best steps are tuned on all.
+    --train tests the ranking on one two-layer network, which is drawn from --seed and trained with the best setting of
+    each method.
+
+    With --tiles steps are searched for in the Krylov space of the labels, with six values of eta_local, and the best
+    setting of each method is run. For SCAFFOLD, FedDyn and cyclic training every setting is run, most settings on 1000
+    of the samples and some ten on all. With --tiles the rate and the floor are not resolved. After Ctrl-C no file is
+    written.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -154,7 +161,10 @@ def _print(comparison: "Fastest", counts: tuple[int, ...], text: str) -> None:
 
 
 def _print_trained(comparison: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
-    """Print a network's rounds beside the predicted ones, and the pairs of methods in another order than predicted."""
+    """Print the rounds of a trained network beside the predicted ones.
+
+    Below them are the pairs of methods that the network ranks in another order than predicted.
+    """
     from experiments.console.tables import print_table
     from ntkfl.fastest_trained import partings
 
@@ -178,7 +188,10 @@ def _shown(count: int | None) -> str:
 
 
 def _first_word(tuned: "Tuned", tiled: bool) -> str:
-    """A method's best steps and rounds in a line, which is printed as soon as they are known, before the table."""
+    """The best steps and the rounds of a method, in one line.
+
+    It is printed as soon as they are known, before the table.
+    """
     if tuned.left is not None:
         said = f"{_left(tuned)} left"
     else:

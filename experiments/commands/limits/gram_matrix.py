@@ -14,7 +14,8 @@ from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of,
 if TYPE_CHECKING:
     from bounds import Options
 
-DEFAULT_CLIENTS = 4  # default clients of built-in data, or the number of samples if there are fewer
+# default number of clients of built-in data; if there are fewer samples, there are as many clients as samples
+DEFAULT_CLIENTS = 4
 UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partition")
 
 
@@ -25,10 +26,10 @@ def gram_matrix(
     duplicates: Duplicates = REFUSE,
     out: Annotated[Path | None, "write it to this .npy file, in the order of the data"] = None,
 ) -> None:
-    """The Gram matrix H_inf of the data; with --width H(0), that of a network of this width drawn from the seed.
+    """Compute the Gram matrix H_inf of the data, or with --width the Gram matrix H(0) of a network of that width.
 
-    Default: digits, n = 20. Where the errors of the entries are proven, so are those of the eigenvalues. Exit status: 0
-    done, 2 bad input.
+    The network is drawn from the seed. Default: digits, n = 20. If the errors of the entries are proven, the errors of
+    the eigenvalues are proven too. Exit status: 0 done, 2 bad input.
     """
     import numpy as np
 

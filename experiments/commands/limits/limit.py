@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ntkfl import Estimate, Problem
     from ntkfl.limit_curves import LimitCurves
 
-IMAGES = {"fashion-mnist": (2000, 1000), "digits": (1200, 500)}  # samples and test samples, unless given
-REPORTED = 13  # number of rounds that are reported, evenly by their logarithm
+IMAGES = {"fashion-mnist": (2000, 1000), "digits": (1200, 500)}  # default numbers of samples and of test samples
+REPORTED = 13  # number of rounds that are reported, spaced evenly in their logarithm
 
 
 @takes_options
@@ -73,15 +73,19 @@ def limit(
     json_file: Everything = None,
     plot: Annotated[Path | None, "draw the curves into this file, .png or .svg"] = None,
 ) -> None:
-    """Residual, training and test accuracy of the infinitely wide network over the rounds, from outputs 0.
+    """Print the residual and the accuracies of the infinitely wide network over the rounds of training, from outputs 0.
 
     Default: Fashion-MNIST, one-hot labels, 2000 samples of 4 clients, 1000 test samples, fl-ntk, 5 local steps, 100
     rounds, eta_local = 1 / max_c |H_cc| (at twice this step a client alone diverges). --n 60000 --test 10000 takes the
-    whole data set and some 17 GB of memory, or 10 GB with --tiles float32; the command checks the memory first. For
-    fl-ntk, fedavg, fedprox and fednova many rounds take few products with the Gram matrix; other methods run round by
-    round. Several methods share the tiles, each product, and the kernel of the test samples. --state keeps a run. With
-    --scheduler the workers of a Dask cluster hold the tiles; numbers change by rounding at most. The printed errors are
-    bounds over all rounds; for SCAFFOLD they need option II. Labels that are neither one-hot nor +-1 have no accuracy.
+    whole data set and some 17 GB of memory, or 10 GB with --tiles float32. The command first checks whether the memory
+    suffices.
+
+    For fl-ntk, fedavg, fedprox and fednova, many rounds take few products with the Gram matrix; other methods are
+    computed round by round. If several methods are given, they share the tiles of the Gram matrix, each product with
+    them, and the kernel of the test samples. --state keeps a run in a file. With --scheduler the workers of a Dask
+    cluster hold the tiles, and the numbers differ by rounding at most. The printed errors bound the errors of all
+    rounds together; for SCAFFOLD there is a bound only with its option II. No accuracy is printed for labels that are
+    neither one-hot nor +-1.
     """
     import numpy as np
 
@@ -162,7 +166,7 @@ def _named(curves: "LimitCurves") -> str:
 
 
 def _by_round(steps: "float | list[float] | list[int]") -> str:
-    """A step, or a schedule: up to three of its values, the others as dots."""
+    """A step size as text; of a schedule, up to three values, with dots in place of the others."""
     if not isinstance(steps, list):
         return f"{steps:.6g}"
     shown = [f"{step:.6g}" for step in steps]

@@ -1,4 +1,4 @@
-"""`ntkfl privacy`: the cost of a privacy budget in the kernel regime, and the best rounds within the budget."""
+"""`ntkfl privacy`: the error that a privacy budget costs in the kernel regime, and the best number of rounds."""
 
 from dataclasses import replace
 from math import isfinite
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 200  # samples of a built-in data set
 UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
-SHOWN = (0.25, 64.0)  # epsilon of the picture, from and to
+SHOWN = (0.25, 64.0)  # the smallest and the largest epsilon of the picture
 POINTS = 13
 NO_GAIN = 1  # exit status
 
@@ -53,18 +53,21 @@ def privacy(
     json_file: Everything = None,
     plot: Annotated[Path | None, "a picture of the error against epsilon, .png or .svg"] = None,
 ) -> None:
-    """The expected error of FedAvg with clipped updates and Gaussian noise, exactly, and the best rounds for a budget.
+    """Print the exact expected error of FedAvg with clipping and Gaussian noise, and the best rounds for a budget.
 
     Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
-    takes their plain mean and adds noise. The clipping norm is the smallest that is known to suffice: with a chance of
-    at most --clipped some update is clipped, and as long as none is clipped, mean and variance of the residual are
-    exact. Rounds in which --clip may be active are left out; if none is left, an error names the least norm that
-    suffices. --rounds is the largest number that is tried (100). Each client's updates are protected. Privacy is
-    counted by dp-accounting. If a round draws some of the clients, without replacement, the budget counts that. The
-    clip is then the longest update of simulated trainings. There are so many of them that the clip is wrong with a
-    chance of 1e-6 for each choice of steps and rounds that is compared. A cohort that exact bounds show to be worse is
-    not simulated. Steps, cohort and rounds are chosen by looking at the data, which the budget does not count. Exit
-    status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    takes the plain mean of the updates and adds noise. The clipping norm is the smallest that is known to suffice,
+    which means that some update is clipped with a probability of at most --clipped. As long as no update is clipped,
+    mean and variance of the residual are exact. With --clip, numbers of rounds are left out for which this norm is not
+    known to suffice; if none is left, an error names the least norm that suffices. --rounds is the largest number of
+    rounds that is tried (100).
+
+    All updates of one client are protected together. Privacy is counted by the package dp-accounting. If a round draws
+    some of the clients, without replacement, the budget takes that into account. The clipping norm is then the longest
+    update of simulated trainings. So many trainings are simulated that the norm is too small with a chance of 1e-6, for
+    each choice of steps and rounds that is compared. A cohort is not simulated if exact bounds show that it is worse
+    than another one. Steps, cohort and rounds are chosen by looking at the data, and the budget does not count this
+    choice. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)
@@ -169,7 +172,7 @@ def _print(
 
 
 def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) -> None:
-    """Print the error that every cohort reaches, and the cohorts that cannot be told apart from the best."""
+    """Print the error for every size of the cohort, and the sizes whose error cannot be told apart from the best."""
     if len(cohorts) == 1:
         return
     from experiments.console.tables import print_paragraph, print_table
@@ -196,14 +199,17 @@ def _print_cohorts(cohorts: "list[CohortChoice]", best: "Choice", clients: int) 
 
 
 def _print_longest(settings: "list[PrivateRounds]", cohort: int, epsilon: float, delta: float, clipped: float) -> None:
-    """Print the number of rounds from which on no clip is known to be inactive with this cohort, if so many were tried.
+    """Print the number of rounds from which on, with this cohort, no clipping norm is known to suffice.
 
-    The line leaves out the other cohorts: further rounds of them would be simulated for this line alone.
+    Nothing is printed if fewer rounds were tried.
+
+    Other cohorts are left out, because more of their rounds would have to be simulated for this line alone.
     """
     from experiments.console.tables import print_paragraph
 
     ran = [setting for setting in settings if setting.has_run and setting.cohort == cohort]
-    for rounds in ran[0].counts:  # more rounds ask for more noise: the first refused number decides
+    # more rounds need more noise, so the first number of rounds without such a norm decides
+    for rounds in ran[0].counts:
         plans = []
         for tried in ran:
             plans.append(tried.plan(epsilon, delta, rounds, clipped))
@@ -241,7 +247,7 @@ def _picture(
     for spent in grid:
         try:
             choices = best_choices(settings, float(spent), delta, clipped, clip)
-        except ValueError:  # the clip may be active in all settings
+        except ValueError:  # an update may be clipped in all settings
             continue
         for choice in choices:
             lines.setdefault(choice.local_steps, []).append((spent, choice.plan.mean_square, choice.cohort))

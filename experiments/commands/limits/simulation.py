@@ -1,4 +1,4 @@
-"""`ntkfl simulate`: Algorithm 1 on data, by any network, beside its infinitely wide limit."""
+"""`ntkfl simulate`: a run of Algorithm 1 with any network, compared with the network's infinitely wide limit."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
 FIELDS = ("width", "local_steps", "eta_local", "eta_global", "rounds")
-FL_NTK = ("finite", "linearised", "infinite")  # FL-NTK's network, its linearisation, its limit
+FL_NTK = ("finite", "linearised", "infinite")  # FL-NTK's network, its linearisation, and its infinitely wide limit
 DEEP_WIDTH = 512  # default width of other networks
-LINES = 10  # number of rounds that are printed, with the first and the last
+LINES = 10  # number of rounds that are printed, the first and the last included
 
 
 @takes_options
@@ -36,9 +36,10 @@ def simulation(
     """Run Algorithm 1 of FL-NTK and print how the residual falls and how far the neurons move.
 
     Default: digits, n = 20, 4 clients, width 4096 (512 for networks other than FL-NTK's), 2 local steps, eta_local .3,
-    eta_global 1, 100 rounds. For a network other than FL-NTK's it prints also how far its outputs are from those of its
-    infinite-width limit, and from those of its own kernel at the start, both computed exactly from the same first
-    outputs. Exit status: 0 done, 2 bad input or a run that overflows.
+    eta_global 1, 100 rounds. For a network other than FL-NTK's the command also prints how far the outputs are from
+    those of the network's infinite-width limit, and from those of the kernel regime of the network's own kernel at the
+    start. Both are computed exactly, from the same outputs before training. Exit status: 0 done, 2 bad input or a run
+    that overflows.
     """
     import numpy as np
 
@@ -73,7 +74,7 @@ def simulation(
         label = f"{network} width" if network in FL_NTK else model.name
         typer.echo(f"{label}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
         rounds = np.unique(np.linspace(0, run.rounds, LINES).round().astype(int))
-        with np.errstate(over="ignore"):  # an overflow of a square is printed as inf
+        with np.errstate(over="ignore"):  # a square that overflows is printed as inf
             typer.echo("\n".join(_lines(run, rounds, exact)))
         if write:
             write(as_npz(run))

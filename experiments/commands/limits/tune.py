@@ -1,4 +1,7 @@
-"""`ntkfl tune`: the best outer optimizer, local steps and rates for a budget, by expected losses over all draws."""
+"""`ntkfl tune`: the best outer optimizer, number of local steps and rates for a budget of rounds.
+
+They are compared by the loss that is expected over all draws of batches and clients.
+"""
 
 from dataclasses import asdict
 from functools import partial
@@ -48,13 +51,16 @@ def tune(
 ) -> None:
     """Tune the server's optimizer, its rate and momentum, K and eta_local for a budget, by the exact expected loss.
 
-    Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server goes along the mean of the clients'
-    displacements: plainly, with heavy-ball momentum, or with Nesterov's, as DiLoCo does. If --outer names falling, it
-    goes plainly with a rate that falls by the same factor in every round. Batches are drawn without replacement,
-    independently in every step, not by shuffled passes. The table compares the expected mean square error at the end of
-    the budget. The search promises no optimum. The floor bounds the error from below for every outer optimizer that
-    sets its coefficients in advance, at the same K and eta_local; it leaves out the noise. With some steps the error
-    would grow after the budget; the table says so, or says that this is not decided. Exit status: 0 done, 2 bad input.
+    The budget is a number of rounds. Default: digits, n = 50, 4 clients, 20 rounds, at infinite width. The server's
+    optimizer (the outer optimizer) steps along the mean of the clients' displacements: plainly, with heavy-ball
+    momentum, or with Nesterov's momentum as DiLoCo does. If --outer names falling, the steps are plain, with a rate
+    that falls by the same factor in every round. Batches are drawn without replacement and independently in every step,
+    not by shuffled passes. The table compares the expected mean square errors at the end of the budget. The search
+    promises no optimum.
+
+    The floor is a lower bound on the error, at the same K and eta_local, of every outer optimizer that fixes its
+    coefficients in advance. It leaves out the noise of the draws. With some steps the error would grow if training went
+    on after the budget; the table says so, or says that this is not decided. Exit status: 0 done, 2 bad input.
     """
     with bad_input():
         refuse_steps(options, UNUSED)

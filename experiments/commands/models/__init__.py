@@ -1,1 +1,1 @@
-"""Commands that train, compare and average models, and test implementations."""
+"""Commands that train, compare and average models, and that test implementations of federated methods."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ntkfl.connectivity import Barrier, TwoLayer
     from ntkfl.estimate import Estimate
 
-GRID = 11  # points of the grid beside the exact barrier
+GRID = 11  # number of points of the grid that is compared with the exact barrier
 LABEL = 19
 Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
 By = Literal["weights", "activations", "outputs"]
@@ -50,18 +50,19 @@ def barrier_between(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers as JSON")] = None,
 ) -> None:
-    """The loss and accuracy barriers between two networks, exactly, and as a grid of 11 points estimates them.
+    """Print the exact barriers of loss and accuracy between two networks, and the estimate of a grid of 11 points.
 
-    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias) + bias, with or
-    without biases: files of the two layers' weights as torch, safetensors, numpy or Flower save them (the glossary says
-    how they are read; nothing is unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out` or
-    `--model mlp:WIDTH` leave. For more than two networks the output has the barrier of their mean and the barrier of
-    every pair. For runs of other models the barriers are taken on a grid, which gives lower bounds.
+    The segment between the networks is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias)
+    + bias, with or without biases. A network may be a file of the two layers' weights, as torch, safetensors, numpy or
+    Flower save them. The glossary says how such files are read; nothing is unpickled. A network may also be the folder
+    that `ntkfl train --out` writes with `--model two-layer:WIDTH` or `--model mlp:WIDTH`. For more than two networks,
+    the barrier of their mean and the barrier of every pair are printed. For runs of other models the barriers are
+    computed on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, scaled as in that run; data of the same name may be
-    scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
-    permuted, which changes no function. B's units are permuted to fit A's, and in a group each network's units to fit
-    the others'.
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; data of the same name in
+    another run may be scaled differently. With --align the numbers are printed twice, first for the networks as they
+    are, then with hidden units permuted. A permutation does not change a network's function. The units of B are
+    permuted to fit those of A; in a group, the units of each network are permuted to fit those of the others.
     """
     with shown_warnings():
         with bad_input():
@@ -87,7 +88,7 @@ def barrier_between(
 
 
 def _setting(given: "Compared", loss: str) -> tuple[dict[str, Any], str]:
-    """The sizes of the networks in their files, and the data: for JSON, and as a line of text."""
+    """The sizes of the networks and the data, first for JSON and then as a line of text."""
     hidden = given.networks[0].hidden.shape
     shape = {
         "hidden units": hidden[0] - given.unit,
@@ -113,7 +114,7 @@ def _pair(files: Sequence[Path], given: "Compared", loss: str, align: By | None)
 
 
 def _group(files: Sequence[Path], given: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
-    """The barriers of the mean of all networks, then of every pair; with `align` those of the aligned networks too."""
+    """The barriers of the mean of all networks and of every pair; with `align`, also those after alignment."""
     content, lines = _group_numbers(files, given.networks, given, loss)
     setting, description = _setting(given, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", description, *lines]
@@ -171,7 +172,7 @@ def _classes(y: "np.ndarray") -> "np.ndarray":
 
 
 def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
-    """The results by name: numbers, or the reason why there are none.
+    """The results by name; a result is numbers, or the reason why it is undefined.
 
     Raises:
         ValueError: networks, data and loss that do not fit each other.
@@ -197,7 +198,7 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
 
 
 def _aligned(given: "Compared", loss: str, by: By) -> dict[str, Any]:
-    """The same numbers with the second network aligned to the first, and the distance of the two."""
+    """The same results after the second network was aligned to the first, and the two distances of the networks."""
     from ntkfl.connectivity import align
 
     first, second = _own(given)
@@ -223,7 +224,7 @@ def _own(given: "Compared") -> "list[TwoLayer]":
 
 
 def _permuted(given: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
-    """Network k with its own units in this order; the unit that holds the outputs' biases stays where it is."""
+    """Network k with its own units in this order; a unit that holds the outputs' biases stays where it is."""
     import numpy as np
 
     from ntkfl.connectivity.alignment import permuted
@@ -241,7 +242,7 @@ def _number(estimate: "Estimate") -> dict[str, Any]:
 
 
 def _or_why(numbers: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The numbers that the call gives, or the message of its error."""
+    """The numbers that the call returns, or the message of its ValueError."""
     try:
         return numbers()
     except ValueError as error:
@@ -255,7 +256,11 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:
-    """A line of results; a number below its error (on the grid, below the exact barrier's error) is printed as 0."""
+    """One result as text.
+
+    A number below its error is printed as 0. `error`, that of the exact barrier, is taken for the grid's number, which
+    has none.
+    """
     from ntkfl.messages import number_of
 
     if "undefined" in numbers:

@@ -1,4 +1,4 @@
-"""`ntkfl compare`: methods side by side over several seeds, with intervals of their differences from the first."""
+"""`ntkfl compare`: methods compared over several seeds, with intervals of their differences from the first method."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +23,13 @@ def compare(
     json_file: Annotated[Path | None, typer.Option("--json", help="write every number as JSON")] = None,
     **keys: Any,
 ) -> None:
-    """Train several methods with several seeds and say which is better than the first: ntkfl compare fedavg fedprox.
+    """Train several methods with several seeds, and say which are better than the first: ntkfl compare fedavg fedprox.
 
-    With one seed all methods have the same data, split, initial model and sampled clients, and differences are taken
-    seed by seed. What is compared is the mean of the last five rounds. Intervals are 95% t intervals; those of the
-    differences hold for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0
-    done, 1 done and a run has learned nothing, as `ntkfl train` says it, 2 bad input or a model that is no longer
-    finite, 130 stopped by Ctrl-C (with --out the same command goes on).
+    For a given seed all methods have the same data, split, initial model and sampled clients, and differences are taken
+    seed by seed. The compared numbers are means over the last five rounds. Intervals are 95% t intervals; the intervals
+    of the differences hold for all methods together. The options are those of `ntkfl train`, and apply to every method.
+    Exit status: 0 done, 1 done and a run has learned nothing in the sense of `ntkfl train`, 2 bad input or a model that
+    is no longer finite, 130 stopped by Ctrl-C (with --out the same command continues the runs).
     """
     with shown_warnings(), reserved(json_file) as (write,):
         from experiments.method_comparison import compare_methods
@@ -70,7 +70,7 @@ def _lines(comparison: "MethodComparison") -> list[str]:
 
 
 def _text(interval: "Interval", share: bool, sign: bool = False) -> str:
-    """A mean and its half-width: in percent for an accuracy, otherwise to four places."""
+    """A mean and the half-width of its interval as text: an accuracy in percent, another measure with four decimals."""
     scale, unit, places = (100, " %", 2) if share else (1, "", 4)
     plus = "+" if sign else ""
     return f"{scale * interval.mean:{plus}9.{places}f} ± {scale * interval.half:.{places}f}{unit}"

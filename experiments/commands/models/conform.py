@@ -1,4 +1,7 @@
-"""`ntkfl conform`: tests whether an implementation is the algorithm, by an adapter on the kit's cases."""
+"""`ntkfl conform`: tests whether an implementation of a federated method is the algorithm.
+
+The conformance kit is a set of cases whose right results are known. The user's adapter runs the implementation on them.
+"""
 
 import sys
 from pathlib import Path
@@ -22,7 +25,7 @@ Methods = Annotated[
 
 @app.callback()
 def conform() -> None:
-    """Test an implementation of yours on cases of federated methods, whose weights after every round are known."""
+    """Test your implementation of federated methods on cases whose right weights after every round are known."""
 
 
 @app.command("cases", short_help="Write the cases and their trajectories.")
@@ -30,7 +33,7 @@ def write_cases(
     out: Annotated[Path, "a new or empty folder"],
     method: Methods = None,
 ) -> None:
-    """Write the kit: problems, options, batches and reference trajectories, as JSON and npz without pickles.
+    """Write the conformance kit: problems, options, batches and right weights, as JSON and npz without pickles.
 
     The folder's README.md says what the files hold. Exit status: 0 done, 2 bad input.
     """
@@ -55,11 +58,11 @@ def run(
     json_file: Everything = None,
     markdown: Annotated[Path | None, "write the table and a badge to this file"] = None,
 ) -> None:
-    """Run an adapter on the kit, in a process of its own, and say of each method: equal, a known variant, or different.
+    """Run an adapter on the kit, and say of each method whether it is equal, a known variant, or different.
 
-    Where something differs, the first round and tensor are named. Cases that the adapter leaves out do not count. Exit
-    status: 0 all others are equal, 1 something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until
-    then were reported).
+    The adapter runs in a process of its own. If its weights differ, the first round and tensor that differ are named.
+    Cases that the adapter leaves out do not count. Exit status: 0 all other cases are equal, 1 something differs or
+    failed, 2 bad input, 130 stopped by Ctrl-C (the methods that were finished are reported).
     """
     from ntkfl.conformance import conformance, conformance_page, methods
 

@@ -1,4 +1,4 @@
-"""`ntkfl connectivity-table`: Theorem 3.5, R1, the sure bound and R2 beside the exact values."""
+"""`ntkfl connectivity-table`: bounds on the barrier between two networks, beside the exact barrier."""
 
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from experiments.connectivity_rows import BoundsRow
 
 HEADER = ("networks", "d", "Theorem 3.5", "R1", "sure", "R2", "largest gap", "barrier", "accuracy barrier")
-WIDTH = 140  # characters in a line of the table, on any terminal
+WIDTH = 140  # number of characters in a line of the table, whatever the terminal's width
 CLASSES = 10
 
 
@@ -29,18 +29,23 @@ def connectivity_table(
     delta: Annotated[float, "failure probability of Theorem 3.5 and R1"] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="seed of networks and data")] = 0,
 ) -> None:
-    """Bounds on the barrier between two networks, beside the exact barrier.
+    """Print bounds on the barrier between two networks, beside the exact barrier.
 
-    The bounds are FedGuCci's Theorem 3.5, and R1, the sure bound and R2, which are proved here (`ntkfl show
-    fedgucci/R1`, `fedgucci/R2`). The first rows are networks drawn in cubes of side d: the largest values of five
-    draws. The other rows are networks with both layers trained, on even against odd classes (logistic loss) and on ten
-    classes (cross-entropy, every bound times sqrt 2). The networks "alone" and "connected" are trained on halves of the
-    images from different starts, "alone" without and "connected" with the connectivity loss to an anchor trained on all
-    images. "FedAvg" and "FedGuCci" are the two clients of the last round with the largest accuracy barrier, the data
-    split by Dirichlet(0.3); their anchor is the global network that the round began with. Here d is the side of the
-    smallest cube around the anchor that holds both networks. Trained networks are no uniform draws from this cube: for
-    them Theorem 3.5 and R1 are only for comparison, while the sure bound and R2 hold. Theorem 3.5 is taken at d; its
-    d_epsilon is smaller than d by at most the factor (1 - delta)^(1/S).
+    There are four bounds: FedGuCci's Theorem 3.5, and three bounds that are proved here, called R1, the sure bound and
+    R2 (`ntkfl show fedgucci/R1`, `fedgucci/R2`).
+
+    The first rows are about networks drawn in cubes of side d around an anchor network; of five draws, the one with the
+    largest gap is shown. The other rows are about networks with both layers trained, on even against odd classes
+    (logistic loss) and on ten classes (cross-entropy, for which every bound is multiplied by sqrt 2). The networks
+    "alone" and "connected" are trained on halves of the images, from different starts: "alone" without, and "connected"
+    with the connectivity loss to an anchor that was trained on all images. "FedAvg" and "FedGuCci" are the two clients
+    of the last round with the largest accuracy barrier. Their data are split by Dirichlet(0.3), and their anchor is the
+    global network at the beginning of that round.
+
+    For trained networks d is the side of the smallest cube around the anchor that holds both networks. Trained networks
+    are no uniform draws from this cube. So Theorem 3.5 and R1 are shown for them only for comparison, while the sure
+    bound and R2 hold. Theorem 3.5 is taken at d; the d_epsilon of the theorem is smaller than d by at most the factor
+    (1 - delta)^(1/S).
     """
     from rich.text import Text
 

@@ -36,12 +36,12 @@ def miniature(
     markdown: Annotated[Path | None, "write the page to this file; else it is printed"] = None,
     csv: Annotated[Path | None, "write the numbers to this file"] = None,
 ) -> None:
-    """Run the papers' experiments in small, and compare the order of the settings with the order in the paper.
+    """Run the papers' experiments on a small scale, and compare the order of the settings with the order in the paper.
 
-    Every setting is run with every seed; with --out each of these runs is kept in a file and not repeated, and pictures
-    are put there too. On a larger scale every round is kept as well, so that a stopped run goes on with the next one:
-    ntkfl miniature ordering --scale paper --device cuda --out runs. Exit status: 0 done, 2 bad input, 130 stopped by
-    Ctrl-C.
+    Every setting is run with every seed. With --out each of these runs is stored in a file and not repeated, and
+    pictures are written to the same folder. On a larger scale every round is stored as well, so that a stopped run
+    continues with its next round. Example: ntkfl miniature ordering --scale paper --device cuda --out runs. Exit
+    status: 0 done, 2 bad input, 130 stopped by Ctrl-C.
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
@@ -105,12 +105,12 @@ def _draw(figure: "Figure", picture: Path) -> None:
 
 
 def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) -> "list[Miniature]":
-    """The miniatures on these scales.
+    """The miniatures in their versions on these scales.
 
-    With `skip`, a miniature that is missing on a scale is left out with a message.
+    With `skip`, a miniature that does not exist on a scale is left out, and a message says so.
 
     Raises:
-        ValueError: an unknown scale, or a scale without one of these miniatures.
+        ValueError: the scale is unknown, or one of these miniatures does not exist on it.
     """
     from experiments.miniatures.miniature import SCALES
 
@@ -128,11 +128,11 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
 def _where(
     miniatures: "Sequence[Miniature]", device: str | None, path: str | None, rounds: int | None
 ) -> dict[str, str | int]:
-    """The keys device, path and rounds, where they are given; they replace a setting's keys.
+    """The keys `device`, `path` and `rounds`, as far as they are given, which replace the keys of every setting.
 
     Raises:
-        ValueError: a device, or rounds, for a miniature that the training engine does not run; a folder for several
-            data sets.
+        ValueError: a device or a number of rounds is given for a miniature that the training engine does not run, or
+            one folder of data for several data sets.
     """
     for miniature in miniatures:
         if device and not all("method" in setting.keys for setting in miniature.settings):
@@ -146,7 +146,7 @@ def _where(
 
 
 def _command(names: Sequence[str], options: dict[str, Any]) -> str:
-    """The command as it was given, without omitted options; paths are shortened to their last part."""
+    """The command with the options that were given; paths are shortened to their last part."""
     words = ["ntkfl miniature", *names]
     for name, given in options.items():
         for value in given if isinstance(given, list) else [given]:

@@ -1,4 +1,4 @@
-"""`ntkfl train`: train a federation with one of the methods, measure every round, keep and resume runs."""
+"""`ntkfl train`: train a model with a federated method, measure every round, store runs and resume them."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def method_lines() -> Iterator[str]:
-    """For every method, a line with its rule and source, and below it lines with its options and defaults."""
+    """Lines about every method: one with its rule and source, and below it one for each option with its default."""
     from ntkfl.training.methods import catalogue, options
 
     for name, module in sorted(catalogue().items()):
@@ -27,7 +27,7 @@ def method_lines() -> Iterator[str]:
 
 
 def _default(option: inspect.Parameter) -> str:
-    """The default in the form of `--option`; after it the possible words, if the option takes words."""
+    """The default value as `--option` takes it, followed by the possible words if the option takes words."""
     words = sorted(set(_words(option.annotation)))
     shown = "null" if option.default is None else str(option.default)
     shown = shown.lower() if isinstance(option.default, bool) else shown
@@ -35,7 +35,7 @@ def _default(option: inspect.Parameter) -> str:
 
 
 def _words(annotation: Any) -> Iterator[str]:
-    """The literal words in a type."""
+    """The words of all Literal types in a type."""
     if get_origin(annotation) is Literal:
         yield from map(str, get_args(annotation))
     else:
@@ -51,7 +51,7 @@ def _option(annotation: Any, help: str, *names: str) -> Any:
     return Annotated[annotation | None, typer.Option(*names, help=help, show_default=False)]
 
 
-# an option for each key of RunConfig except `method` and `options`, in the order of --help
+# There is an option for each key of RunConfig except `method` and `options`, in the order of --help.
 KEYS: dict[str, Any] = {
     "data": _option(str, "data set by name, or the path of a file (digits)"),
     "path": _option(str, "folder or file of the data set, where it is not the usual one"),
@@ -112,7 +112,7 @@ KEYS: dict[str, Any] = {
 
 
 def takes_keys(command: Callable) -> Callable:
-    """The command, with the KEYS as typer's options in place of its parameters `**keys`."""
+    """The command with an option for each of KEYS, in place of its parameter `**keys`."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in KEYS.items()]
@@ -129,15 +129,15 @@ def train(
     checkpoint_every: Annotated[int, "rounds from one checkpoint to the next"] = 1,
     **keys: Any,
 ) -> None:
-    """Train with a federated method and print how good the model became.
+    """Train a model with a federated method, and print its losses and accuracies.
 
-    `ntkfl train list` prints the methods with their options, such as --option mu=0.01; METHOD may also be a .py file of
-    yours. --ima works with any of them. Defaults are in parentheses.
+    `ntkfl train list` prints the methods and their options, which are given as in --option mu=0.01. METHOD may also be
+    a .py file of yours. --ima works with every method. Defaults are in parentheses.
 
-    Options given here override those of the --config file. A run in --out that was stopped goes on with --resume, which
-    needs no other option; --rounds makes it longer. Exit status: 0 done, 1 done and nothing was learned (the loss has
-    diverged, or the last rounds are no better than an answer that looks at no input), 2 bad input or a model
-    that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
+    Options given here override those of the --config file. --resume continues a stopped run that was stored by --out,
+    and needs no other option; --rounds makes that run longer. Exit status: 0 done, 1 done and nothing was learned (the
+    loss has diverged, or the last rounds are no better than an answer that ignores the input), 2 bad input or a model
+    that is no longer finite, 130 stopped by Ctrl-C (the finished rounds are kept).
     """
     if method == LIST:
         return typer.echo("\n".join(method_lines()))
@@ -170,7 +170,7 @@ def train(
 
 
 def _number(value: Any) -> Any:
-    """An integer for an integer or its text, otherwise the value itself, which RunConfig checks."""
+    """The integer, if the value is an integer or its text; otherwise the value itself, which RunConfig checks."""
     try:
         return int(value) if float(value).is_integer() else value
     except (ValueError, OverflowError):
@@ -184,7 +184,7 @@ def _kept(job: "PreparedRun") -> str:
 
 
 def _print(done: "Run") -> None:
-    """Print what was trained, and a line for each quantity: its last value, its best, the mean of the last rounds."""
+    """Print what was trained, and for each quantity the last value, the best value and the mean of the last rounds."""
     from ntkfl.training.engine.measurement import loss_unit
     from ntkfl.training.runs.summary import summary
 

@@ -1,1 +1,1 @@
-"""Commands that check, attack, list, show and begin statements, and apply them to data."""
+"""Commands that check, attack, list and show statements, apply them to data, and write the file of a new one."""

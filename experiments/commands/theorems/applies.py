@@ -1,4 +1,4 @@
-"""`ntkfl applies`: the statements that apply to the user's data and setup, with their sharpness there."""
+"""`ntkfl applies`: the statements that apply to the user's data and setup, and how sharp each one is there."""
 
 from collections import Counter
 from itertools import groupby
@@ -44,12 +44,12 @@ def applies(
 ) -> None:
     """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
 
-    One case of every form is looked at: the network of the seed, or its run, of width 1024 (less for more than 1024
-    columns) and 20 rounds, unless you choose others. Where you give no --eta-local and the default one is unstable,
-    half the largest stable one is taken. For a hypothesis that is not met you get the value, the limit and, where one
-    was found, an option that meets it. Left out are forms that are known to fail, forms that are not about data, and
-    statements about growth with the size or about networks of several widths.
-    Exit status: 0, or 1 where nothing applies; 2 bad input.
+    Every form of a statement is evaluated on one case, which is the network drawn from the seed, or its run. The width
+    is 1024 (less for more than 1024 columns) and the run has 20 rounds, unless you choose otherwise. If you give no
+    --eta-local and the default step is unstable, half the largest stable step is taken. For a hypothesis that is not
+    met, the command prints the value, the limit and, if one was found, an option with which it is met. Forms that are
+    known to fail and forms that are not about data are left out, and so are statements about growth with the size or
+    about networks of several widths. Exit status: 0, or 1 if nothing applies; 2 bad input.
     """
     from bounds import catalogue, find
     from ntkfl.memory import TooLittleMemory

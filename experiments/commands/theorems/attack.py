@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
-HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together; more cases than any search tries
+HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all forms of --nightly together; a number of cases that no search reaches
 
 
 def attack(
@@ -39,15 +39,16 @@ def attack(
     folder: Annotated[Path, "where files that replay counterexamples are written"] = Path(),
     replay: Annotated[Path | None, "judge the counterexample in this file again"] = None,
 ) -> None:
-    """Search for counterexamples to statements; what is found is shrunk, confirmed, and kept in a file.
+    """Search for counterexamples to statements. A counterexample is made small, confirmed, and written to a file.
 
-    By default each form gets at most one minute of processor time, in which misprints of the papers are found with most
-    seeds. With --nightly an hour is shared equally by the forms of B.5-B.7, B.9-15, B.10, B.11, Eq16, C.6 and X.1-X.3,
-    all recorded to hold; give the day's number as --seed to look at other cases every night. Progress goes to stderr.
+    By default the search for each form takes at most one minute of processor time. With most seeds this suffices to
+    find the misprints of the papers. With --nightly the forms of B.5-B.7, B.9-15, B.10, B.11, Eq16, C.6 and X.1-X.3,
+    which are all recorded to hold, share an hour equally. To look at other cases every night, give the day's number as
+    --seed. Progress goes to stderr.
 
-    Exit status: 0 as recorded (counterexamples only to forms recorded as violated); 1 when there is one to another
-    form, or a replayed one is not confirmed; 2 for bad input; 4 when no case of a form met its hypotheses, so that
-    nothing was tested; 130 stopped by Ctrl-C (what was found until then is said and kept).
+    Exit status: 0 counterexamples were found at most to forms that are recorded as violated; 1 a counterexample to
+    another form was found, or a replayed one is not confirmed; 2 bad input; 4 no case of a form met its hypotheses, so
+    that nothing was tested; 130 stopped by Ctrl-C (what was found until then is printed and kept).
     """
     if replay is not None:
         _replay(replay, ids)
@@ -102,7 +103,10 @@ def _stages(name: str) -> "Callable[[str], None]":
 
 
 def file_name(statement: "Statement", form: "Form") -> str:
-    """fl-ntk/B.12, stated -> counterexample_fl_ntk_b_12_stated.json."""
+    """The name of a counterexample's file.
+
+    For fl-ntk/B.12, stated, it is counterexample_fl_ntk_b_12_stated.json.
+    """
     from bounds.papers import slug
 
     return f"counterexample_{slug(statement.id)}_{form.value}.json"
@@ -111,7 +115,7 @@ def file_name(statement: "Statement", form: "Form") -> str:
 def _wanted(
     ids: list[str] | None, form: str | None, examples: int, budget: float, seed: int
 ) -> "list[tuple[Statement, Form]]":
-    """The chosen statements and forms.
+    """The chosen forms, each with its statement.
 
     Raises:
         KeyError: an unknown id. ValueError: no id, a form that a statement does not have, an invalid budget.
@@ -134,7 +138,7 @@ def _wanted(
 
 
 def _lines(done: "Attack", path: Path) -> list[str]:
-    """The lines about the search: cases tried, counterexample, and its file."""
+    """The lines about a search: the cases that were tried, the counterexample, and its file."""
     from bounds.listing import PART, word_for
     from ntkfl.messages import number_of
     from verification.plain_text import claim_lines
@@ -182,10 +186,10 @@ def _lines(done: "Attack", path: Path) -> list[str]:
 
 
 def _replay(path: Path, ids: list[str] | None) -> None:
-    """Judge a file's case again; exit status 1 if its violation is not confirmed.
+    """Judge the case in a file again, and end with exit status 1 if its violation is not confirmed.
 
     Raises:
-        typer.Exit: status 1 as above; 2 for a file that cannot be read or was changed.
+        typer.Exit: status 1 as above; status 2 if the file cannot be read or was changed.
     """
     from bounds import load
     from ntkfl.extensions import is_file

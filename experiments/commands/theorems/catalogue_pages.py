@@ -1,4 +1,4 @@
-"""`ntkfl list` and `ntkfl show`: the statements, as recorded."""
+"""`ntkfl list` and `ntkfl show`: what is recorded about the statements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ def list_statements(
         str, typer.Option(metavar="WORDS", help="only those with all of these words in their texts, formulas aside")
     ] = "",
 ) -> None:
-    """List the statements: id, title, kind, and each form with its recorded outcome and its strongest evidence."""
+    """List the statements with id, title and kind, and the recorded outcome and strongest evidence of each form."""
     from bounds.listing import narrowed
     from ntkfl.messages import number_of
     from verification.cards import cards
@@ -64,9 +64,9 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols.
+    """Show one statement: claim, hypotheses, formulas, source, how each side is measured, wrong variants, and symbols.
 
-    With --plot its cases are run, which may take a minute.
+    With --plot the cases of the statement are run, which may take a minute.
     """
     from bounds import find
     from bounds.papers import PAPERS

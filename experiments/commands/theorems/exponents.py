@@ -1,4 +1,4 @@
-"""`ntkfl exponents`: the powers of the width, by theory and by measurements on ladders of widths."""
+"""`ntkfl exponents`: the powers of the width with which quantities grow, by theory and as measured."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from verification.exponents import Exponent
 
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")
-WIDER = 1000  # columns: wider than any table
+WIDER = 1000  # number of columns, larger than the width of any table
 NUMBERS = ("theory", "measured", "interval", "coefficient: theory")
 
 
@@ -27,11 +27,12 @@ def exponents(
     largest: Annotated[int | None, "largest width (2^16; 2^20 at initialisation)"] = None,
     networks: Annotated[int | None, "networks at each width, at most"] = None,
 ) -> None:
-    """How quantities grow with the width: exponent and leading coefficient of each, theory beside measured.
+    """Print how quantities grow with the width: exponents and leading coefficients, theory beside measured.
 
-    An exponent is the log-log slope over increasing widths, with a 99% interval that allows for finite-width bias; a
-    coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
-    eta_local .4, 60 rounds. This takes some 25 s of processor; after Ctrl-C the quantities measured so far are printed.
+    An exponent is the log-log slope over increasing widths, with a 99% interval that allows for finite-width bias. A
+    coefficient is taken from the three largest widths. Default: n = 6 points in d = 4 dimensions, 3 clients, 3 local
+    steps, eta_local .4, 60 rounds. This takes some 25 s of processor time. After Ctrl-C the quantities that were
+    measured are printed.
     """
     from verification.exponents import exponents as measured, ladders
 
@@ -47,7 +48,10 @@ def exponents(
 
 
 def _print(measured: "Iterable[Exponent]", draws: "Sequence[WidthFamily]") -> None:
-    """Print the quantities of these draws as a table; an interrupt or a fault prints the ones measured so far."""
+    """Print the quantities of these draws as a table.
+
+    After an interrupt or an error, the quantities that were measured are printed.
+    """
     from experiments.console.progress_bar import ProgressBar
 
     rows: list[Exponent] = []
@@ -70,20 +74,24 @@ def _name(draw: "WidthFamily") -> str:
 
 
 def lines_of(rows: "Sequence[Exponent]") -> list[str]:
-    """A table with a title under a statement's first row; in a narrow terminal all names are above the numbers."""
+    """The lines of the table, with a statement's title under its first row.
+
+    In a narrow terminal the names of quantities stand above their numbers.
+    """
     from rich.text import Text
 
     from verification.tables import plain_table
 
     cells = [_cells(row) for row in rows]
-    named_above = ["", *(row.title for row in rows)]  # rows of one statement have its title once
+    named_above = ["", *(row.title for row in rows)]  # the title of a statement is printed once, above all its rows
     titles = [
         "" if row.title in (row.quantity, above) else row.title for row, above in zip(rows, named_above, strict=False)
     ]
     whole = plain_table(HEADER, numbers=NUMBERS)
     for row in cells:
         whole.add_row(*map(Text, row))
-    room, needed = console().width, console(WIDER).measure(whole).maximum  # no measure exceeds its console's width
+    # a measured table is never wider than its console
+    room, needed = console().width, console(WIDER).measure(whole).maximum
     if needed <= room:
         head, *lines = as_lines(whole).splitlines()
         return [head, *chain(*([line, *_under(title, room)] for line, title in zip(lines, titles, strict=True)))]

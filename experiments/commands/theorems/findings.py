@@ -1,4 +1,4 @@
-"""`ntkfl findings`: the page of all printed forms that do not hold as printed."""
+"""`ntkfl findings`: a page about all printed forms that do not hold as printed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,10 +25,10 @@ def findings(
         Path | None, "an existing folder, for replay files of the stored cases of findings of substance"
     ] = None,
 ) -> None:
-    """List where printed forms differ from what holds: what is recorded, without running anything.
+    """List the printed forms that differ from what holds, as they are recorded, without running anything.
 
-    With --output it is a page of Markdown, with formulas, reasons and evidence. With --measure or --from the page also
-    has the verdicts, by how much each form differs, and replay commands.
+    With --output the list becomes a page of Markdown, with formulas, reasons and evidence. With --measure or --from the
+    page also has the verdicts, the size of each difference, and the commands that repeat the checks.
     """
     from bounds import Options, catalogue
     from experiments.console.progress_bar import CaseProgress

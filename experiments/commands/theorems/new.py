@@ -1,4 +1,4 @@
-"""`ntkfl new`: writes a first file for a user's own statement, method, architecture or study."""
+"""`ntkfl new`: writes a first file for a statement, a method, an architecture or a study of the user."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,7 +18,7 @@ RUN = {
     "architecture": "ntkfl train fedavg --model {} --data digits --rounds 5",
     "study": "ntkfl study run {} --out {}-cells",
 }
-COMMIT = {  # what else is needed if the file is in the project's folder
+COMMIT = {  # by kind of file, what else is needed if the file is in the project's own folder
     "method": "  add its plain loop to LOOPS in ntkfl/conformance/loops.py, and its cases to OPTIONS in "
     "ntkfl/conformance/kit_cases.py\n  add its paper to experiments/references.bib, with its name as a keyword, "
     "and a journal or booktitle\n"
@@ -30,7 +30,7 @@ COMMIT = {  # what else is needed if the file is in the project's folder
 
 @app.callback()
 def new() -> None:
-    """Begin something of your own."""
+    """Write a first file for a statement, a method, an architecture or a study of your own."""
 
 
 @app.command("statement", short_help="The file of a statement of yours.")
@@ -46,9 +46,10 @@ def statement(
 ) -> None:
     """Write the file of a statement, which runs as it is: ntkfl new statement my-bound --title "A bound of mine"
 
-    Its comments say what to put where. Then `ntkfl verify FILE.py` checks it and `ntkfl attack FILE.py` looks for a
-    counterexample. An existing file is not overwritten. In a checkout, fl-ntk/LABEL and the like are statements of the
-    project: the file goes into the folder of its paper, and nothing else has to be edited.
+    The comments in the file say what to put where. Then `ntkfl verify FILE.py` checks the statement, and `ntkfl attack
+    FILE.py` looks for a counterexample. An existing file is not overwritten. In a checkout of this project, a name such
+    as fl-ntk/LABEL means a statement of the project. Its file goes into the folder of that paper, and nothing else has
+    to be edited.
     """
     from experiments.new_file import new_statement
 

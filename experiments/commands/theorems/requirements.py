@@ -1,4 +1,4 @@
-"""`ntkfl requirements`: the width, the step and the rounds of theorem B.3, in numbers."""
+"""`ntkfl requirements`: the width, the local step and the number of rounds of Theorem B.3, in numbers."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bounds import Options
     from bounds.fl_ntk.theorem_requirements import Requirements
 
-DEFAULT_SIZES = ((4, 4), (4, 16), (8, 8), (12, 12), (20, 20), (20, 100))  # n, d
+DEFAULT_SIZES = ((4, 4), (4, 16), (8, 8), (12, 12), (20, 20), (20, 100))  # pairs of n and d
 UNUSED = ("width", "eta_local", "local_steps", "rounds", "sigma")
 HEADER = ("n", "d", "N", "λ", "κ", "width, mean r_0", "width, r_0 of B.8", "η_l K at most", "2/μ", "rounds")
 
@@ -21,10 +21,11 @@ def requirements(
     options: "Options",
     share: Annotated[float, "fraction of the initial squared residual to reach"] = 1e-6,
 ) -> None:
-    """What Theorem B.3 of FL-NTK requires: the width and the local step; and how many rounds its rate then takes.
+    """Print the width and the local step that Theorem B.3 of FL-NTK requires, and the number of rounds at its rate.
 
-    Default: six sizes on the sphere, 2 clients, eta_global 1; with --data or --n only those data. lambda and kappa are
-    the smallest eigenvalue and the condition number of H_inf; sigma is 1, delta is .1.
+    Default: data on the sphere of six sizes, 2 clients, eta_global 1. With --data or --n only those data are taken.
+    lambda and kappa are the smallest eigenvalue and the condition number of H_inf. The standard deviation sigma of the
+    initial weights is 1, and the failure probability delta is .1.
     """
     from bounds.fl_ntk.theorem_requirements import requirements as asked
     from ntkfl import data

@@ -1,4 +1,4 @@
-"""`ntkfl verify`: check statements and report the verdicts, worst first."""
+"""`ntkfl verify`: checks statements, and reports the verdicts with the worst first."""
 
 import warnings
 from dataclasses import asdict, replace
@@ -64,18 +64,22 @@ def verify(
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
 
-    With --data the outcome is about your data; a remark says if a form is known to fail on other cases. --eta-local
-    auto takes the largest step that the hypotheses allow. With --data and whole papers, or no ids, only forms about
-    data are checked, each with a step of its own unless you give one; forms whose first case is rejected are named
-    before the others run. A case that cannot be computed, for example because its run overflows, is named and leaves
-    the outcome unresolved. A form of a statement of your own that held in all its cases is then attacked: a search of
-    ten seconds of processor time, which --no-attack leaves out. A confirmed counterexample makes the form violated,
-    "broken by search"; `ntkfl attack` writes it to a file.
+    With --data the outcome is about your data, and a remark says if a form is known to fail on other cases. --eta-local
+    auto takes the largest step that the hypotheses allow.
 
-    Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
-    hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
-    input, or when some forms were not run because PyTorch is missing and the others are as expected; 3 when a form that
-    is recorded open is violated; 130 stopped by Ctrl-C.
+    If you give --data and whole papers, or no ids, only forms about data are checked, each with a step of its own
+    unless you give one. Before they run, the forms whose first case does not meet the hypotheses are named, and not
+    run. A case that cannot be computed, for example because its run overflows, is named and leaves the outcome
+    unresolved.
+
+    If a form of a statement of your own held in all its cases, it is then attacked, which means that a counterexample
+    is searched for. The search takes ten seconds of processor time, and --no-attack leaves it out. A confirmed
+    counterexample makes the form violated, "broken by search"; `ntkfl attack` writes the counterexample to a file.
+
+    Exit status: 0 the verdicts are as recorded; 1 a verdict differs from the recorded outcome (with --data: a form
+    recorded to hold is violated, or nothing could be tested; with --strict: some form was not tested or does not hold);
+    2 bad input, or some forms were not run because PyTorch is missing while the others are as recorded; 3 a form that
+    is recorded as open is violated; 130 stopped by Ctrl-C.
     """
     with bad_input():
         require_size("trials", trials, optional=True)
@@ -83,7 +87,7 @@ def verify(
         if device is not None:
             from ntkfl.training.engine.devices import torch_device
 
-            torch_device(device)  # refuses a device that this machine does not have
+            torch_device(device)  # raises an error for a device that this machine does not have
         everything = not (ids or meta or trials is not None)
         until_decided = everything if until_decided is None else until_decided
         if until_decided and trials is not None:
@@ -134,7 +138,8 @@ def verify(
             pages = {"write_json": write_json, "write_markdown": write_markdown}
             with if_stopped(lambda: REPORTED), held():
                 return check_verifier(statements, forms, options, whole=not (ids or paper), library=library, **pages)
-        with if_stopped(lambda: REPORTED), held():  # interrupts wait, except during the cases
+        # an interrupt takes effect while cases are run, and is held back otherwise
+        with if_stopped(lambda: REPORTED), held():
             if whole:
                 verdicts, complete = _run_on_data(statements, forms, options, own_step)
             else:
@@ -160,7 +165,7 @@ def verify(
 
 
 def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "Options":
-    """The options with the largest step that the hypotheses allow; the step is printed."""
+    """Print the largest step that the hypotheses allow, and return the options with this step."""
     from verification.judging.way_out import passing_step
 
     step, name = passing_step(statements, forms, options)
@@ -169,7 +174,10 @@ def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", optio
 
 
 def _start_early() -> None:
-    """Start the parent of the worker processes, if several will check all statements, so that it imports meanwhile."""
+    """Start the parent of the worker processes early, so that its imports run meanwhile.
+
+    It is started only if there is more than one core.
+    """
     from verification.cores import cores
     from verification.processes import start_server
 
@@ -196,10 +204,10 @@ def _wanted(ids: list[str] | None, paper: str | None, form: str | None) -> "tupl
 
 
 def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> None:
-    """Load the data once, so that faults of the data, or of steps for them, are reported before the work.
+    """Load the data once, so that faults of the data, or of the steps on these data, are reported before the work.
 
     Raises:
-        ValueError, OSError: the data, or their partition, are refused.
+        ValueError, OSError: the data or their partition cannot be used.
         TooLittleMemory: a single case is too large for this machine.
     """
     chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)
@@ -243,14 +251,15 @@ def _warn_of_rows(problem: "Problem") -> None:
 def _run(
     statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None, attack: bool
 ) -> "tuple[list[Verdict], bool]":
-    """The verdicts, and whether they are complete: all chosen forms on all their cases."""
+    """Run all cases; returns the verdicts, and whether all chosen forms were checked on all their cases."""
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.processes import verify_in_processes
     from verification.search import attack_held
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with warnings.catch_warnings():
-        # a warning about the user's setup was already shown, and stored cases exceed the limit on purpose
+        # Warnings are hidden, since one about the user's setup was already shown, and stored cases exceed the limit of
+        # stable steps on purpose.
         warnings.simplefilter("ignore", UnstableSteps)
         with CaseProgress() as progress:
             verdicts = verify_in_processes(statements, options, forms, progress, processes)
@@ -263,7 +272,10 @@ def _run(
 def _run_on_data(
     statements: "list[Statement]", forms: "list[Form]", options: "Options", own_step: bool
 ) -> "tuple[list[Verdict], bool]":
-    """As `_run`, for the forms about the user's data; untestable forms are named before the cases are run."""
+    """As `_run`, but only for the forms about the user's data.
+
+    Forms that cannot be tested are named before the cases are run.
+    """
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.planning import plans_on_data, verify_planned
 
@@ -280,7 +292,10 @@ def _run_on_data(
 
 
 def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[str]:
-    """The numbers of forms that run and of forms with own steps; then the forms that do not run, by hypothesis."""
+    """Lines with the number of forms that run, and how many of these have a step of their own.
+
+    Below, the forms that do not run are listed by the hypothesis that is not met.
+    """
     run = [plan for plan in plans if plan.unmet is None]
     steps = [plan.options.eta_local for plan in run if plan.options.eta_local not in (None, step)]
     own = (
@@ -295,7 +310,10 @@ def _plan_lines(plans: "list[Plan]", step: float | None, others: int) -> list[st
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
-    """Print the pages, or only surprises and the table; then the totals and the untested forms."""
+    """Print the verdicts, then the totals and the untested forms.
+
+    With `pages` each verdict has a page. Otherwise all are in a table, below those that differ from the record.
+    """
     from verification.verdict_list import news_lines, table, totals, untested_lines, worst_first
     from verification.verdict_page import as_text
 
